@@ -1,0 +1,316 @@
+"""One argument of an operator, read once from its annotation: how to convert it, check it, describe it, draw it in tests.
+
+An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tuple[X, Y]``, ``tuple[X, ...]``, ``X | Y``,
+``X | None`` and ``Annotated[X, Between(low, high)]``, of the kinds declared at the end (`Interp`, `ImageType`,
+`DTypeArgument`), and of ``PerSample[...]`` around any of these.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import numpy
+
+from ._array import Array, asarray, moved
+from .data import Batch, Tensor
+from .devices import Device
+from .dtypes import WORDS, DType, dtype, rounded
+from .errors import ArgumentError, shown
+from .types import DALIImageType, DALIInterpType
+
+__all__ = ["Argument", "Between", "DTypeArgument", "ImageType", "Interp", "Layout", "PerSample", "Word", "argument"]
+
+X = TypeVar("X")
+Convert = Callable[[Any], Any]
+_PER_SAMPLE = "per sample"
+_LAYOUT = "layout"
+
+if TYPE_CHECKING:
+    PerSample: TypeAlias = X | Batch | Tensor
+    Layout: TypeAlias = str
+else:
+    #: One value for all samples, or a Batch with one for each. The caller may give either; a kernel sees one value.
+    PerSample = Annotated[X, _PER_SAMPLE]
+    #: Marks the parameter through which a kernel is told the layout of its input; no argument of the operator.
+    Layout = Annotated[str, _LAYOUT]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Bounds of a number, both allowed: they check it, document it, and draw it in the tests."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"of at least {self.low:g}"
+        return f"in [{self.low:g}, {self.high:g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words; each may have other spellings, and constants of an enumeration stand for them too."""
+
+    spellings: Mapping[str, tuple[str, ...]]
+    enumeration: type[enum.IntEnum]
+
+    def convert(self, value: Any) -> str:
+        """The word that a value means."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = self.enumeration(value).name
+        if isinstance(value, str):
+            for word, others in self.spellings.items():
+                if value.lower() in (word.lower(), *others):
+                    return word
+        raise ValueError(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What an annotation says of the values that it allows."""
+
+    convert: Convert
+    expected: str
+    scalar: bool = True  # a one-element array stands for its element
+    integral: bool = False  # floats in arrays are rounded
+    unbounded_float: bool = False  # a whole column may be checked at once
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What an operator knows of one of its arguments."""
+
+    operator: str
+    name: str
+    plain: Any  #: the annotation less its marks; the tests draw values from it
+    per_sample: bool
+    required: bool
+    kind: _Kind
+
+    @property
+    def expected(self) -> str:
+        """What the argument must be, as an error says it."""
+        return f"{self.kind.expected}, or a Batch with one for each sample" if self.per_sample else self.kind.expected
+
+    def one(self, value: Any) -> Any:
+        """The value that a kernel sees, for a value given for all samples."""
+        try:
+            return self.kind.convert(_plain(value, self.kind))
+        except (TypeError, ValueError, OverflowError):
+            hint = ""
+            if self.per_sample and isinstance(value, (list, tuple, numpy.ndarray, Tensor)):
+                hint = "One value for each sample is a Batch: as_batch([...]), or batch_size= of a random operator."
+            raise ArgumentError(self.operator, self.name, self.expected, _shown(value), hint) from None
+
+    def each(self, batch: Batch, n: int) -> list[Any]:
+        """The values that the kernel sees, sample by sample, for a Batch."""
+        if not self.per_sample:
+            raise ArgumentError(self.operator, self.name, f"{self.expected}, the same for all samples", "a Batch")
+        if len(batch) != n:
+            expected = f"one value for each of the {n} samples"
+            raise ArgumentError(self.operator, self.name, expected, f"a Batch of {len(batch)}")
+        column = self._floats(batch.whole) if self.kind.unbounded_float else None
+        if column is not None:
+            return column
+        values = []
+        for i, sample in enumerate(batch.samples):
+            try:
+                values.append(self.kind.convert(_plain(sample, self.kind)))
+            except (TypeError, ValueError, OverflowError):
+                name = f"{self.name}[{i}]"
+                raise ArgumentError(self.operator, name, self.kind.expected, _shown(sample)) from None
+        return values
+
+    def _floats(self, whole: Array | None) -> list[float] | None:
+        """A whole column of finite floats at once; None where there is a closer look to take."""
+        if not isinstance(whole, numpy.ndarray) or whole.size != len(whole) or whole.dtype.kind not in "fiu":
+            return None
+        if whole.dtype.kind == "f" and not numpy.isfinite(whole).all():
+            return None
+        column: list[float] = whole.reshape(-1).astype(numpy.float64).tolist()
+        return column
+
+
+def argument(operator_name: str, parameter: Parameter, annotation: Any) -> Argument:
+    """Read a parameter of a declaration."""
+    per_sample = get_origin(annotation) is Annotated and _PER_SAMPLE in get_args(annotation)
+    plain = _unmarked(annotation) if per_sample else annotation
+    required = parameter.default is parameter.empty
+    return Argument(operator_name, parameter.name, plain, per_sample, required, _kind(plain))
+
+
+def is_layout(annotation: Any) -> bool:
+    """Whether a parameter is the one through which a kernel is told the layout."""
+    return get_origin(annotation) is Annotated and _LAYOUT in get_args(annotation)
+
+
+def _unmarked(annotation: Any) -> Any:
+    plain, *marks = get_args(annotation)
+    rest = tuple(m for m in marks if m != _PER_SAMPLE)
+    return Annotated[(plain, *rest)] if rest else plain
+
+
+def _shown(value: Any) -> str:
+    """A value for an error message: what is in a Tensor or an array rather than its printed form, where that is short."""
+    array = value.array if isinstance(value, Tensor) else value
+    if isinstance(array, numpy.ndarray):
+        if array.size == 1:
+            return shown(array.item())
+        inner = shown(array.tolist()).removeprefix("list ") if array.size <= 8 else f"of shape {array.shape}"
+        return f"{type(value).__name__} {inner}"
+    return shown(value)
+
+
+def _plain(value: Any, kind: _Kind) -> Any:
+    """A value as Python numbers and sequences, where it is an array of them."""
+    if isinstance(value, Batch):
+        raise TypeError("a Batch is taken by `each`")
+    if isinstance(value, Tensor):
+        value = value.array
+    elif isinstance(value, numpy.generic) or hasattr(value, "__dlpack__"):
+        value = asarray(value)
+    else:
+        return value
+    array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
+    if kind.integral and array.dtype.kind == "f":
+        if not numpy.isfinite(array).all():
+            raise ValueError(value)
+        return _integers(rounded(numpy, array).tolist())
+    return array.item() if kind.scalar and array.size == 1 else array.tolist()
+
+
+def _integers(value: Any) -> Any:
+    return [_integers(v) for v in value] if isinstance(value, list) else int(value)
+
+
+def _kind(plain: Any) -> _Kind:
+    origin, arguments = get_origin(plain), get_args(plain)
+    if origin is Annotated:
+        return _marked(*arguments)
+    if origin in (Union, types.UnionType):
+        kinds = [_kind(a) for a in arguments if a is not type(None)]
+        return kinds[0] if len(kinds) == 1 else _any_of(kinds)
+    if origin is tuple:
+        return _sequence(arguments)
+    return _SCALARS[plain]
+
+
+def _marked(inner: Any, mark: Any) -> _Kind:
+    if isinstance(mark, Word):
+        return _Kind(mark.convert, "one of " + ", ".join(map(repr, mark.spellings)))
+    if isinstance(mark, Between):
+        return _bounded(_kind(inner), mark)
+    if isinstance(mark, _Kind):
+        return mark
+    raise TypeError(f"no argument has the mark {mark!r}")
+
+
+def _bounded(kind: _Kind, bounds: Between) -> _Kind:
+    def convert(value: Any) -> Any:
+        number = kind.convert(value)
+        if not bounds.low <= number <= bounds.high:
+            raise ValueError(value)
+        return number
+
+    return replace(kind, convert=convert, expected=f"{kind.expected} {bounds}", unbounded_float=False)
+
+
+def _any_of(kinds: list[_Kind]) -> _Kind:
+    def convert(value: Any) -> Any:
+        for kind in kinds:
+            try:
+                return kind.convert(value)
+            except (TypeError, ValueError, OverflowError):
+                continue
+        raise ValueError(value)
+
+    expected = " or ".join(kind.expected for kind in kinds)
+    return _Kind(convert, expected, any(k.scalar for k in kinds), any(k.integral for k in kinds))
+
+
+def _sequence(arguments: tuple[Any, ...]) -> _Kind:
+    if arguments[1:] == (...,):
+        item = _kind(arguments[0])
+
+        def convert(value: Any) -> Any:
+            return tuple(map(item.convert, _items(value)))
+
+        return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral)
+    kinds = [_kind(a) for a in arguments]
+
+    def convert_each(value: Any) -> Any:
+        return tuple(kind.convert(v) for kind, v in zip(kinds, _items(value), strict=True))
+
+    expected = f"a sequence of {len(kinds)}, each item {kinds[0].expected}"
+    return _Kind(convert_each, expected, scalar=False, integral=all(k.integral for k in kinds))
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if isinstance(value, (str, bytes, Mapping, set, frozenset)):
+        raise TypeError(value)
+    return list(value)
+
+
+def _real(value: Any) -> float:
+    number = float(value) if not isinstance(value, (str, bytes)) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return operator.index(value)
+
+
+def _flag(value: Any) -> bool:
+    if value in (0, 1) and isinstance(value, (bool, int, numpy.bool_)):
+        return bool(value)
+    raise TypeError(value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+_SCALARS: dict[Any, _Kind] = {
+    float: _Kind(_real, "a finite number", unbounded_float=True),
+    int: _Kind(_integer, "an integer", integral=True),
+    bool: _Kind(_flag, "True or False"),
+    str: _Kind(_string, "a string"),
+}
+
+# The kinds of argument that many operators have.
+
+#: How a value between pixels is read.
+Interp: TypeAlias = Annotated[
+    str,
+    Word(
+        {
+            "nn": ("nearest", "interp_nn"),
+            "linear": ("interp_linear",),
+            "cubic": ("interp_cubic",),
+            "lanczos3": ("interp_lanczos3",),
+            "triangular": ("interp_triangular",),
+            "gaussian": ("interp_gaussian",),
+        },
+        DALIInterpType,
+    ),
+]
+#: What the channels of an image are.
+ImageType: TypeAlias = Annotated[
+    str, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": (), "ANY_DATA": ("any",)}, DALIImageType)
+]
+#: An element type, in any of the forms that `dtype` takes.
+DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]

@@ -1,0 +1,267 @@
+"""Which array library holds an array, and how anything becomes one. No classes of a user's.
+
+Every array that enters is a numpy.ndarray (or, once a GPU is asked for, a cupy.ndarray) of one of the dtypes in
+`dtypes.ALL`, in native byte order, of any strides, read-only or not. Memory is shared wherever it can be.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy
+
+from .devices import Device
+from .dtypes import ALL, numpy_dtype
+from .errors import ArgumentError, DeviceError, shown
+
+__all__ = [
+    "Array",
+    "asarray",
+    "checked_array",
+    "device_of",
+    "empty",
+    "from_numbers",
+    "is_array",
+    "library",
+    "moved",
+    "only_numbers",
+]
+
+#: A numpy.ndarray or a cupy.ndarray.
+Array: TypeAlias = Any
+
+_SUPPORTED = frozenset(numpy_dtype(t) for t in ALL)
+_NUMBERS = (bool, int, float)
+_DTYPES = "numbers of one of the types bool, (u)int8 to (u)int64, float16, float32, float64"
+
+
+def library(array: Array) -> ModuleType:
+    """The module whose functions work on an array: numpy or cupy. Never imports cupy."""
+    if isinstance(array, numpy.ndarray):
+        return numpy
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return cupy
+    raise TypeError(f"{type(array).__name__} is neither a numpy nor a cupy array")
+
+
+def device_of(array: Array) -> Device:
+    """Where an array is."""
+    return Device.CPU if isinstance(array, numpy.ndarray) else Device("gpu", array.device.id)
+
+
+def moved(array: Array, device: Device) -> Array:
+    """A copy of an array on a device; of host memory without a detour where it is there already."""
+    if device.device_type == "cpu":
+        return array.copy() if isinstance(array, numpy.ndarray) else array.get()
+    with _cupy().cuda.Device(device.device_id):
+        return _cupy().array(array)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of a library that holds our storage."""
+    if isinstance(value, numpy.ndarray):
+        return True
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(value, cupy.ndarray)
+
+
+def checked_array(array: Array, operator: str, argument: str) -> Array:
+    """An array of a library of ours as storage: supported dtype, native byte order, no subclass."""
+    dtype = array.dtype
+    if dtype in _SUPPORTED and type(array) is numpy.ndarray:
+        return array
+    if isinstance(array, numpy.ma.MaskedArray) and array.mask.any():
+        hint = "Fill the masked values first: array.filled(value)."
+        raise ArgumentError(operator, argument, "an array without masked values", shown(type(array)), hint)
+    if isinstance(array, numpy.ndarray):
+        array = array.view(numpy.ndarray)
+    native = dtype.newbyteorder("=")
+    if native not in _SUPPORTED:
+        raise ArgumentError(operator, argument, _DTYPES, f"dtype {dtype}", _hint_for(dtype))
+    return array.astype(native, copy=False)
+
+
+def _hint_for(dtype: Any) -> str:
+    if dtype.kind == "c":
+        return "Pass the real and the imaginary part."
+    if dtype.kind in "SU":
+        return "Text has no place in a Tensor; pass bytes for a buffer of uint8."
+    return ""
+
+
+def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> Array:
+    """An array with the value's numbers: over the same memory where the value has any, else new.
+
+    NumPy and CuPy arrays, torch tensors, DLPack producers, ``__cuda_array_interface__``, ``__array_interface__`` and
+    ``__array__``, buffers (bytes are uint8), numbers and nested sequences of numbers, tried in this order.
+    """
+    if is_array(value):
+        return checked_array(value, operator, argument)
+    if isinstance(value, numpy.generic):
+        return checked_array(numpy.asarray(value), operator, argument)
+    if isinstance(value, (*_NUMBERS, list, tuple, range)):
+        return from_numbers(value, operator, argument)
+    if isinstance(value, (bytes, bytearray)):
+        return numpy.frombuffer(value, numpy.uint8)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.device.type == "cpu":
+        return _from_torch(value, operator, argument)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _from_dlpack(value, operator, argument)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _cupy().asarray(value)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array__") or isinstance(value, memoryview):
+        return checked_array(numpy.asarray(value), operator, argument)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise ArgumentError(operator, argument, "numbers: an array, a buffer, a number or nested lists of numbers",
+                            shown(value)) from None  # fmt: skip
+    return checked_array(numpy.asarray(view), operator, argument)
+
+
+def _cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        text = "This data is on a GPU, which needs cupy: pip install 'dynamic-batch[cuda13]' (or [cuda12])."
+        raise DeviceError(text) from error
+    return cupy
+
+
+def _from_torch(tensor: Any, operator: str, argument: str) -> Array:
+    """A view of a CPU torch tensor. `Tensor.numpy` is five times as fast as DLPack, and as strict."""
+    if tensor.requires_grad:
+        raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
+                            "Pass tensor.detach().")  # fmt: skip
+    try:
+        return checked_array(tensor.resolve_neg().numpy(), operator, argument)
+    except (TypeError, RuntimeError) as error:  # sparse, quantized, bfloat16, float8, conjugate: torch says which
+        if isinstance(error, ArgumentError):
+            raise
+        got = f"a torch tensor of {tensor.dtype}, {tensor.layout}"
+        raise ArgumentError(operator, argument, _DTYPES, got, f"torch says: {error}") from error
+
+
+def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
+    kind, index = value.__dlpack_device__()
+    if Device.type_from_dlpack(int(kind)) == "gpu":
+        with _cupy().cuda.Device(int(index)):
+            return _cupy().from_dlpack(value)
+    try:
+        return checked_array(numpy.from_dlpack(value), operator, argument)
+    except (BufferError, TypeError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        if hasattr(value, "__array__"):
+            return checked_array(numpy.asarray(value), operator, argument)
+        raise ArgumentError(operator, argument, "data that DLPack can share", shown(value), str(error)) from error
+
+
+def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data", *, narrow: bool = True) -> Array:
+    """An array of a number or of nested sequences; Python's numbers become bool, int32 or float32.
+
+    An integer beyond int32 makes the array uint32, int64 or uint64, whichever is the first to hold all of them. With
+    `narrow` off they stay int64 and float64. Where anything in it has a dtype of its own (a NumPy scalar, an array, a
+    Tensor), the dtype is the one in which NumPy combines all of it.
+    """
+    leaves = {type(value)} if isinstance(value, _NUMBERS) else _leaf_types(value)
+    try:
+        array = numpy.asarray(value)
+    except OverflowError:
+        raise ArgumentError(operator, argument, "integers of at most 64 bits", shown(value)) from None
+    except ValueError as error:
+        raise ArgumentError(operator, argument, "sequences of equal lengths", shown(value),
+                            "For samples of different shapes use as_batch.") from error  # fmt: skip
+    if not all(issubclass(leaf, _NUMBERS) for leaf in leaves):
+        if array.dtype not in _SUPPORTED:
+            raise ArgumentError(operator, argument, _DTYPES, shown(value), _hint_for(array.dtype))
+        return checked_array(array, operator, argument)
+    integral = not any(issubclass(leaf, float) for leaf in leaves)
+    if array.dtype.kind not in "biuf" or (integral and array.size and array.dtype.kind == "f"):
+        raise ArgumentError(operator, argument, "integers that one 64-bit type can hold", shown(value))
+    return _narrowed(array) if narrow else array
+
+
+def only_numbers(value: Any) -> bool:
+    """Whether a value is a Python number, or nested sequences of nothing else."""
+    if isinstance(value, _NUMBERS):
+        return True
+    return isinstance(value, (list, tuple, range)) and all(issubclass(t, _NUMBERS) for t in _leaf_types(value))
+
+
+def _narrowed(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        with numpy.errstate(over="ignore"):
+            return array.astype(numpy.float32)
+    if array.dtype.kind == "b" or not array.size:
+        return array
+    low, high = int(array.min()), int(array.max())
+    for candidate in (numpy.int32, numpy.uint32, numpy.int64, numpy.uint64):
+        limits = numpy.iinfo(candidate)
+        if limits.min <= low and high <= limits.max:
+            return array.astype(candidate)
+    raise AssertionError("numpy made an integer array that fits no integer type")
+
+
+def _leaf_types(value: Iterable[Any]) -> set[type]:
+    """The types of what nested lists and tuples hold."""
+    types = set(map(type, value))
+    nested = {t for t in types if issubclass(t, (list, tuple, range))}
+    leaves = types - nested
+    for item in value if nested else ():
+        if type(item) in nested:
+            leaves |= _leaf_types(item)
+    return leaves
+
+
+# Memory for results. Fresh megabytes cost more in page faults than many a kernel needs to fill them, so large blocks
+# are kept and handed out again once nobody refers to them: the array that owns a block is in the list below, and all
+# views that were ever made of it count as references to it.
+
+_SMALLEST = 1 << 16  # below, malloc recycles by itself
+_KEPT = 1 << 28  # bytes in the list, in use or not; the oldest go first
+_blocks: collections.deque[Array] = collections.deque()
+_kept = 0
+_lock = threading.Lock()
+
+
+def _references(block: Array) -> int:
+    return sys.getrefcount(block)
+
+
+def _unreferenced() -> int:
+    """What `_references` says in `empty` of a block that only the list refers to; it varies among Pythons."""
+    return next(_references(block) for block in collections.deque([numpy.empty(1)]))
+
+
+_FREE = _unreferenced()
+_counts_exactly: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Array:
+    """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again."""
+    global _kept  # noqa: PLW0603
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _SMALLEST or not _counts_exactly:
+        return numpy.empty(shape, dtype)
+    step = 1 << max(nbytes.bit_length() - 4, 0)
+    size = -(-nbytes // step) * step
+    with _lock:
+        for block in _blocks:
+            if block.nbytes == size and _references(block) == _FREE:
+                return numpy.ndarray(shape, dtype, buffer=block)
+        fresh = numpy.empty(size, numpy.uint8)
+        if size <= _KEPT:
+            _blocks.append(fresh)
+            _kept += size
+            while _kept > _KEPT:
+                _kept -= _blocks.popleft().nbytes
+        return numpy.ndarray(shape, dtype, buffer=fresh)

@@ -1,0 +1,204 @@
+"""From random words to numbers: uniform, normal, integers below a bound. DALI's arithmetic, on every device the same bits.
+
+Everything is written in single operations that IEEE 754 defines to the last bit (add, multiply, divide, square root,
+conversion); `log` and `cos` are polynomials of these. So NumPy and CuPy agree on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+__all__ = ["below", "canonical", "joined", "normal", "uniform", "uniform_limits", "wide"]
+
+_WORD = 2.0**-32
+_HALF_WAY = 0x10000000  # the 29 bits that a float64 has beyond a float32, exactly between two float32
+
+
+def wide(dtype: numpy.dtype[Any]) -> bool:
+    """Whether numbers of a dtype are computed in float64, from 64 random bits each, rather than float32 from 32."""
+    return dtype.itemsize >= 4 and dtype != numpy.float32
+
+
+def joined(xp: Any, first: Any, second: Any) -> Any:
+    """Two words as one integer of 64 bits, the first word lowest."""
+    return first.astype(xp.uint64) | second.astype(xp.uint64) << xp.uint64(32)
+
+
+# -- uniform ----------------------------------------------------------------------------------------------------------
+
+
+def uniform_limits(low: Any, high: Any, dtype: numpy.dtype[Any]) -> tuple[Any, Any, Any]:
+    """What `uniform` needs to know of a range: its start, the factor of the random integer, and the largest value.
+
+    Args:
+        low: Start of the range, a float64 or an array of them.
+        high: Its end, which no value reaches but by rounding to an integer.
+        dtype: Of the values; the bounds of integers are cut off to integers of that type.
+    """
+    kind = numpy.float64 if wide(dtype) else numpy.float32
+    if dtype.kind in "iu":
+        limits = numpy.iinfo(dtype)
+        low, high = (numpy.clip(numpy.trunc(x), float(limits.min), float(limits.max)) for x in (low, high))
+    elif dtype.itemsize == 2:
+        low, high = numpy.float16(low), numpy.float16(high)
+    else:
+        low, high = numpy.float32(low), numpy.float32(high)
+    low, high = kind(low), kind(high)
+    top = numpy.nextafter(high, low)
+    bits = 64 if wide(dtype) else 32
+    return low, (top - low) * kind(2.0**-bits), top
+
+
+def uniform(xp: Any, found: list[Any], limits: tuple[Any, Any, Any]) -> Any:
+    """Numbers of a range: float32 of one word each, or float64 of two."""
+    low, scale, top = limits
+    if len(found) == 2:
+        values = _fused_float64(xp, joined(xp, *found).astype(xp.float64), scale, low)
+    else:
+        values = _fused_float32(xp, found[0].astype(xp.float32), scale, low)
+    return xp.minimum(values, top)
+
+
+def _fused_float32(xp: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of float32 numbers, rounded once."""
+    product = a * numpy.float64(b) if b.ndim == 0 else a * b.astype(xp.float64)  # exact: 48 of 53 bits
+    total = product + c
+    tied = (total.view(xp.uint64) & xp.uint64(0x1FFFFFFF)) == _HALF_WAY
+    if tied.any():  # what float64 has rounded off decides to which side it goes
+        rest = _rest_of_sum(product, c, total)
+        total = xp.where(tied & (rest != 0), xp.nextafter(total, xp.copysign(xp.inf, rest)), total)
+    return total.astype(xp.float32)
+
+
+def _rest_of_sum(a: Any, b: Any, total: Any) -> Any:
+    """What ``total``, which is a + b rounded, lacks of the exact sum."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
+
+
+def _halves(a: Any) -> tuple[Any, Any]:
+    """Two float64 of at most 26 bits with the sum a."""
+    shifted = a * 134217729.0
+    upper = shifted - (shifted - a)
+    return upper, a - upper
+
+
+def _fused_float64(xp: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of float64 numbers, rounded once (Boldo and Melquiond: sums of the parts, the smaller one to odd)."""
+    a1, a2 = _halves(a)
+    b1, b2 = _halves(b)
+    product = a * b
+    rest = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    inner = c + rest
+    inner_rest = _rest_of_sum(c, rest, inner)
+    total = product + inner
+    total_rest = _rest_of_sum(product, inner, total)
+    small = inner_rest + total_rest
+    lost = _rest_of_sum(inner_rest, total_rest, small)
+    even = (small.view(xp.uint64) & xp.uint64(1)) == 0
+    odd = xp.where((lost != 0) & even, xp.nextafter(small, xp.copysign(xp.inf, lost)), small)
+    return total + odd
+
+
+def canonical(xp: Any, found: list[Any]) -> Any:
+    """Numbers in [0, 1) of two words each, float64."""
+    return xp.minimum(joined(xp, *found).astype(xp.float64) * 2.0**-64, 1.0 - 2.0**-53)
+
+
+# -- normal -----------------------------------------------------------------------------------------------------------
+
+_PI_HIGH, _PI_LOW = 3.141592651605606, 1.984187139724162e-09  # the first has 31 bits, so small multiples are exact
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_FLOAT32_TERMS, _FLOAT64_TERMS = 7, 11
+
+
+def normal(xp: Any, found: list[Any]) -> Any:
+    """Numbers with the standard normal distribution (Box and Muller): float32 of two words, or float64 of four."""
+    if len(found) == 2:
+        kind, terms, unit = xp.float32, _FLOAT32_TERMS, _WORD
+        u, v = (w.astype(kind) * kind(unit) for w in found)
+        turn = kind(2 * numpy.pi) * v
+    else:
+        kind, terms, unit = xp.float64, _FLOAT64_TERMS, 2.0**-64
+        u, v = (joined(xp, *pair).astype(kind) * unit for pair in (found[:2], found[2:]))
+        turn = 2 * numpy.pi * v
+    if not u.all():  # the logarithm of 0: take the other number, or the least where both are 0
+        none = u == 0
+        turn = xp.where(none, kind(0), turn)
+        u = xp.where(none, xp.maximum(v, kind(unit)), u)
+    logarithm = _log(xp, u.astype(xp.float64), terms).astype(kind)
+    radius = xp.sqrt(kind(-2) * logarithm)
+    return radius * _cos(xp, turn.astype(xp.float64), terms).astype(kind)
+
+
+def scaled(xp: Any, values: Any, mean: Any, stddev: Any) -> Any:
+    """Normal numbers with another mean and standard deviation."""
+    fused = _fused_float32 if values.dtype.itemsize == 4 else _fused_float64
+    return fused(xp, values, stddev, mean)
+
+
+def _polynomial(z: Any, coefficients: list[float]) -> Any:
+    total = z * coefficients[-1]
+    for c in coefficients[-2:0:-1]:
+        total += c
+        total *= z
+    total += coefficients[0]
+    return total
+
+
+def _log(xp: Any, x: Any, terms: int) -> Any:
+    """The natural logarithm: of the exponent, and of 1 + f in [sqrt(1/2), sqrt(2)) by the series of artanh."""
+    mantissa, exponent = xp.frexp(x)
+    small = mantissa < 0.7071067811865476
+    f = mantissa * (small + 1.0) - 1.0
+    e = exponent - small.astype(exponent.dtype)
+    s = f / (f + 2.0)
+    z = s * s
+    rest = z * _polynomial(z, [2.0 / (2 * k + 3) for k in range(terms)])
+    square = f * f * 0.5
+    return e * _LN2_HIGH + (f - (square - (s * (square + rest) + e * _LN2_LOW)))
+
+
+def _cos(xp: Any, x: Any, terms: int) -> Any:
+    """The cosine of x in [0, 2 pi], as the sine of what x lacks of pi / 2 or has beyond 3 pi / 2."""
+    y = x - _PI_HIGH
+    first = y < 0
+    r = (abs(y) - _PI_HIGH / 2) + _PI_LOW * xp.where(first, 0.5, -1.5)
+    z = r * r
+    return r + r * (z * _polynomial(z, _SINE[:terms]))
+
+
+def _sine_coefficients() -> list[float]:
+    found, factorial = [], 1
+    for k in range(1, _FLOAT64_TERMS + 1):
+        factorial *= -2 * k * (2 * k + 1)
+        found.append(1 / factorial)
+    return found
+
+
+_SINE = _sine_coefficients()
+
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+
+def below(stream: Iterator[int], n: int) -> int:
+    """A number in [0, n), each as likely as any other, of a stream of words; n is at most 2**64.
+
+    One product with a word (Lemire's method, which rejects a few words), the upper half first where n is beyond 2**32:
+    what the C++ library's uniform_int_distribution does.
+    """
+    if n == 1 << 32:
+        return next(stream)
+    if n < 1 << 32:
+        while True:
+            product = next(stream) * n
+            if (product & 0xFFFFFFFF) >= (1 << 32) % n:
+                return product >> 32
+    while True:
+        found = (below(stream, (n - 1 >> 32) + 1) << 32) + next(stream)
+        if found < n:
+            return found

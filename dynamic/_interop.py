@@ -1,0 +1,309 @@
+"""How Tensors and Batches are made: `as_*` share memory where they can, `tensor` and `batch` copy.
+
+A list becomes a Batch by one of three paths with equal results: our own Tensors give their storage as it is; arrays and
+foreign tensors (NumPy, CuPy, torch, DLPack) are described in one pass and checked before any is taken; anything else
+is turned into arrays one by one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy
+
+from ._array import Array, asarray, checked_array, from_numbers, is_array, library, only_numbers
+from ._layout import checked
+from ._origin import Origin
+from .data import Batch, Tensor
+from .devices import Device, DeviceLike, device
+from .dtypes import DTypeLike, convert, dtype, numpy_dtype
+from .errors import ArgumentError, shown
+
+__all__ = ["as_batch", "as_tensor", "batch", "tensor"]
+
+Data = TypeVar("Data", Tensor, Batch)
+
+
+def as_tensor(
+    data: Any,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    layout: str | None = None,
+    pad: bool = False,
+) -> Tensor:
+    """Make a Tensor of anything array-like, over the same memory where that is possible.
+
+    Args:
+        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, a
+            buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers become int32 (uint32, int64
+            or uint64 where they are too large), floats float32; what has a dtype keeps it. Any strides are fine; big-endian
+            data is swapped into a copy; a read-only array gives a read-only Tensor.
+        dtype: Element type to convert to, saturating and rounding half away from zero.
+        device: Where to put it; by default where it is.
+        layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.
+        pad: Fill the samples of a ragged Batch or list with zeros to a common shape.
+
+    Raises:
+        ArgumentError: The data is not numbers, or the layout has another number of letters than the data dimensions.
+        ValueError: A Batch has samples of different shapes, and `pad` is False.
+
+    >>> as_tensor([[1, 2.5]]).dtype
+    DType(kind=Kind.float, bits=32, exponent_bits=8, significand_bits=23)
+    >>> as_tensor(as_batch([[1], [2, 3]]), pad=True).tolist()
+    [[1, 0], [2, 3]]
+    """
+    if data.__class__ is numpy.ndarray and dtype is None and device is None and layout is None:
+        return Tensor(checked_array(data, "as_tensor", "data"))
+    return _tensor("as_tensor", data, dtype, device, layout, pad)
+
+
+def tensor(
+    data: Any,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    layout: str | None = None,
+    pad: bool = False,
+) -> Tensor:
+    """Make a Tensor with memory of its own of anything array-like; arguments and errors are those of `as_tensor`.
+
+    >>> a = numpy.zeros(2)
+    >>> t = tensor(a)
+    >>> a[0] = 7
+    >>> t.tolist()
+    [0.0, 0.0]
+    """
+    made = _tensor("tensor", data, dtype, device, layout, pad)
+    return made.to_device(made.device, force_copy=True)
+
+
+def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None, pad: bool) -> Tensor:
+    own_layout: str | None = None
+    origin: Origin | None = None
+    if pad and isinstance(data, (list, tuple)):
+        data = as_batch(data)
+    if isinstance(data, Tensor):
+        array, own_layout, origin = data.array, data.layout, data.origin
+    elif isinstance(data, Batch):
+        array = data.dense(pad)
+        own_layout = "N" + (data.layout or "") if data.layout or not data.ndim else None
+    elif to is not None and isinstance(data, (bool, int, float, list, tuple, range)):
+        array = from_numbers(data, operator, "data", narrow=False)
+    else:
+        array = asarray(data, operator, "data")
+    array = _as_dtype(array, to)
+    layout = checked(layout, array.ndim, operator) or own_layout
+    return _on_device(Tensor(array, layout, origin), where)
+
+
+def _as_dtype(array: Array, to: DTypeLike) -> Array:
+    return array if to is None else convert(library(array), array, numpy_dtype(dtype(to)))
+
+
+def _on_device(data: Data, where: DeviceLike) -> Data:
+    target = device(where)
+    return data if target is None else data.to_device(target)
+
+
+def as_batch(
+    tensors: Any,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    layout: str | None = None,
+) -> Batch:
+    """Make a Batch of many samples, over the same memory where that is possible.
+
+    Args:
+        tensors: A Batch; an array or Tensor, whose outermost dimension becomes the samples; or any iterable of samples, each
+            of them whatever `as_tensor` takes. All must have one dtype, device, number of dimensions and layout. Python
+            numbers in all of them are promoted together: ``[1, 2.5]`` is float32.
+        dtype: Element type to convert to; with it the samples may have different ones. Needed where there are no samples.
+        device: Where to put them; by default where they are.
+        layout: A letter for each dimension of a sample, such as "HWC".
+
+    Raises:
+        ArgumentError: A sample is not numbers, or differs from the first; the message has its index.
+
+    >>> as_batch([[1, 2, 3], [4, 5]]).shape
+    [(3,), (2,)]
+    >>> as_batch(numpy.zeros((4, 2, 3))).batch_size
+    4
+    """
+    return _batch("as_batch", tensors, dtype, device, layout)
+
+
+def batch(
+    tensors: Any,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    layout: str | None = None,
+) -> Batch:
+    """Make a Batch with memory of its own; arguments and errors are those of `as_batch`.
+
+    Samples of one shape become one (N, ...) array.
+    """
+    made = _batch("batch", tensors, dtype, device, layout)
+    shared = made.whole is None and len(made) and len(set(made.shape)) == 1
+    if shared:
+        return Batch(made.dense(), made.layout, made.origin)
+    return made.to_device(made.device, force_copy=True)
+
+
+def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None) -> Batch:
+    if isinstance(data, Batch):
+        made = data
+    elif isinstance(data, Tensor):
+        inner = data.layout[1:] if data.layout and data.ndim else None
+        made = Batch(_with_samples(operator, data.array, data), inner or None)
+    elif is_array(data) or hasattr(data, "__dlpack__") or (hasattr(data, "__array__") and not isinstance(data, list)):
+        made = Batch(_with_samples(operator, asarray(data, operator, "tensors"), data))
+    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict, set, frozenset)):
+        made = _of_samples(operator, list(data), to, layout)
+    else:
+        raise ArgumentError(operator, "tensors", "an array or an iterable of samples", shown(data))
+    if to is not None:
+        made = _batch_as_dtype(made, to)
+    layout = checked(layout, made.ndim, operator, "sample")
+    if layout is not None and layout != made.layout:
+        made = Batch(made.whole if made.whole is not None else made.samples, layout, made.origin,
+                     made._numpy_dtype, made.ndim)  # fmt: skip
+    return _on_device(made, where)
+
+
+def _with_samples(operator: str, array: Array, data: Any) -> Array:
+    if not array.ndim:
+        raise ArgumentError(operator, "tensors", "an array with at least one dimension", shown(data),
+                            "For many copies of one sample use Batch.broadcast(sample, batch_size).")  # fmt: skip
+    return array
+
+
+def _batch_as_dtype(made: Batch, to: DTypeLike) -> Batch:
+    wanted = numpy_dtype(dtype(to))
+    if made._numpy_dtype == wanted:
+        return made
+    if made.whole is not None:
+        return Batch(convert(library(made.whole), made.whole, wanted), made.layout, made.origin)
+    samples = [convert(library(s), s, wanted) for s in made.samples]
+    return Batch(samples, made.layout, made.origin, wanted, made.ndim)
+
+
+def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | None) -> Batch:
+    if not items:
+        if to is None:
+            raise ArgumentError(operator, "dtype", "given for a Batch without samples", "None")
+        return Batch([], None, None, numpy_dtype(dtype(to)), len(layout or ""))
+    kinds = set(map(type, items))
+    if kinds == {Tensor}:
+        arrays, own_layout = list(map(_ARRAY, items)), _common_layout(operator, items, layout)
+        return Batch(_uniform(operator, arrays, to), own_layout, Origin.joined([t.origin for t in items]))
+    if kinds <= {bool, int, float}:
+        return Batch(from_numbers(items, operator, "tensors", narrow=to is None))
+    if kinds == {numpy.ndarray}:
+        return Batch(_uniform(operator, items, to))
+    if all(hasattr(kind, "__dlpack__") for kind in kinds):
+        _describe(operator, items, to)
+        return Batch(_uniform(operator, [_element(operator, i, x) for i, x in enumerate(items)], to))
+    return _one_by_one(operator, items, to)
+
+
+_ARRAY = attrgetter("_array")
+_DTYPE = attrgetter("dtype")
+_NDIM = attrgetter("ndim")
+
+
+def _uniform(operator: str, arrays: list[Array], to: DTypeLike) -> list[Array]:
+    """The arrays as samples of one dtype, number of dimensions and device, or an error with the index of the odd one."""
+    if len(set(map(_NDIM, arrays))) > 1:
+        _refuse_first_different(operator, arrays, _NDIM, "dimensions", "")
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        where = {array.device if isinstance(array, cupy.ndarray) else None for array in arrays}
+        if len(where) > 1:
+            _refuse_first_different(operator, arrays, _device_word, "device", "Move them to one device first.")
+    dtypes = set(map(_DTYPE, arrays))
+    if len(dtypes) == 1 and next(iter(dtypes)) in _NATIVE:
+        return arrays
+    arrays = [checked_array(array, operator, f"tensors[{i}]") for i, array in enumerate(arrays)]
+    if to is not None:
+        return [_as_dtype(array, to) for array in arrays]
+    if len(set(map(_DTYPE, arrays))) > 1:
+        _refuse_first_different(operator, arrays, _DTYPE, "dtype", "Pass dtype= to convert all samples to one.")
+    return arrays
+
+
+_NATIVE = frozenset(numpy.dtype(c) for c in "?bBhHiIlLqQefd")
+
+
+def _device_word(array: Array) -> str:
+    return "cpu" if isinstance(array, numpy.ndarray) else f"gpu:{array.device.id}"
+
+
+def _refuse_first_different(operator: str, items: Sequence[Any], key: Any, what: str, hint: str) -> None:
+    first = key(items[0])
+    for i, item in enumerate(items):
+        if key(item) != first:
+            expected = f"like tensors[0], with {what} {first}"
+            raise ArgumentError(operator, f"tensors[{i}]", expected, f"{what} {key(item)}", hint)
+
+
+def _common_layout(operator: str, items: list[Tensor], layout: str | None) -> str | None:
+    if layout is None and len({t.layout for t in items}) > 1:
+        _refuse_first_different(operator, items, attrgetter("layout"), "layout", "Pass layout= to relabel all of them.")
+    return items[0].layout
+
+
+def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
+    """Compare what foreign tensors say of themselves, before the first of them is taken."""
+    devices = [_foreign_device(x) for x in items]
+    _refuse_first_different_in(operator, devices, "device", "Move them to one device first.")
+    _refuse_first_different_in(operator, [_foreign_ndim(x) for x in items], "dimensions", "")
+    if to is None:
+        words = [getattr(x, "dtype", None) for x in items]
+        _refuse_first_different_in(operator, words, "dtype", "Pass dtype= to convert all samples to one.")
+
+
+def _refuse_first_different_in(operator: str, values: list[Any], what: str, hint: str) -> None:
+    if values.count(values[0]) != len(values):
+        _refuse_first_different(operator, values, _itself, what, hint)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _foreign_device(item: Any) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(item, torch.Tensor):
+        return item.device
+    if isinstance(item, numpy.ndarray):
+        return Device.CPU
+    return Device.from_dlpack(item.__dlpack_device__())
+
+
+def _foreign_ndim(item: Any) -> int | None:
+    ndim = getattr(item, "ndim", None)
+    if isinstance(ndim, int):
+        return ndim
+    shape = getattr(item, "shape", None)
+    return len(shape) if shape is not None else None
+
+
+def _element(operator: str, index: int, item: Any) -> Array:
+    if item is None or isinstance(item, (Batch, str)):
+        raise ArgumentError(operator, f"tensors[{index}]", "a sample: an array, a number or nested lists of numbers",
+                            "a Batch" if isinstance(item, Batch) else shown(item))  # fmt: skip
+    return item.array if isinstance(item, Tensor) else asarray(item, operator, f"tensors[{index}]")
+
+
+def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> Batch:
+    """Samples of any kind; what Python numbers are in them is promoted together."""
+    plain = [i for i, item in enumerate(items) if only_numbers(item)]
+    numbers = {i: from_numbers(items[i], operator, f"tensors[{i}]", narrow=False) for i in plain}
+    if numbers and to is None:
+        flat = [array.ravel() for array in numbers.values() if array.size]
+        narrow = from_numbers(numpy.concatenate(flat).tolist() if flat else [], operator, "tensors").dtype
+        numbers = {i: array.astype(narrow) for i, array in numbers.items()}
+    arrays = [numbers[i] if i in numbers else _element(operator, i, item) for i, item in enumerate(items)]
+    return Batch(_uniform(operator, arrays, to))

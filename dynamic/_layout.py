@@ -1,0 +1,65 @@
+"""Layouts: one letter for each dimension ("HWC"), and what indexing and broadcasting make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import ArgumentError, shown
+
+__all__ = ["after_indexing", "checked", "combined"]
+
+
+def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
+    """A layout that a caller gave, or None where there is none: "" and None both mean that."""
+    if layout is None or layout == "":
+        return None
+    if not isinstance(layout, str):
+        raise ArgumentError(operator, "layout", 'a string such as "HWC"', shown(layout))
+    if len(layout) != ndim:
+        expected = f"a letter for each of the {ndim} dimensions of the {whose}"
+        raise ArgumentError(operator, "layout", expected, f"{len(layout)} letters, {layout!r}")
+    return layout
+
+
+def combined(layouts: Sequence[str | None], ndim: int, operator: str) -> str | None:
+    """The layout of a result that several operands were broadcast to, or None where no operand's describes it.
+
+    One layout must be a suffix of the other ("C" of "HWC"), because broadcasting aligns the last dimensions.
+    """
+    result: str | None = None
+    for layout in layouts:
+        if layout is None or layout == result:
+            continue
+        if result is None or layout.endswith(result):
+            result = layout
+        elif not result.endswith(layout):
+            hint = "Give one of them the other's layout with as_tensor(x, layout=...)."
+            raise ArgumentError(operator, "layout", f"a suffix of {result!r}, or the reverse", repr(layout), hint)
+    return result if result is not None and len(result) == ndim else None
+
+
+def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int) -> str | None:
+    """The layout after ``array[index]``: an integer drops its letter, a slice keeps it, a new axis leaves no layout."""
+    if layout is None:
+        return None
+    consumed = sum(i is not None and i is not Ellipsis for i in index)
+    letters: list[str] = []
+    place = 0
+    for entry in index:
+        if entry is None or _is_mask_of_many(entry):
+            return None
+        if entry is Ellipsis:
+            skipped = len(layout) - consumed
+            letters.append(layout[place : place + skipped])
+            place += skipped
+            continue
+        if isinstance(entry, slice) or getattr(entry, "ndim", 0) == 1:
+            letters.append(layout[place])
+        place += 1
+    result = "".join(letters) + layout[place:]
+    return result if result and len(result) == result_ndim else None
+
+
+def _is_mask_of_many(entry: Any) -> bool:
+    return getattr(entry, "ndim", 0) > 1

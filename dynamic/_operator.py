@@ -1,0 +1,390 @@
+"""The one idea of this library: an operator is a plain function on one sample.
+
+`@operator` reads its signature once and lifts it to Tensors and Batches. A call takes four steps: bind the arguments, find
+the memory of the results, run the function on every sample, wrap the results.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+import numpy
+
+from . import _pool
+from ._argument import Argument, argument, is_layout
+from ._array import Array, asarray, empty, library
+from ._origin import Origin
+from .data import Batch, Tensor
+from .devices import Device, DeviceLike, device
+from .dtypes import ALL, dtype, numpy_dtype
+from .errors import ArgumentError, DataError, DeviceError, Failure, shown
+
+__all__ = ["Operator", "Spec", "operator", "registry"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Shape and NumPy dtype of a result.
+Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
+
+#: Every operator by its name.
+registry: dict[str, Operator[...]] = {}
+
+_ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+_COMMON = {"batch_size": "int | None", "device": "DeviceLike"}
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of an operator, once its arguments are bound."""
+
+    inputs: list[Tensor | Batch]
+    count: int
+    is_batch: bool
+    fixed: dict[str, Any]
+    varying: dict[str, list[Any]]
+    layout: str | None
+    origin: Origin | None
+    failures: dict[int, DataError] = field(default_factory=dict)
+
+    def samples(self) -> list[tuple[Array, ...]]:
+        """The inputs of each sample."""
+        columns = [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
+        return list(zip(*columns, strict=True))
+
+    def bytes(self) -> int:
+        """About how much memory the inputs take."""
+        first = [x.array if isinstance(x, Tensor) else x.samples[0] for x in self.inputs]
+        return self.count * sum(array.nbytes for array in first)
+
+    def arguments(self, i: int) -> dict[str, Any]:
+        """The arguments of one sample."""
+        if not self.varying:
+            return self.fixed
+        return {**self.fixed, **{name: values[i] for name, values in self.varying.items()}}
+
+    def uniform(self) -> bool:
+        """Whether all samples have the same shapes and arguments."""
+        return not self.varying and all(isinstance(x, Tensor) or x.whole is not None for x in self.inputs)
+
+
+class Operator(Generic[P]):
+    """A function on one sample, lifted to Tensors and Batches; made by `operator`."""
+
+    def __init__(
+        self,
+        body: Callable[Concatenate[Any, P], Any],
+        layouts: tuple[str, ...] | None,
+        dtypes: frozenset[numpy.dtype[Any]],
+        output: Callable[..., Any] | None,
+        out_layout: Any,
+        devices: tuple[str, ...],
+    ) -> None:
+        functools.update_wrapper(self, body)
+        self.name = body.__name__
+        self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
+        self.devices = devices
+        hints = get_type_hints(body, include_extras=True)
+        parameters = list(inspect.signature(body).parameters.values())
+        self.inputs = [p for p in parameters if p.kind is Parameter.POSITIONAL_ONLY]
+        keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
+        self._layout_name = next((p.name for p in keyword if is_layout(hints[p.name])), None)
+        self._has_out = any(p.name == "out" for p in parameters)
+        self.arguments: dict[str, Argument] = {
+            p.name: argument(self.name, p, hints[p.name]) for p in keyword if p.name != self._layout_name
+        }
+        defaults = {p.name: p.default for p in keyword}
+        self._required = [a for a in self.arguments.values() if a.required]
+        optional = [(a, defaults[a.name]) for a in self.arguments.values() if not a.required]
+        self._defaults = {a.name: None if default is None else a.one(default) for a, default in optional}
+        returned = get_args(hints["return"]) if get_origin(hints["return"]) is tuple else ()
+        self.outputs = len(returned)  # 0 for one result that is no tuple
+        self._least = sum(p.default is p.empty for p in self.inputs)
+        public = [p.replace(annotation=hints[p.name]) for p in [*self.inputs, *keyword] if p.name != self._layout_name]
+        common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
+        self.__signature__ = Signature([*public, *common])
+
+    @overload
+    def __call__(self, input: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: Any, device: DeviceLike, **arguments: Any) -> Any: ...
+    def __call__(
+        self, /, *inputs: Any, batch_size: int | None = None, device: DeviceLike = None, **arguments: Any
+    ) -> Any:
+        call = self._bound(inputs, batch_size, device, arguments)
+        results = self._results(call) if call.count else self._no_results(call)
+        if not self.outputs:
+            return self._wrapped(call, results, self._layout_out(call, self.out_layout))
+        layouts = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * self.outputs
+        return tuple(
+            self._wrapped(call, part, self._layout_out(call, layout))
+            for part, layout in zip(results, layouts, strict=True)
+        )
+
+    # -- binding --------------------------------------------------------------------------------------------------
+
+    def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> _Call:
+        if not self._least <= len(given) <= len(self.inputs):
+            names = ", ".join(p.name for p in self.inputs)
+            got = f"{len(given)} positional arguments"
+            raise ArgumentError(self.name, "inputs", f"{len(self.inputs)} positional arguments ({names})", got)
+        inputs = [self._data(i, x, where) for i, x in enumerate(given)]
+        count = self._count(inputs, arguments, batch_size)
+        layout = self._checked_input(inputs[0]) if inputs else None
+        fixed = self._defaults.copy()
+        varying: dict[str, list[Any]] = {}
+        for name, value in arguments.items():
+            known = self.arguments.get(name)
+            if known is None:
+                raise ArgumentError.unknown(self.name, name, [*self.arguments, *_COMMON])
+            if isinstance(value, Batch):
+                varying[name] = known.each(value, 1 if count is None else count)
+                fixed.pop(name, None)
+            elif value is not None:
+                fixed[name] = known.one(value)
+        for known in self._required:
+            if known.name not in fixed and known.name not in varying:
+                raise ArgumentError(self.name, known.name, known.expected, "nothing")
+        if self._layout_name is not None:
+            fixed[self._layout_name] = layout
+        origin = next((x.origin for x in inputs if x.origin is not None), None)
+        if origin is not None and len(origin) != (count or 1):
+            origin = None
+        return _Call(inputs, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
+
+    def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
+        if not isinstance(value, (Tensor, Batch)):
+            value = Tensor(asarray(value, self.name, self.inputs[index].name))
+        target = device(where)
+        if target is not None:
+            value = value.to_device(target)
+        found = value.device.device_type
+        if found not in self.devices:
+            have = " and ".join(self.devices)
+            raise DeviceError(f"{self.name}() runs on {have}; its input is on {value.device}. Move it with .cpu().")
+        return value  # type: ignore[no-any-return]
+
+    def _count(self, inputs: list[Tensor | Batch], arguments: dict[str, Any], batch_size: Any) -> int | None:
+        """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
+        sizes = {p.name: len(x) for p, x in zip(self.inputs, inputs, strict=False) if isinstance(x, Batch)}
+        sizes |= {name: len(value) for name, value in arguments.items() if isinstance(value, Batch)}
+        if batch_size is not None:
+            if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
+                raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
+            sizes = {"batch_size": int(batch_size), **sizes}
+        if not sizes:
+            return None
+        first, count = next(iter(sizes.items()))
+        for name, size in sizes.items():
+            if size != count:
+                expected = f"a Batch of {count}, like {first!r}"
+                raise ArgumentError(self.name, name, expected, f"a Batch of {size}")
+        return count
+
+    def _checked_input(self, data: Tensor | Batch) -> str | None:
+        """The layout of an input; where it has none, the first declared one with as many dimensions."""
+        name = self.inputs[0].name
+        if data._numpy_dtype not in self.dtypes:
+            allowed = ", ".join(sorted(d.name for d in self.dtypes))
+            hint = "Convert it with cast(x, dtype=...)."
+            raise ArgumentError(self.name, name, f"of dtype {allowed}", str(data._numpy_dtype), hint)
+        if self.layouts is None:
+            return data.layout
+        if data.layout is not None and data.layout in self.layouts:
+            return data.layout
+        fitting = [layout for layout in self.layouts if len(layout) == data.ndim]
+        if data.layout is None and fitting:
+            return fitting[0]
+        got = f"layout {data.layout!r}" if data.layout else f"{data.ndim} dimensions, no layout"
+        raise ArgumentError(self.name, name, f"laid out as {', '.join(self.layouts)}", got)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def _results(self, call: _Call) -> Any:
+        """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
+        samples = call.samples()
+        specs = self._specs(call, samples) if self.output is not None else None
+        storages, outs = self._memory(call, specs) if specs is not None and not call.failures else (None, None)
+        results: list[Any] = [None] * call.count
+        body = self.__wrapped__  # type: ignore[attr-defined]
+
+        def one(i: int) -> None:
+            if i in call.failures:
+                return
+            arguments = call.arguments(i)
+            if self._has_out:
+                arguments = {**arguments, "out": outs[i] if outs is not None else None}
+            try:
+                results[i] = body(*samples[i], **arguments)
+            except DataError as error:
+                call.failures[i] = error
+            except Exception as error:
+                error.add_note(self._note(call, i))
+                raise
+
+        work = call.bytes() + sum(storage.nbytes for storage in storages or ())
+        _pool.run(one, call.count, work)
+        if call.failures:
+            raise self._collected(call)
+        if storages is not None:
+            return self._storages(call, storages, outs)
+        return list(map(list, zip(*results, strict=True))) if self.outputs else results
+
+    def _specs(self, call: _Call, samples: list[tuple[Array, ...]]) -> list[Any]:
+        """Shape and dtype of the results of each sample; of one where they are all alike."""
+        assert self.output is not None, "asked of operators with an output function"
+        specs: list[Any] = []
+        for i in range(1 if call.uniform() and self.layouts is not None else call.count):
+            try:
+                specs.append(self.output(*samples[i], **call.arguments(i)))
+            except DataError as error:
+                call.failures[i] = error
+            except Exception as error:
+                error.add_note(self._note(call, i))
+                raise
+        return specs
+
+    def _memory(self, call: _Call, specs: list[Any]) -> tuple[list[Array], list[Any]]:
+        """Memory for the results: for each output one array, and for each sample what is passed as `out`."""
+        library_ = library(call.inputs[0].samples[0] if isinstance(call.inputs[0], Batch) else call.inputs[0].array)
+        allocate = empty if library_ is numpy else library_.empty
+        rows = [spec if self.outputs else (spec,) for spec in specs]
+        storages, columns = [], []
+        for column in zip(*rows, strict=True):
+            storage, outs = _allocated(allocate, list(column), call.count)
+            storages.append(storage)
+            columns.append(outs)
+        return storages, list(zip(*columns, strict=True)) if self.outputs else columns[0]
+
+    def _storages(self, call: _Call, storages: list[Array], outs: Any) -> Any:
+        """The memory that was written, as storage of Batches: one array, or a list of views into it."""
+        columns = list(zip(*outs, strict=True)) if self.outputs else [outs]
+        parts = [
+            storage if storage.ndim == column[0].ndim + 1 and storage.dtype == column[0].dtype else list(column)
+            for storage, column in zip(storages, columns, strict=True)
+        ]
+        return parts if self.outputs else parts[0]
+
+    def _no_results(self, call: _Call) -> Any:
+        """What an empty Batch becomes: the dtype that is asked for, and the dimensions that the layout has."""
+        wanted = call.fixed.get("dtype")
+        data = call.inputs[0]
+        array = data.samples if isinstance(data, Batch) else []
+        assert not array, "asked of empty calls"
+        layouts = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * max(1, self.outputs)
+        parts = []
+        for given in layouts:
+            layout = self._layout_out(call, given)
+            kind = numpy_dtype(dtype(wanted)) if wanted is not None else data._numpy_dtype
+            parts.append(numpy.empty((0,) * (1 + (len(layout) if layout else data.ndim)), kind))
+        return parts if self.outputs else parts[0]
+
+    def _layout_out(self, call: _Call, given: Any) -> str | None:
+        if callable(given):
+            layout: str | None = given(call.layout, **call.fixed)
+            return layout
+        return call.layout if given is None else str(given)
+
+    def _wrapped(self, call: _Call, storage: Any, layout: str | None) -> Tensor | Batch:
+        if call.is_batch:
+            return Batch(storage, layout, call.origin)
+        return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
+
+    # -- errors ---------------------------------------------------------------------------------------------------
+
+    def _note(self, call: _Call, i: int) -> str:
+        shapes = [x.samples[i] if isinstance(x, Batch) else x.array for x in call.inputs]
+        what = ", ".join(f"shape {array.shape} {array.dtype}" for array in shapes)
+        name = f" ({call.origin.names[i]})" if call.origin is not None else ""
+        return f"In {self.name}(), sample {i} of {call.count}{name}: {what}, layout {call.layout}."
+
+    def _collected(self, call: _Call) -> DataError:
+        """One error for all samples that cannot be read."""
+        failures = []
+        for i, error in sorted(call.failures.items()):
+            cause = error.failures[0]
+            source = call.origin.names[i] if call.origin is not None else cause.source
+            failures.append(Failure(i, cause.reason, cause.format, source))
+        kinds = [type(error) for error in call.failures.values()]
+        kind = next(k for k in kinds[0].__mro__ if all(issubclass(other, k) for other in kinds))
+        return kind(self.name, failures, call.count)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}{self.__signature__}>"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
+    """Memory for the results of `count` samples: one array where they are alike, else one buffer, and views for each."""
+    if len(set(specs)) == 1:
+        shape, kind = specs[0]
+        whole = allocate((count, *shape), kind)
+        return whole, list(whole) if shape else [whole[i, ...] for i in range(count)]
+    sizes = [math.prod(shape) * kind.itemsize for shape, kind in specs]
+    starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+    buffer = allocate((starts[-1],), numpy.dtype("uint8"))
+    views = [
+        buffer[start : start + size].view(kind).reshape(shape)
+        for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
+    ]
+    return buffer, views
+
+
+def operator(
+    *,
+    layouts: Sequence[str] | None = None,
+    dtypes: str | None = None,
+    output: Callable[..., Any] | None = None,
+    out_layout: Any = None,
+    devices: Sequence[str] = ("cpu",),
+) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
+    """Lift a function on one sample to Tensors and Batches.
+
+    Positional-only parameters of the function are inputs, keyword-only ones are arguments. A parameter `out` is given the
+    memory for the result, which the function fills; one annotated `Layout` is told the layout of the first input. A
+    function that is annotated to return a tuple has several outputs.
+
+    Args:
+        layouts: What the first input may be laid out as; where it has no layout, the first with as many dimensions. By
+            default any, and none.
+        dtypes: Element types that the first input may have, in one string; by default all.
+        output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these. With
+            it, results are allocated once for all samples.
+        out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the input's.
+            A tuple where there are several outputs.
+        devices: Where the function runs.
+    """
+
+    def declare(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
+        kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
+        lifted = Operator(
+            body, tuple(layouts) if layouts is not None else None, kinds, output, out_layout, tuple(devices)
+        )
+        registry[lifted.name] = lifted
+        return lifted
+
+    return declare

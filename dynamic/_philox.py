@@ -1,0 +1,188 @@
+"""Random words as a pure function of a key and a counter: Philox4x32-10, the same bits in NumPy and CuPy.
+
+A block is four 32-bit words, made of a 64-bit key and a 128-bit counter in ten rounds (Salmon, Moraes, Dror and Shaw,
+"Parallel random numbers: as easy as 1, 2, 3", 2011). Nothing here has a state.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+__all__ = ["Draw", "blocks", "words"]
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_STEPS = (0x9E3779B9, 0xBB67AE85)  # what a round adds to each half of the key
+_ROUNDS = 10
+_LOW = 0xFFFFFFFF
+_MASK64 = (1 << 64) - 1
+
+SAMPLE_STRIDE = 65537  # blocks of 2**64: from one sample's counter to the next one's
+ELEMENT_STRIDE = 257  # words: from one element's place in its sample to the next one's
+
+_FEW = 256  # up to so many blocks Python's long integers are faster than NumPy's arrays
+
+
+def blocks(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int] = range(4)) -> list[Any]:
+    """The words of many blocks with one key.
+
+    Args:
+        xp: numpy or cupy.
+        key: The key, 64 bits.
+        low: Lower halves of the counters: a uint64 array of shape (n,), or an integer for all.
+        high: Upper halves of the counters, a uint64 array of shape (n,).
+        wanted: Which words of each block, in this order.
+
+    Returns:
+        For each wanted word a uint32 array of shape (n,), possibly strided or read-only.
+    """
+    if xp is numpy and len(high) <= _FEW:
+        return _few(key, low, high, wanted)
+    return _many(xp, key, low, high, wanted)
+
+
+def words(key: int, start: int, count: int) -> list[int]:
+    """Some words of the one stream that a key has; word 4 * c + i is word i of the block with counter c."""
+    first, skip = divmod(start, 4)
+    counters = [first + i & (1 << 128) - 1 for i in range((skip + count + 3) // 4)]
+    low = numpy.array([c & _MASK64 for c in counters], numpy.uint64)
+    high = numpy.array([c >> 64 for c in counters], numpy.uint64)
+    flat: list[int] = numpy.stack(blocks(numpy, key, low, high), axis=1).reshape(-1).tolist()
+    return flat[skip : skip + count]
+
+
+@functools.lru_cache(maxsize=64)
+def _lanes(n: int) -> tuple[int, int, int, int]:
+    """Integers of n lanes of 64 bits: each lane 1; each lane 32 ones; each lane a step of the key's halves."""
+    ones = int.from_bytes(b"\1\0\0\0\0\0\0\0" * n, "little")
+    return ones, ones * _LOW, ones * _STEPS[0], ones * _STEPS[1]
+
+
+def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
+    """All blocks at once in Python's long integers, a lane of 64 bits for each block.
+
+    A product of two 32-bit numbers fits its lane, so one multiplication serves all blocks. What is beyond 32 bits in the
+    lanes of x1, x3 and the keys is cut off only where it would reach a product.
+    """
+    n = len(high)
+    ones, mask, step0, step1 = _lanes(n)
+    above = int.from_bytes(high.tobytes(), "little")
+    x2, x3 = above & mask, above >> 32
+    if isinstance(low, int):
+        x0, x1 = (low & _LOW) * ones, (low >> 32) * ones
+    else:
+        below = int.from_bytes(low.tobytes(), "little")
+        x0, x1 = below & mask, below >> 32
+    m0, m1 = _MULTIPLIERS
+    k0, k1 = (key & _LOW) * ones, (key >> 32) * ones
+    for _ in range(_ROUNDS):
+        p0, p1 = x0 * m0, x2 * m1
+        x0, x2 = (p1 >> 32 ^ x1 ^ k0) & mask, (p0 >> 32 ^ x3 ^ k1) & mask
+        x1, x3 = p1, p0
+        k0 += step0
+        k1 += step1
+    final = (x0, x1, x2, x3)
+    return [numpy.frombuffer(final[w].to_bytes(8 * n, "little"), numpy.uint32)[::2] for w in wanted]
+
+
+_COLUMN = numpy.array([[_MULTIPLIERS[0]], [_MULTIPLIERS[1]]], numpy.uint64)
+_STEP_COLUMN = numpy.array([[_STEPS[0]], [_STEPS[1]]], numpy.uint32)
+
+
+def _many(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
+    """All blocks at once in arrays: three passes a round, over both halves of all blocks."""
+    n = len(high)
+    factors = xp.zeros((2, n), xp.uint64)  # x0 and x2, which get multiplied; their upper halves stay zero
+    small = factors.view(xp.uint32)[:, ::2]
+    pair = [xp.empty((2, n), xp.uint64) for _ in range(2)]
+    # A product's upper half goes crosswise into a factor, its lower half crosswise is x1 and x3 of the next round.
+    upper = [p.view(xp.uint32)[::-1, 1::2] for p in pair]
+    lower = [p.view(xp.uint32)[::-1, ::2] for p in pair]
+    small[0], small[1] = low & _LOW, high & xp.uint64(_LOW)
+    lower[1][0], lower[1][1] = low >> 32, high >> xp.uint64(32)
+    keys = xp.asarray(numpy.array([[key & _LOW], [key >> 32]], numpy.uint32))
+    multipliers, step = xp.asarray(_COLUMN), xp.asarray(_STEP_COLUMN)
+    for i in range(_ROUNDS):
+        new, old = i % 2, 1 - i % 2
+        xp.multiply(factors, multipliers, pair[new])
+        xp.bitwise_xor(upper[new], lower[old], small)
+        xp.bitwise_xor(small, keys, small)
+        keys = keys + step
+    rest = lower[(_ROUNDS - 1) % 2]
+    return [rest[w // 2] if w % 2 else small[w // 2] for w in wanted]
+
+
+@functools.lru_cache(maxsize=64)
+def sample_steps(n: int) -> Any:
+    """How far the counters of n samples are from that of the first."""
+    steps = numpy.arange(n, dtype=numpy.uint64) * numpy.uint64(SAMPLE_STRIDE)
+    steps.setflags(write=False)
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Where the words of one random operator lie: each sample has a stream of its own, each element a place in it.
+
+    Element i of a sample reads the words from ``phase + 257 * i`` on, counted from the sample's block ``(high, low)``.
+    """
+
+    key: int
+    low: int
+    high: Any  #: uint64 array of shape (n,): the upper half of each sample's counter
+    phase: int  #: 0 to 3: the word of the first block to begin with
+
+    def words(self, xp: Any, samples: Any, elements: Any, count: int, skip: int = 0) -> list[Any]:
+        """The words of many elements.
+
+        Args:
+            xp: numpy or cupy.
+            samples: For each element the number of its sample: an integer array, or a slice of all samples.
+            elements: For each element its number in its sample, a uint64 array; None for number 0.
+            count: How many words each element needs.
+            skip: How many words each element passes over before.
+
+        Returns:
+            `count` uint32 arrays, in the order in which the words follow each other; an item for each element.
+        """
+        high = xp.asarray(self.high)[samples]
+        if elements is None:
+            return self._first(xp, high, count, skip)
+        place = elements * xp.uint64(ELEMENT_STRIDE) + xp.uint64(self.phase + skip)
+        low, word = (place >> xp.uint64(2)) + xp.uint64(self.low), (place & xp.uint64(3)).astype(xp.intp)
+        high = high + (low < xp.uint64(self.low))
+        each = xp.arange(len(place))
+        block = xp.stack(blocks(xp, self.key, low, high))
+        found = []
+        for _ in range(count):
+            found.append(block[word, each])
+            word += 1
+            over = xp.flatnonzero(word > 3)
+            if len(over) and len(found) < count:
+                word[over] = 0
+                low[over] += xp.uint64(1)
+                high[over] += low[over] == 0
+                block[:, over] = xp.stack(blocks(xp, self.key, low[over], high[over]))
+        return found
+
+    def _first(self, xp: Any, high: Any, count: int, skip: int) -> list[Any]:
+        """The words of the first elements of samples, which all lie in the same block of their streams."""
+        found: list[Any] = []
+        while len(found) < count:
+            block, word = divmod(self.phase + skip + len(found), 4)
+            low = self.low + block
+            carried = high + xp.uint64(1) if low > _MASK64 else high
+            found += blocks(xp, self.key, low & _MASK64, carried, range(word, min(4, word + count - len(found))))
+        return found
+
+    def stream(self, sample: int, element: int = 0) -> Iterator[int]:
+        """The words of one element, one after the other without end: for methods that reject some."""
+        counter = int(self.high[sample]) << 64 | self.low
+        place = 4 * counter + self.phase + ELEMENT_STRIDE * element
+        while True:
+            yield from words(self.key, place % (1 << 130), 8)
+            place += 8

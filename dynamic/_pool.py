@@ -1,0 +1,123 @@
+"""The threads that run CPU kernels: a few persistent ones, which survive fork and nested calls.
+
+A call shares its samples out one by one to whoever is free, the caller included. So it never waits for a thread: where
+all are busy (a nested call, sixteen callers at once), the caller does the work itself.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from .errors import ArgumentError, shown
+
+__all__ = ["get_num_threads", "run", "set_num_threads"]
+
+_WORTH_THREADS = 1 << 16  # bytes; handing work to a thread and back costs as much as a kernel needs for about this many
+_MOST = 1024
+
+_lock = threading.Lock()
+_executor: ThreadPoolExecutor | None = None
+_wanted: int | None = None
+
+
+def get_num_threads() -> int:
+    """How many threads run CPU kernels, the caller's included.
+
+    By default the value of the environment variable DYNAMIC_NUM_THREADS or DALI_NUM_THREADS, else the number of CPUs that
+    this process may use.
+
+    >>> get_num_threads() >= 1
+    True
+    """
+    if _wanted is not None:
+        return _wanted
+    for name in ("DYNAMIC_NUM_THREADS", "DALI_NUM_THREADS"):
+        if name in os.environ:
+            return _from_environment(name)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _from_environment(name: str) -> int:
+    text = os.environ[name]
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
+        raise ArgumentError("get_num_threads", name, f"an integer in [1, {_MOST}]", shown(text))
+    return int(text)
+
+
+def set_num_threads(num_threads: int | None) -> None:
+    """Set how many threads run CPU kernels, the caller's included; None goes back to the default.
+
+    Results never depend on it.
+
+    Raises:
+        ArgumentError: The number is not an integer in [1, 1024].
+    """
+    global _wanted, _executor  # noqa: PLW0603
+    if num_threads is not None and (
+        isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 1 <= num_threads <= _MOST
+    ):
+        raise ArgumentError("set_num_threads", "num_threads", f"an integer in [1, {_MOST}] or None", shown(num_threads))
+    with _lock:
+        _executor, _wanted = None, num_threads  # the old threads end once no call uses them
+
+
+def run(function: Callable[[int], None], n: int, work: int) -> None:
+    """Call ``function(i)`` for each i below n, in any order, on several threads where that pays.
+
+    Args:
+        function: Must not raise but for what may end the whole call; the first error is raised once no call is under way.
+        n: Number of calls.
+        work: Bytes that all calls together read and write.
+    """
+    threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
+    if threads <= 1:
+        for i in range(n):
+            function(i)
+        return
+    todo = collections.deque(range(n))
+
+    def work_off() -> None:
+        try:
+            while True:
+                try:
+                    i = todo.popleft()
+                except IndexError:
+                    return
+                function(i)
+        except BaseException:
+            todo.clear()
+            raise
+
+    helpers = [_threads().submit(work_off) for _ in range(threads - 1)]
+    try:
+        work_off()
+    finally:
+        todo.clear()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.exception()  # waits: no thread may go on writing to the results of a call that is over
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _executor  # noqa: PLW0603
+    with _lock:
+        if _executor is None:
+            _executor = ThreadPoolExecutor(max(1, get_num_threads() - 1), thread_name_prefix="dynamic")
+        return _executor
+
+
+def _forget_threads() -> None:
+    """In a forked child there are no threads, and the lock may have been held by one of them."""
+    global _executor, _lock  # noqa: PLW0603
+    _executor, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,469 @@
+"""Many arrays of one dtype, whose shapes may differ."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy
+from numpy.typing import NDArray
+
+from .. import _repr
+from .._arithmetic import evaluate, operand
+from .._array import Array, asarray, device_of, empty, library, moved
+from .._layout import after_indexing, combined
+from .._origin import Origin
+from ..devices import Device, DeviceLike
+from ..dtypes import DTypeLike, convert, dtype, numpy_dtype
+from ..errors import ArgumentError, shown
+from ._operators import Data, foreign_operand, wanted_device
+from ._tensor import Tensor, plain_index, refuse_mixed_devices, torch_tensor
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Batch(Data):
+    """N samples of one dtype, device, number of dimensions and layout; their shapes may differ.
+
+    Made by `as_batch` (shares memory) and `batch` (copies), by readers and by operators. It is a sequence of samples:
+    ``len``, iteration, ``batch[i]`` (a Tensor), ``batch[1:3]`` and ``batch[[2, 0]]`` (Batches).
+
+    Args:
+        storage: One (N, ...) array, or a list of N arrays that agree in dtype, device and number of dimensions.
+        layout: A letter for each dimension of a sample.
+        origin: Where the samples came from.
+        dtype: NumPy dtype of the samples; needed where `storage` is an empty list.
+        ndim: Number of dimensions of a sample; needed where `storage` is an empty list.
+
+    >>> b = as_batch([[1, 2, 3], [4, 5]])
+    >>> b
+    Batch(
+        [[1 2 3],
+        [4 5]],
+        dtype=i32,
+        device="cpu",
+        num_samples=2,
+        shape=[(3,), (2,)])
+    >>> (b * 2)[1].tolist()
+    [8, 10]
+    """
+
+    __slots__ = ("_dtype", "_layout", "_ndim", "_origin", "_samples", "_whole")
+
+    def __init__(
+        self,
+        storage: Array | list[Array],
+        layout: str | None = None,
+        origin: Origin | None = None,
+        dtype: numpy.dtype[Any] | None = None,
+        ndim: int | None = None,
+    ) -> None:
+        self._layout, self._origin = layout, origin
+        self._whole: Array | None = None
+        self._samples: list[Array] | None = None
+        if isinstance(storage, list):
+            self._samples = storage
+            self._dtype = storage[0].dtype if storage else dtype
+            self._ndim = storage[0].ndim if storage else ndim
+        else:
+            self._whole, self._dtype, self._ndim = storage, storage.dtype, storage.ndim - 1
+
+    @staticmethod
+    def broadcast(sample: Any, batch_size: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Batch:
+        """A Batch that holds one sample `batch_size` times; all samples share its memory.
+
+        Args:
+            sample: A Tensor, or anything that `as_tensor` takes.
+            batch_size: Number of samples, 0 or more.
+            device: Where to; by default where the sample is.
+            dtype: Element type to convert to.
+
+        >>> Batch.broadcast([1, 2], 3).shape
+        [(2,), (2,), (2,)]
+        """
+        if isinstance(sample, Batch):
+            raise ArgumentError("Batch.broadcast", "sample", "one sample", "a Batch")
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
+            raise ArgumentError("Batch.broadcast", "batch_size", "an integer of 0 or more", shown(batch_size))
+        layout, array = None, sample
+        if isinstance(sample, Tensor):
+            layout, array = sample.layout, sample.array
+        array = asarray(array, "Batch.broadcast", "sample")
+        if dtype is not None:
+            array = convert(library(array), array, _numpy_dtype_of(dtype))
+        if device is not None:
+            array = moved(array, wanted_device(device))
+        return Batch(library(array).broadcast_to(array, (int(batch_size), *array.shape)), layout)
+
+    @property
+    def whole(self) -> Array | None:
+        """The (N, ...) array that holds all samples, where there is one."""
+        return self._whole
+
+    @property
+    def samples(self) -> list[Array]:
+        """The arrays of the samples: the storage itself. Not to be written to."""
+        if self._samples is None:
+            whole = self._whole
+            assert whole is not None, "a Batch has one of two storages"
+            self._samples = list(whole) if whole.ndim > 1 else [whole[i, ...] for i in range(len(whole))]
+        return self._samples
+
+    @property
+    def batch_size(self) -> int:
+        """Number of samples."""
+        return len(self)
+
+    @property
+    def layout(self) -> str | None:
+        """What each dimension of a sample is, a letter each ("HWC"), or None."""
+        return self._layout
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the samples came from, if a reader gave them."""
+        return self._origin
+
+    @property
+    def shape(self) -> list[tuple[int, ...]]:
+        """The extents of each sample."""
+        if self._whole is not None:
+            return [self._whole.shape[1:]] * len(self._whole)
+        return [sample.shape for sample in self.samples]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of a sample."""
+        assert self._ndim is not None, "an empty Batch is made with ndim="
+        return self._ndim
+
+    @property
+    def _numpy_dtype(self) -> numpy.dtype[Any]:
+        assert self._dtype is not None, "an empty Batch is made with dtype="
+        dtype: numpy.dtype[Any] = self._dtype
+        return dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the data is."""
+        if self._whole is not None:
+            return device_of(self._whole)
+        return device_of(self.samples[0]) if self.samples else Device.CPU
+
+    @property
+    def tensors(self) -> TensorList:
+        """The samples as a list of Tensors."""
+        return TensorList(self)
+
+    @property
+    def slice(self) -> SampleIndexer:
+        """Indexing inside the samples: ``batch.slice[0, 2:5]`` is a Batch of ``sample[0, 2:5]``.
+
+        An index or a bound may be a Batch of integers, which gives each sample its own.
+
+        >>> b = as_batch([[1, 2, 3], [4, 5]])
+        >>> b.slice[as_batch([2, 0])].tolist()
+        [3, 4]
+        """
+        return SampleIndexer(self)
+
+    def select(self, index: Any) -> Tensor | Batch:
+        """The samples of an index: a Tensor for an integer, a Batch for a slice, a list or an array; all for ``...``."""
+        return self if index is Ellipsis else self[index]
+
+    def to_device(self, device: DeviceLike, force_copy: bool = False) -> Batch:
+        """The Batch on a device: itself where it is there already and no copy is forced."""
+        target = wanted_device(device)
+        if target == self.device and not force_copy:
+            return self
+        if self._whole is not None:
+            return Batch(moved(self._whole, target), self._layout, self._origin)
+        return self._like([moved(sample, target) for sample in self.samples])
+
+    def _like(self, samples: list[Array], origin: Origin | None = None) -> Batch:
+        return Batch(samples, self._layout, origin or self._origin, self._dtype, self._ndim)
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers: a list for each sample, or a number where it has no dimensions."""
+        if self._whole is not None:
+            numbers: list[Any] = self._whole.tolist()
+            return numbers
+        return [sample.tolist() for sample in self.samples]
+
+    def dense(self, pad: bool = False) -> Array:
+        """The samples as one (N, ...) array: the storage itself where it is one.
+
+        Args:
+            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+
+        Raises:
+            ValueError: The shapes differ and `pad` is False.
+        """
+        if self._whole is not None:
+            return self._whole
+        samples = self.samples
+        if not samples:
+            return numpy.empty((0,) * (1 + self.ndim), self._dtype)
+        shapes = {sample.shape for sample in samples}
+        extents = tuple(map(max, zip(*shapes, strict=True)))
+        if len(shapes) > 1 and not pad:
+            raise ValueError("The samples have different shapes; pass pad=True to fill the smaller ones with zeros.")
+        xp = library(samples[0])
+        out = (
+            empty((len(samples), *extents), self._dtype)
+            if xp is numpy
+            else xp.empty((len(samples), *extents), self._dtype)
+        )
+        for target, sample in zip(out, samples, strict=True) if self.ndim else ():
+            if sample.shape != extents:
+                target[...] = 0
+            target[tuple(map(slice_to, sample.shape))] = sample
+        if not self.ndim:
+            out[...] = xp.stack(samples)
+        return out
+
+    def numpy(self, pad: bool = False) -> NDArray[Any]:
+        """The samples as one NumPy array (N, ...); see `dense`."""
+        return Tensor(self.dense(pad)).numpy()
+
+    def torch(self, copy: bool | None = None, pad: bool = False) -> torch.Tensor:
+        """The samples as one torch tensor (N, ...).
+
+        Args:
+            copy: False shares the memory or raises, True copies, None shares where it can.
+            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+
+        Raises:
+            BufferError: `copy` is False and the samples are not one array that torch can share.
+            ValueError: The shapes differ and `pad` is False.
+        """
+        if copy is False and self._whole is None:
+            raise BufferError("This Batch is not one array; pass copy=None.")
+        return torch_tensor(self.dense(pad), copy if self._whole is not None else None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False and self._whole is None:
+            raise ValueError("A Batch of separate samples cannot become one array without a copy.")
+        return Tensor(self.dense()).__array__(dtype, copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or "out" in kwargs:
+            return NotImplemented
+        operands: list[Batch | Array] = []
+        for x in inputs:
+            value = x if isinstance(x, Batch) else x.array if isinstance(x, Tensor) else operand(x)
+            if value is None:
+                value = foreign_operand(x)
+            if value is None:
+                return NotImplemented
+            operands.append(value)
+        batches = [x for x in operands if isinstance(x, Batch)]
+        sizes = {len(b) for b in batches}
+        if len(sizes) > 1:
+            raise ArgumentError(ufunc.__name__, "operand", "Batches of one size", f"sizes {sorted(sizes)}")
+        layouts = [x.layout for x in inputs if isinstance(x, (Batch, Tensor))]
+        result = _evaluated(ufunc, operands, sizes.pop(), kwargs)
+        parts = [_assembled(part, layouts, batches[0].origin) for part in result]
+        return parts[0] if ufunc.nout == 1 else tuple(parts)
+
+    def __len__(self) -> int:
+        return len(self._samples if self._whole is None else self._whole)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: builtins.slice | Sequence[int] | Tensor | Batch | NDArray[Any]) -> Batch: ...
+    def __getitem__(self, index: Any) -> Tensor | Batch:
+        if isinstance(index, Batch):
+            index = index.dense()
+        if isinstance(index, tuple):
+            raise IndexError("a Batch has one index, over its samples; batch.slice[...] indexes inside them")
+        (plain,) = plain_index(index)
+        if hasattr(plain, "__index__") and not getattr(plain, "ndim", 0):
+            return self._sample(plain.__index__())
+        if plain is None or plain is Ellipsis:
+            raise IndexError("the index of a Batch is an integer, a slice, or a list or array of integers or bools")
+        places = numpy.arange(len(self))[plain]
+        if places.ndim != 1:
+            raise IndexError(f"the index of a Batch has one dimension, not {places.ndim}")
+        origin = self._origin.take(places.tolist()) if self._origin is not None else None
+        if self._whole is not None and (isinstance(plain, slice) or not self.ndim):
+            return Batch(self._whole[plain], self._layout, origin)
+        samples = self.samples
+        return self._like([samples[i] for i in places], origin)
+
+    def _sample(self, index: int) -> Tensor:
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"sample {index} of a Batch of {n}")
+        origin = self._origin.take([index % n]) if self._origin is not None else None
+        array = self._whole[index, ...] if self._whole is not None else self.samples[index]
+        return Tensor(array, self._layout, origin)
+
+    def __contains__(self, value: object) -> bool:
+        return any(value in sample if sample.ndim else bool(sample == value) for sample in self)
+
+    def __bool__(self) -> bool:
+        raise ValueError("The truth value of a Batch is ambiguous: use len(batch), or compare its samples.")
+
+    def __repr__(self) -> str:
+        return _repr.of_batch(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
+        whole = self._whole
+        host = moved(whole, Device.CPU) if whole is not None else [moved(s, Device.CPU) for s in self.samples]
+        return _restored, (host, self._layout, self._origin, self._dtype, self._ndim, self.device)
+
+
+def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, device: Device) -> Batch:
+    return Batch(storage, layout, origin, dtype, ndim).to_device(device)
+
+
+def slice_to(extent: int) -> slice:
+    """The first `extent` elements."""
+    return slice(0, extent)
+
+
+def _numpy_dtype_of(value: DTypeLike) -> numpy.dtype[Any]:
+    return numpy_dtype(dtype(value))
+
+
+def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
+    """For each output of the ufunc one (n, ...) array, or a list of arrays."""
+    wholes = [_empty_whole(x) if isinstance(x, Batch) and not n else x for x in operands]
+    if all(x.whole is not None for x in wholes if isinstance(x, Batch)):
+        ndim = max(x.ndim for x in wholes)
+        arrays = [_aligned(x, ndim) if isinstance(x, Batch) else x for x in wholes]
+        refuse_mixed_devices(arrays)
+        result = evaluate(ufunc, arrays, kwargs)
+        return list(result) if isinstance(result, tuple) else [result]
+    rows = zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True)
+    results = []
+    for i, row in enumerate(rows):
+        try:
+            refuse_mixed_devices(list(row))
+            result = evaluate(ufunc, row, kwargs)
+        except Exception as error:
+            error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
+            raise
+        results.append(result if isinstance(result, tuple) else (result,))
+    return [
+        [numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in part] for part in zip(*results, strict=True)
+    ]
+
+
+def _empty_whole(batch: Batch) -> Batch:
+    return batch if batch.whole is not None else Batch(numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype))
+
+
+def _aligned(batch: Batch, ndim: int) -> Array:
+    """The whole of a Batch with extents of 1 put in, so that samples are broadcast to `ndim` dimensions."""
+    whole = batch.whole
+    assert whole is not None, "asked of whole Batches only"
+    missing = ndim - batch.ndim
+    return whole.reshape(len(whole), *(1,) * missing, *whole.shape[1:]) if missing else whole
+
+
+def _assembled(result: Array | list[Array], layouts: list[str | None], origin: Origin | None) -> Batch:
+    ndim = result[0].ndim if isinstance(result, list) else result.ndim - 1
+    return Batch(result, combined(layouts, ndim, "arithmetic"), origin)
+
+
+class TensorList(Sequence[Tensor]):
+    """The samples of a Batch as a list of Tensors; its slices and selections are lists too."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: builtins.slice | Sequence[int]) -> TensorList: ...
+    def __getitem__(self, index: Any) -> Tensor | TensorList:
+        found = self._batch[index]
+        return TensorList(found) if isinstance(found, Batch) else found
+
+    def select(self, index: Any) -> Tensor | TensorList:
+        """The Tensors of an index: one for an integer, a list for a slice, a list or ``...``."""
+        return self if index is Ellipsis else self[index]
+
+    def tolist(self) -> list[Tensor]:
+        """The Tensors in a Python list."""
+        return list(self)
+
+    def as_batch(self, copy: bool = False) -> Batch:
+        """The Tensors as a Batch.
+
+        Args:
+            copy: Give it memory of its own.
+        """
+        return self._batch.to_device(self._batch.device, force_copy=copy)
+
+    def __repr__(self) -> str:
+        return f"TensorList of {self._batch!r}"
+
+
+class SampleIndexer:
+    """``batch.slice``: indexing inside the samples of a Batch."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def __getitem__(self, index: Any) -> Batch:
+        batch = self._batch
+        entries = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(value, Batch) for entry in entries for value in _values(entry)):
+            return self._each(entries)
+        plain = plain_index(entries)
+        if batch.whole is not None and all(e.__class__ is int or isinstance(e, slice) or e is Ellipsis for e in plain):
+            part = batch.whole[(slice(None), *plain)]
+            return Batch(part, after_indexing(batch.layout, plain, part.ndim - 1), batch.origin)
+        return self._each(entries)
+
+    def _each(self, entries: tuple[Any, ...]) -> Batch:
+        batch, n = self._batch, len(self._batch)
+        if not n:
+            raise IndexError("samples of an empty Batch cannot be indexed one by one")
+        columns = [_column(entry, n) for entry in entries]
+        parts, layout = [], None
+        for i, row in enumerate(zip(*columns, strict=True)):
+            try:
+                part = Tensor(batch.samples[i], batch.layout)[row]
+            except IndexError as error:
+                error.add_note(f"In slice[...], sample {i} of {n}: shape {batch.samples[i].shape}.")
+                raise
+            parts.append(part.array)
+            layout = part.layout
+        if len({part.ndim for part in parts}) > 1:
+            raise IndexError("the parts of the samples have different numbers of dimensions")
+        return Batch(parts, layout, batch.origin)
+
+
+def _values(entry: Any) -> tuple[Any, ...]:
+    return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+
+
+def _column(entry: Any, n: int) -> list[Any]:
+    """The index that each of n samples gets for an entry, whose parts may be Batches."""
+    parts = [_spread(value, n) for value in _values(entry)]
+    return [slice(*row) for row in zip(*parts, strict=True)] if isinstance(entry, slice) else parts[0]
+
+
+def _spread(value: Any, n: int) -> list[Any]:
+    if not isinstance(value, Batch):
+        return [value] * n
+    if len(value) != n:
+        raise ArgumentError("slice", "index", f"one for each of the {n} samples", f"{len(value)} values")
+    return list(value)

@@ -1,0 +1,131 @@
+"""What can go wrong, and the one place that words it.
+
+    DynamicError
+     ├─ ArgumentError (TypeError, ValueError)   an argument is missing, unknown, of the wrong type or out of range
+     ├─ DeviceError (RuntimeError)              the device is not there, or the operator does not run on it
+     ├─ DataError (ValueError)                  samples that cannot be read
+     │   └─ DecodeError                         ... because their bytes are no image that we accept
+     │       ├─ TruncatedImage  CorruptImage  UnsupportedImage  ImageTooLarge
+     └─ StateError (ValueError)                 a saved state does not fit the object that it is given to
+
+Every argument error has one shape: ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "ArgumentError",
+    "CorruptImage",
+    "DataError",
+    "DecodeError",
+    "DeviceError",
+    "DynamicError",
+    "Failure",
+    "ImageTooLarge",
+    "StateError",
+    "TruncatedImage",
+    "UnsupportedImage",
+]
+
+
+class DynamicError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class ArgumentError(DynamicError, TypeError, ValueError):
+    """An argument of a function is missing, unknown, of the wrong type or out of range.
+
+    Attributes:
+        operator: Name of the function.
+        argument: Name of the argument, with the sample where there is one for each: ``angle[2]``.
+    """
+
+    def __init__(self, operator: str, argument: str, expected: str, got: str, hint: str = "") -> None:
+        self.operator, self.argument, self.expected, self.got, self.hint = operator, argument, expected, got, hint
+        text = f"{operator}(): argument {argument!r} must be {expected}; got {got}."
+        super().__init__(f"{text} {hint}" if hint else text)
+
+    def __reduce__(self) -> tuple[type[ArgumentError], tuple[str, ...]]:
+        return type(self), (self.operator, self.argument, self.expected, self.got, self.hint)
+
+    @classmethod
+    def unknown(cls, operator: str, argument: str, known: Iterable[str]) -> ArgumentError:
+        """The function has no argument of that name; the nearest one is named."""
+        known = sorted(known)
+        close = difflib.get_close_matches(argument, known, 1)
+        takes = f"It takes {', '.join(known)}." if known else "It takes none."
+        return cls(operator, argument, f"one that {operator}() has", "an unknown name",
+                   f"Did you mean {close[0]!r}?" if close else takes)  # fmt: skip
+
+
+class DeviceError(DynamicError, RuntimeError):
+    """The data is on a device, or is asked onto one, that this machine or the operator cannot use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one sample could not be read."""
+
+    index: int  #: the sample's place in its batch
+    reason: str
+    format: str | None = None  #: "JPEG", "PNG", ...: what the bytes begin like
+    source: str | None = None  #: the file that the sample came from, where it is known
+
+    def __str__(self) -> str:
+        kind = f"{self.format}: " if self.format else ""
+        where = f" ({self.source})" if self.source else ""
+        return f"sample {self.index}{where}: {kind}{self.reason}"
+
+
+class DataError(DynamicError, ValueError):
+    """Samples that cannot be read; `failures` lists every failing sample of the batch, and the message names ten."""
+
+    def __init__(self, operator: str, failures: Sequence[Failure], total: int = 1) -> None:
+        self.operator, self.failures, self.total = operator, tuple(failures), total
+        lines = [f"{operator}(): {len(self.failures)} of {total} samples cannot be read."]
+        lines += [f"  {failure}" for failure in self.failures[:10]]
+        if len(self.failures) > 10:
+            lines.append(f"  ... and {len(self.failures) - 10} more")
+        super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[str, tuple[Failure, ...], int]]:
+        return type(self), (self.operator, self.failures, self.total)
+
+
+class DecodeError(DataError):
+    """Samples whose bytes are no image that can be decoded."""
+
+
+class TruncatedImage(DecodeError):
+    """The bytes end before the image does."""
+
+
+class CorruptImage(DecodeError):
+    """The bytes contradict their format."""
+
+
+class UnsupportedImage(DecodeError):
+    """The format, or this variety of it, is not supported."""
+
+
+class ImageTooLarge(DecodeError):
+    """The image is larger than the limits allow."""
+
+
+class StateError(DynamicError, ValueError):
+    """A saved state is damaged, or does not fit the object that it is given to."""
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: with its type, on one line, short."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:  # a broken __repr__ must not replace the error that is being worded
+        text = f"(whose repr raises {type(error).__name__})"
+    if value is None:
+        return text
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
