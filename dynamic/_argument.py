@@ -1,4 +1,4 @@
-"""One argument of an operator, read once from its annotation: how to convert it, check it, describe it, draw it in tests.
+"""One argument of an operator, read once from its annotation: how to convert, check, describe and draw it.
 
 An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tuple[X, Y]``, ``tuple[X, ...]``, ``X | Y``,
 ``X | None`` and ``Annotated[X, Between(low, high)]``, of the kinds declared at the end (`Interp`, `ImageType`,
@@ -159,7 +159,7 @@ def _unmarked(annotation: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value for an error message: what is in a Tensor or an array rather than its printed form, where that is short."""
+    """A value for an error message: of a Tensor or an array what is in it, where that is short."""
     array = value.array if isinstance(value, Tensor) else value
     if isinstance(array, numpy.ndarray):
         if array.size == 1:
@@ -183,7 +183,8 @@ def _plain(value: Any, kind: _Kind) -> Any:
     if kind.integral and array.dtype.kind == "f":
         if not numpy.isfinite(array).all():
             raise ValueError(value)
-        return _integers(rounded(numpy, array).tolist())
+        array = rounded(numpy, array)
+        return _integers(array.item() if kind.scalar and array.size == 1 else array.tolist())
     return array.item() if kind.scalar and array.size == 1 else array.tolist()
 
 

@@ -1,7 +1,7 @@
 """What operators and NumPy's universal functions do to arrays: DALI's promotion, NumPy's everything else.
 
-`evaluate` is the one entry: Tensors and Batches get their operators from `numpy.lib.mixins.NDArrayOperatorsMixin`, which
-calls a ufunc for each, and hand the arrays on to here.
+`evaluate` is the one entry: Tensors and Batches get their operators from NumPy's `NDArrayOperatorsMixin`, which calls a
+ufunc for each, and hand the arrays on to here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def operand(value: Any) -> Array | None:
         return numpy.float32(value)
     if kind is int and -(2**31) <= value < 2**31:
         return numpy.int32(value)
-    if isinstance(value, (int, float, list, tuple)):
+    if isinstance(value, (int, float, list, tuple)) and not isinstance(value, numpy.generic):
         return from_numbers(value, "arithmetic", "operand")
     return None
 

@@ -180,7 +180,7 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
     except ValueError as error:
         raise ArgumentError(operator, argument, "sequences of equal lengths", shown(value),
                             "For samples of different shapes use as_batch.") from error  # fmt: skip
-    if not all(issubclass(leaf, _NUMBERS) for leaf in leaves):
+    if not all(map(_is_plain, leaves)):
         if array.dtype not in _SUPPORTED:
             raise ArgumentError(operator, argument, _DTYPES, shown(value), _hint_for(array.dtype))
         return checked_array(array, operator, argument)
@@ -192,9 +192,14 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
 
 def only_numbers(value: Any) -> bool:
     """Whether a value is a Python number, or nested sequences of nothing else."""
-    if isinstance(value, _NUMBERS):
-        return True
-    return isinstance(value, (list, tuple, range)) and all(issubclass(t, _NUMBERS) for t in _leaf_types(value))
+    if isinstance(value, (list, tuple, range)):
+        return all(map(_is_plain, _leaf_types(value)))
+    return _is_plain(type(value))
+
+
+def _is_plain(leaf: type) -> bool:
+    """Whether a type is one of Python's numbers; NumPy's float64 is a float too, but has a dtype of its own."""
+    return issubclass(leaf, _NUMBERS) and not issubclass(leaf, numpy.generic)
 
 
 def _narrowed(array: Array) -> Array:
@@ -248,7 +253,7 @@ _counts_exactly: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
     """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again."""
-    global _kept  # noqa: PLW0603
+    global _kept
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _SMALLEST or not _counts_exactly:
         return numpy.empty(shape, dtype)

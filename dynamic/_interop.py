@@ -38,9 +38,9 @@ def as_tensor(
 
     Args:
         data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, a
-            buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers become int32 (uint32, int64
-            or uint64 where they are too large), floats float32; what has a dtype keeps it. Any strides are fine; big-endian
-            data is swapped into a copy; a read-only array gives a read-only Tensor.
+            buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers become int32 (uint32,
+            int64 or uint64 where they are too large), floats float32; what has a dtype keeps it. Any strides are fine;
+            big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
         dtype: Element type to convert to, saturating and rounding half away from zero.
         device: Where to put it; by default where it is.
         layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.
@@ -116,10 +116,10 @@ def as_batch(
     """Make a Batch of many samples, over the same memory where that is possible.
 
     Args:
-        tensors: A Batch; an array or Tensor, whose outermost dimension becomes the samples; or any iterable of samples, each
-            of them whatever `as_tensor` takes. All must have one dtype, device, number of dimensions and layout. Python
-            numbers in all of them are promoted together: ``[1, 2.5]`` is float32.
-        dtype: Element type to convert to; with it the samples may have different ones. Needed where there are no samples.
+        tensors: A Batch; an array or Tensor, whose outermost dimension becomes the samples; or any iterable of samples,
+            each of them whatever `as_tensor` takes. All must have one dtype, device, number of dimensions and layout.
+            Python numbers in all of them are promoted together: ``[1, 2.5]`` is float32.
+        dtype: Element type to convert to; with it samples may have different ones. Needed where there are no samples.
         device: Where to put them; by default where they are.
         layout: A letter for each dimension of a sample, such as "HWC".
 
@@ -214,7 +214,7 @@ _NDIM = attrgetter("ndim")
 
 
 def _uniform(operator: str, arrays: list[Array], to: DTypeLike) -> list[Array]:
-    """The arrays as samples of one dtype, number of dimensions and device, or an error with the index of the odd one."""
+    """The arrays as samples of one dtype, number of dimensions and device; an error has the index of the odd one."""
     if len(set(map(_NDIM, arrays))) > 1:
         _refuse_first_different(operator, arrays, _NDIM, "dimensions", "")
     cupy = sys.modules.get("cupy")

@@ -1,7 +1,7 @@
 """The one idea of this library: an operator is a plain function on one sample.
 
-`@operator` reads its signature once and lifts it to Tensors and Batches. A call takes four steps: bind the arguments, find
-the memory of the results, run the function on every sample, wrap the results.
+`@operator` reads its signature once and lifts it to Tensors and Batches. A call takes four steps: bind the arguments,
+find the memory of the results, run the function on every sample, wrap the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, empty, library
 from ._origin import Origin
 from .data import Batch, Tensor
-from .devices import Device, DeviceLike, device
+from .devices import DeviceLike, device
 from .dtypes import ALL, dtype, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, Failure, shown
 
@@ -73,7 +73,7 @@ class _Call:
     def bytes(self) -> int:
         """About how much memory the inputs take."""
         first = [x.array if isinstance(x, Tensor) else x.samples[0] for x in self.inputs]
-        return self.count * sum(array.nbytes for array in first)
+        return self.count * sum(int(array.nbytes) for array in first)
 
     def arguments(self, i: int) -> dict[str, Any]:
         """The arguments of one sample."""
@@ -96,12 +96,13 @@ class Operator(Generic[P]):
         dtypes: frozenset[numpy.dtype[Any]],
         output: Callable[..., Any] | None,
         out_layout: Any,
+        output_of_values: bool,
         devices: tuple[str, ...],
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
-        self.devices = devices
+        self.devices, self.output_of_values = devices, output_of_values
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind is Parameter.POSITIONAL_ONLY]
@@ -118,7 +119,7 @@ class Operator(Generic[P]):
         returned = get_args(hints["return"]) if get_origin(hints["return"]) is tuple else ()
         self.outputs = len(returned)  # 0 for one result that is no tuple
         self._least = sum(p.default is p.empty for p in self.inputs)
-        public = [p.replace(annotation=hints[p.name]) for p in [*self.inputs, *keyword] if p.name != self._layout_name]
+        public = [p for p in [*self.inputs, *keyword] if p.name != self._layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
 
@@ -130,9 +131,8 @@ class Operator(Generic[P]):
     def __call__(self, input: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
     @overload
     def __call__(self, input: Any, /, *inputs: Any, device: DeviceLike, **arguments: Any) -> Any: ...
-    def __call__(
-        self, /, *inputs: Any, batch_size: int | None = None, device: DeviceLike = None, **arguments: Any
-    ) -> Any:
+    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
+        batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
         call = self._bound(inputs, batch_size, device, arguments)
         results = self._results(call) if call.count else self._no_results(call)
         if not self.outputs:
@@ -249,14 +249,14 @@ class Operator(Generic[P]):
         if call.failures:
             raise self._collected(call)
         if storages is not None:
-            return self._storages(call, storages, outs)
+            return self._storages(storages, outs)
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
 
     def _specs(self, call: _Call, samples: list[tuple[Array, ...]]) -> list[Any]:
         """Shape and dtype of the results of each sample; of one where they are all alike."""
         assert self.output is not None, "asked of operators with an output function"
         specs: list[Any] = []
-        for i in range(1 if call.uniform() and self.layouts is not None else call.count):
+        for i in range(1 if call.uniform() and not self.output_of_values else call.count):
             try:
                 specs.append(self.output(*samples[i], **call.arguments(i)))
             except DataError as error:
@@ -278,7 +278,7 @@ class Operator(Generic[P]):
             columns.append(outs)
         return storages, list(zip(*columns, strict=True)) if self.outputs else columns[0]
 
-    def _storages(self, call: _Call, storages: list[Array], outs: Any) -> Any:
+    def _storages(self, storages: list[Array], outs: Any) -> Any:
         """The memory that was written, as storage of Batches: one array, or a list of views into it."""
         columns = list(zip(*outs, strict=True)) if self.outputs else [outs]
         parts = [
@@ -289,16 +289,11 @@ class Operator(Generic[P]):
 
     def _no_results(self, call: _Call) -> Any:
         """What an empty Batch becomes: the dtype that is asked for, and the dimensions that the layout has."""
-        wanted = call.fixed.get("dtype")
-        data = call.inputs[0]
-        array = data.samples if isinstance(data, Batch) else []
-        assert not array, "asked of empty calls"
+        wanted, data = call.fixed.get("dtype"), call.inputs[0]
+        kind = data._numpy_dtype if wanted is None else numpy_dtype(dtype(wanted))
         layouts = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * max(1, self.outputs)
-        parts = []
-        for given in layouts:
-            layout = self._layout_out(call, given)
-            kind = numpy_dtype(dtype(wanted)) if wanted is not None else data._numpy_dtype
-            parts.append(numpy.empty((0,) * (1 + (len(layout) if layout else data.ndim)), kind))
+        given = [self._layout_out(call, layout) for layout in layouts]
+        parts = [numpy.empty((0,) * (1 + (len(layout) if layout else data.ndim)), kind) for layout in given]
         return parts if self.outputs else parts[0]
 
     def _layout_out(self, call: _Call, given: Any) -> str | None:
@@ -329,17 +324,18 @@ class Operator(Generic[P]):
             failures.append(Failure(i, cause.reason, cause.format, source))
         kinds = [type(error) for error in call.failures.values()]
         kind = next(k for k in kinds[0].__mro__ if all(issubclass(other, k) for other in kinds))
-        return kind(self.name, failures, call.count)
+        collected: DataError = kind(self.name, failures, call.count)
+        return collected
 
     def __repr__(self) -> str:
-        return f"<operator {self.name}{self.__signature__}>"
+        return f"<operator {self.name}>"
 
     def __reduce__(self) -> str:
         return self.name
 
 
 def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
-    """Memory for the results of `count` samples: one array where they are alike, else one buffer, and views for each."""
+    """Memory for the results of `count` samples, one array where they are alike, else a buffer; and a view for each."""
     if len(set(specs)) == 1:
         shape, kind = specs[0]
         whole = allocate((count, *shape), kind)
@@ -360,29 +356,37 @@ def operator(
     dtypes: str | None = None,
     output: Callable[..., Any] | None = None,
     out_layout: Any = None,
+    output_of_values: bool = False,
     devices: Sequence[str] = ("cpu",),
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
-    Positional-only parameters of the function are inputs, keyword-only ones are arguments. A parameter `out` is given the
-    memory for the result, which the function fills; one annotated `Layout` is told the layout of the first input. A
-    function that is annotated to return a tuple has several outputs.
+    Positional-only parameters of the function are inputs, keyword-only ones are arguments. A parameter `out` is given
+    the memory for the result, which the function fills; one annotated `Layout` is told the layout of the first input.
+    A function that is annotated to return a tuple has several outputs.
 
     Args:
         layouts: What the first input may be laid out as; where it has no layout, the first with as many dimensions. By
             default any, and none.
         dtypes: Element types that the first input may have, in one string; by default all.
-        output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these. With
-            it, results are allocated once for all samples.
-        out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the input's.
-            A tuple where there are several outputs.
+        output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these.
+            With it, results are allocated once for all samples.
+        out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the
+            input's. A tuple where there are several outputs.
+        output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.
         devices: Where the function runs.
     """
 
     def declare(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
         kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
         lifted = Operator(
-            body, tuple(layouts) if layouts is not None else None, kinds, output, out_layout, tuple(devices)
+            body,
+            tuple(layouts) if layouts is not None else None,
+            kinds,
+            output,
+            out_layout,
+            output_of_values,
+            tuple(devices),
         )
         registry[lifted.name] = lifted
         return lifted

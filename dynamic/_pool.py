@@ -7,14 +7,15 @@ all are busy (a nested call, sixteen callers at once), the caller does the work 
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from .errors import ArgumentError, shown
 
-__all__ = ["get_num_threads", "run", "set_num_threads"]
+__all__ = ["checked", "get_num_threads", "limited", "run", "set_num_threads"]
 
 _WORTH_THREADS = 1 << 16  # bytes; handing work to a thread and back costs as much as a kernel needs for about this many
 _MOST = 1024
@@ -24,17 +25,37 @@ _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 
 
+class _Limit(threading.local):
+    """How many threads the calls of one thread may use; None as many as all others."""
+
+    num_threads: int | None = None
+
+
+_limit = _Limit()
+
+
+@contextlib.contextmanager
+def limited(num_threads: int | None) -> Iterator[None]:
+    """Let the calls that this thread makes use so many threads."""
+    before, _limit.num_threads = _limit.num_threads, num_threads
+    try:
+        yield
+    finally:
+        _limit.num_threads = before
+
+
 def get_num_threads() -> int:
     """How many threads run CPU kernels, the caller's included.
 
-    By default the value of the environment variable DYNAMIC_NUM_THREADS or DALI_NUM_THREADS, else the number of CPUs that
-    this process may use.
+    By default the value of the environment variable DYNAMIC_NUM_THREADS or DALI_NUM_THREADS, else the number of CPUs
+    that this process may use.
 
     >>> get_num_threads() >= 1
     True
     """
-    if _wanted is not None:
-        return _wanted
+    chosen = _limit.num_threads or _wanted
+    if chosen is not None:
+        return chosen
     for name in ("DYNAMIC_NUM_THREADS", "DALI_NUM_THREADS"):
         if name in os.environ:
             return _from_environment(name)
@@ -56,20 +77,26 @@ def set_num_threads(num_threads: int | None) -> None:
     Raises:
         ArgumentError: The number is not an integer in [1, 1024].
     """
-    global _wanted, _executor  # noqa: PLW0603
-    if num_threads is not None and (
-        isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 1 <= num_threads <= _MOST
-    ):
-        raise ArgumentError("set_num_threads", "num_threads", f"an integer in [1, {_MOST}] or None", shown(num_threads))
+    global _wanted, _executor
+    num_threads = checked("set_num_threads", num_threads)
     with _lock:
         _executor, _wanted = None, num_threads  # the old threads end once no call uses them
+
+
+def checked(operator: str, num_threads: int | None) -> int | None:
+    """A number of threads that a caller gave."""
+    if num_threads is None:
+        return None
+    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 1 <= num_threads <= _MOST:
+        raise ArgumentError(operator, "num_threads", f"an integer in [1, {_MOST}] or None", shown(num_threads))
+    return num_threads
 
 
 def run(function: Callable[[int], None], n: int, work: int) -> None:
     """Call ``function(i)`` for each i below n, in any order, on several threads where that pays.
 
     Args:
-        function: Must not raise but for what may end the whole call; the first error is raised once no call is under way.
+        function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
     """
@@ -106,7 +133,7 @@ def run(function: Callable[[int], None], n: int, work: int) -> None:
 
 
 def _threads() -> ThreadPoolExecutor:
-    global _executor  # noqa: PLW0603
+    global _executor
     with _lock:
         if _executor is None:
             _executor = ThreadPoolExecutor(max(1, get_num_threads() - 1), thread_name_prefix="dynamic")
@@ -115,7 +142,7 @@ def _threads() -> ThreadPoolExecutor:
 
 def _forget_threads() -> None:
     """In a forked child there are no threads, and the lock may have been held by one of them."""
-    global _executor, _lock  # noqa: PLW0603
+    global _executor, _lock
     _executor, _lock = None, threading.Lock()
 
 

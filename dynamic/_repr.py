@@ -15,7 +15,8 @@ _INDENT = "    "
 def _text(array: Any) -> str:
     host = array if isinstance(array, numpy.ndarray) else array.get()
     text = numpy.array2string(host, edgeitems=_EDGE, separator=" ")
-    return text.replace("\n", "\n" + _INDENT)
+    first, *lines = text.split("\n")
+    return "\n".join([first, *(_INDENT + line if line else "" for line in lines)])
 
 
 def of_tensor(tensor: Any) -> str:

@@ -6,7 +6,7 @@ import functools
 import re
 import threading
 from types import TracebackType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from .errors import ArgumentError, DeviceError, shown
 
@@ -94,7 +94,7 @@ class Device:
         kind = Device.type_from_dlpack(int(dlpack_device[0]))
         return Device.CPU if kind == "cpu" else Device("gpu", int(dlpack_device[1]))
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         _current.stack = (*_current.stack, self)
         return self
 

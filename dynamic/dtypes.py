@@ -202,8 +202,8 @@ def type_id(value: DTypeLike) -> int:
 def promote(a: numpy.dtype[Any], b: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The dtype in which two operands meet, by DALI's table.
 
-    A float beats an integer and keeps its own width (int64 with float32 is float32), a bool gives way to any number, and
-    integers of different sign meet in the narrowest signed type that is wider than the unsigned one, at most int64.
+    A float beats an integer and keeps its own width (int64 with float32 is float32), a bool gives way to any number,
+    and integers of different sign meet in the narrowest signed type that is wider than the unsigned one, at most int64.
 
     >>> str(promote(numpy.dtype("uint8"), numpy.dtype("int8")))
     'int16'
@@ -241,7 +241,9 @@ def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
         with numpy.errstate(over="ignore"):
             out[...] = array
         return out
-    if to.kind == "b":
+    if not array.ndim:  # NumPy makes scalars of these, which are no arrays
+        values = convert(xp, array[None], to)[0, ...]
+    elif to.kind == "b":
         values = (rounded(xp, array) if have.kind == "f" else array) != 0
     elif have.kind == "f":
         values = _float_to_int(xp, array, to)

@@ -8,7 +8,8 @@
      │       ├─ TruncatedImage  CorruptImage  UnsupportedImage  ImageTooLarge
      └─ StateError (ValueError)                 a saved state does not fit the object that it is given to
 
-Every argument error has one shape: ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``.
+Every argument error has one shape:
+``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def shown(value: object) -> str:
     """A value as an error message shows it: with its type, on one line, short."""
     try:
         text = " ".join(repr(value).split())
-    except Exception as error:  # a broken __repr__ must not replace the error that is being worded
+    except Exception as error:  # noqa: BLE001 - a broken __repr__ must not replace the error that is being worded
         text = f"(whose repr raises {type(error).__name__})"
     if value is None:
         return text

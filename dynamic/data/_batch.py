@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from .. import _repr
-from .._arithmetic import evaluate, operand
-from .._array import Array, asarray, device_of, empty, library, moved
-from .._layout import after_indexing, combined
-from .._origin import Origin
-from ..devices import Device, DeviceLike
-from ..dtypes import DTypeLike, convert, dtype, numpy_dtype
-from ..errors import ArgumentError, shown
+from dynamic import _repr
+from dynamic._arithmetic import evaluate, operand
+from dynamic._array import Array, asarray, device_of, empty, library, moved
+from dynamic._layout import after_indexing, combined
+from dynamic._origin import Origin
+from dynamic.devices import Device, DeviceLike
+from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
+from dynamic.errors import ArgumentError, shown
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, plain_index, refuse_mixed_devices, torch_tensor
 
@@ -170,7 +170,7 @@ class Batch(Data):
         return SampleIndexer(self)
 
     def select(self, index: Any) -> Tensor | Batch:
-        """The samples of an index: a Tensor for an integer, a Batch for a slice, a list or an array; all for ``...``."""
+        """The samples of an index: a Tensor for an integer, a Batch for a slice, list or array; all for ``...``."""
         return self if index is Ellipsis else self[index]
 
     def to_device(self, device: DeviceLike, force_copy: bool = False) -> Batch:
@@ -352,9 +352,8 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
             error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
             raise
         results.append(result if isinstance(result, tuple) else (result,))
-    return [
-        [numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in part] for part in zip(*results, strict=True)
-    ]
+    columns = zip(*results, strict=True)
+    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in column] for column in columns]
 
 
 def _empty_whole(batch: Batch) -> Batch:

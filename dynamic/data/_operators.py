@@ -1,4 +1,4 @@
-"""What Tensor and Batch have in common: operators, equality, the members that ask for no more than a device and a dtype."""
+"""What Tensor and Batch have in common: operators, and the members that ask for no more than a device and a dtype."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self, cast
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .._array import Array, asarray, is_array
-from ..devices import Device, DeviceLike, device
-from ..dtypes import DType, of_numpy
-from ..errors import ArgumentError, shown
+from dynamic._array import Array, asarray, is_array
+from dynamic.devices import Device, DeviceLike, device
+from dynamic.dtypes import DType, of_numpy
+from dynamic.errors import ArgumentError, shown
 
 
 class Data(NDArrayOperatorsMixin):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from .. import _repr
-from .._arithmetic import evaluate, operand
-from .._array import Array, device_of, moved
-from .._layout import after_indexing, combined
-from .._origin import Origin
-from ..devices import Device, DeviceLike
-from ..errors import DeviceError
+from dynamic import _repr
+from dynamic._arithmetic import evaluate, operand
+from dynamic._array import Array, device_of, moved
+from dynamic._layout import after_indexing, combined
+from dynamic._origin import Origin
+from dynamic.devices import Device, DeviceLike
+from dynamic.errors import DeviceError
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Tensor(Data):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if isinstance(self._array, numpy.ndarray):
-            raise AttributeError("This Tensor is on the CPU; move it with .gpu() first.")
+            raise AttributeError("This Tensor is on the CPU; move it with .gpu() first.")  # noqa: TRY004 - hasattr asks
         interface: dict[str, Any] = self._array.__cuda_array_interface__
         return interface
 

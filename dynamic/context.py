@@ -1,0 +1,231 @@
+"""Evaluation modes, contexts, pools and streams: thin shells for scripts written for DALI.
+
+Everything here is evaluated when it is called, on the CPU synchronously, so a mode changes nothing; a context and a
+pool say how many threads to use; a stream is CuPy's current one.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from . import _pool
+from .devices import Device, gpu_count
+from .errors import ArgumentError, DeviceError, shown
+
+__all__ = [
+    "EvalContext",
+    "EvalMode",
+    "Stream",
+    "ThreadPool",
+    "get_current_stream",
+    "get_default_stream",
+    "set_current_stream",
+    "set_default_stream",
+    "stream",
+]
+
+
+class _Current(threading.local):
+    modes: tuple[EvalMode, ...] = ()
+    contexts: tuple[EvalContext, ...] = ()
+    default: EvalContext | None = None
+
+
+class EvalMode(enum.IntEnum):
+    """When operators are evaluated in DALI. Here always at once; the modes exist so that scripts run unchanged.
+
+    >>> with EvalMode.sync_cpu:
+    ...     EvalMode.current().name
+    'sync_cpu'
+    """
+
+    deferred = 1
+    eager = 2
+    sync_cpu = 3
+    sync_full = 4
+
+    @staticmethod
+    def current() -> EvalMode:
+        """The mode of the innermost ``with`` of this thread, else `eager`."""
+        return _current.modes[-1] if _current.modes else EvalMode.eager
+
+    def __enter__(self) -> Self:
+        _current.modes = (*_current.modes, self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.modes = _current.modes[:-1]
+
+
+class ThreadPool:
+    """A number of threads to run CPU kernels; all contexts share the threads themselves.
+
+    Args:
+        num_threads: How many, the caller's included; by default `get_num_threads()`.
+        device_id: Kept for scripts written for DALI.
+    """
+
+    def __init__(self, num_threads: int | None = None, *, device_id: int | None = None) -> None:
+        self.num_threads = _pool.checked("ThreadPool", num_threads) or _pool.get_num_threads()
+        self.device_id = device_id
+
+    def __repr__(self) -> str:
+        return f"ThreadPool(num_threads={self.num_threads})"
+
+
+class EvalContext:
+    """How many threads the operators called inside use.
+
+    Args:
+        num_threads: How many, the caller's included; by default `get_num_threads()`.
+        device_id: The GPU of the context; None for the CPU.
+        cuda_stream: Kept for scripts written for DALI.
+        thread_pool: A pool that says how many, instead of `num_threads`.
+
+    >>> with EvalContext(num_threads=1) as context:
+    ...     EvalContext.current() is context, get_num_threads()
+    (True, 1)
+    """
+
+    def __init__(
+        self,
+        *,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        cuda_stream: Any = None,
+        thread_pool: ThreadPool | None = None,
+    ) -> None:
+        if thread_pool is not None and num_threads is not None:
+            hint = "Give one of them."
+            raise ArgumentError("EvalContext", "num_threads", "None beside a thread_pool", shown(num_threads), hint)
+        if thread_pool is not None and not isinstance(thread_pool, ThreadPool):
+            raise ArgumentError("EvalContext", "thread_pool", "a ThreadPool or None", shown(thread_pool))
+        self._wanted = _pool.checked("EvalContext", num_threads)
+        self._device = None if device_id is None else Device("gpu", device_id)
+        self._pool = thread_pool
+        self.cuda_stream = cuda_stream
+        self._entered: list[ExitStack] = []
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads the operators called inside use."""
+        wanted = self._wanted if self._pool is None else self._pool.num_threads
+        return wanted or _pool.get_num_threads()
+
+    @property
+    def thread_pool(self) -> ThreadPool:
+        """The pool of the context."""
+        return self._pool or ThreadPool(self.num_threads)
+
+    @property
+    def device_id(self) -> int | None:
+        """The GPU of the context; None for the CPU."""
+        return None if self._device is None else self._device.device_id
+
+    @staticmethod
+    def current() -> EvalContext:
+        """The innermost context that this thread has entered, else its default."""
+        return _current.contexts[-1] if _current.contexts else EvalContext.default()
+
+    @staticmethod
+    def default() -> EvalContext:
+        """The context of this thread outside of any other."""
+        if _current.default is None:
+            _current.default = EvalContext()
+        return _current.default
+
+    def evaluate_all(self) -> None:
+        """Do nothing: everything is evaluated when it is called."""
+
+    def __enter__(self) -> Self:
+        stack = ExitStack()
+        stack.enter_context(_pool.limited(self.num_threads))
+        if self._device is not None:
+            stack.enter_context(self._device)
+        self._entered.append(stack)
+        _current.contexts = (*_current.contexts, self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.contexts = _current.contexts[:-1]
+        self._entered.pop().close()
+
+
+_current = _Current()
+
+
+class Stream:
+    """A CUDA stream, for libraries that ask for one with ``__cuda_stream__``.
+
+    Args:
+        handle: Address of the stream.
+        device_id: The GPU that it is on.
+    """
+
+    def __init__(self, handle: int, device_id: int = 0) -> None:
+        self.handle, self.device_id = handle, device_id
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+    def synchronize(self) -> None:
+        """Wait until all work of the stream is done."""
+        import cupy
+
+        with cupy.cuda.Device(self.device_id):
+            cupy.cuda.ExternalStream(self.handle).synchronize()
+
+
+def stream(stream: Any = None, device_id: int | None = None) -> Stream:
+    """A Stream of an object that has a handle: a Stream, a torch or CuPy stream, an address, or None for a new one.
+
+    Raises:
+        DeviceError: There is no GPU.
+    """
+    if not gpu_count():
+        raise DeviceError("There are no streams without a GPU.")
+    index = device_id or 0
+    if isinstance(stream, Stream):
+        return stream
+    if stream is None:
+        import cupy
+
+        with cupy.cuda.Device(index):
+            stream = cupy.cuda.Stream(non_blocking=True)
+    for name in ("cuda_stream", "ptr"):
+        stream = getattr(stream, name, stream)
+    if not isinstance(stream, int):
+        raise ArgumentError("stream", "stream", "a CUDA stream or its address", shown(stream))
+    return Stream(stream, index)
+
+
+def get_current_stream(device_id: int | None = None) -> Stream | None:
+    """CuPy's current stream; None without a GPU."""
+    if not gpu_count():
+        return None
+    import cupy
+
+    index = device_id or 0
+    with cupy.cuda.Device(index):
+        return Stream(cupy.cuda.get_current_stream().ptr, index)
+
+
+def set_current_stream(stream: Stream | None) -> None:
+    """Make a stream CuPy's current one in this thread; None makes it the default stream."""
+    if stream is None and not gpu_count():
+        return
+    import cupy
+
+    (cupy.cuda.Stream.null if stream is None else cupy.cuda.ExternalStream(stream.handle)).use()
+
+
+get_default_stream = get_current_stream
+set_default_stream = set_current_stream

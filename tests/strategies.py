@@ -1,0 +1,115 @@
+"""Values to test with: arrays of every kind that enters, and arguments of any operator, drawn from its own declaration."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from dynamic import dtypes
+from dynamic._argument import Between, Word
+from dynamic._operator import Operator
+
+ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
+INTEGERS = [d for d in ALL_DTYPES if d.kind in "iu"]
+FLOATS = [d for d in ALL_DTYPES if d.kind == "f"]
+EXTENTS = {"H": (1, 7), "W": (1, 7), "D": (1, 4), "F": (1, 3), "C": (1, 5)}
+
+any_dtype = st.sampled_from(ALL_DTYPES)
+shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+
+
+def elements(dtype: np.dtype[Any]) -> st.SearchStrategy[Any] | None:
+    """Numbers of a dtype without NaN, which is equal to nothing; small floats, so that sums stay finite."""
+    if dtype.kind == "f":
+        return st.floats(-1000, 1000, width=16).map(dtype.type)
+    return None
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtype: Any = any_dtype, shape: Any = shapes, *, any_order: bool = True) -> np.ndarray:
+    """A read-only array: contiguous, transposed, reversed or strided, in either byte order."""
+    dtype = draw(dtype) if isinstance(dtype, st.SearchStrategy) else np.dtype(dtype)
+    shape = draw(shape) if isinstance(shape, st.SearchStrategy) else shape
+    array = draw(npst.arrays(dtype, shape, elements=elements(dtype)))
+    if any_order and array.ndim:
+        kind = draw(st.sampled_from(["as it is", "Fortran", "reversed", "strided", "swapped"]))
+        if kind == "Fortran":
+            array = np.asfortranarray(array)
+        elif kind == "reversed":
+            array = array[::-1].copy()[::-1]
+        elif kind == "strided":
+            array = np.repeat(array, 2, axis=-1)[..., ::2]
+        elif kind == "swapped":
+            array = array.astype(array.dtype.newbyteorder())
+    return read_only(array)
+
+
+def argument_values(plain: Any) -> st.SearchStrategy[Any]:
+    """Values that an annotation allows."""
+    origin, parts = get_origin(plain), get_args(plain)
+    if origin is Annotated:
+        return _marked(*parts)
+    if origin in (Union, types.UnionType):
+        return st.one_of([argument_values(p) for p in parts if p is not type(None)])
+    if origin is tuple and parts[1:] == (...,):
+        return st.lists(argument_values(parts[0]), min_size=1, max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(argument_values, parts))
+    return {
+        float: st.floats(-400, 400, width=32),
+        int: st.integers(-3, 3),
+        bool: st.booleans(),
+        str: st.text(max_size=3),
+    }[plain]
+
+
+def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
+    if isinstance(mark, Word):
+        return st.sampled_from(list(mark.spellings))
+    if isinstance(mark, Between):
+        low, high = max(mark.low, -400), min(mark.high, 12 if mark.low >= 0 else 400)
+        return st.integers(int(low), int(high)) if inner is int else st.floats(low, high, width=32)
+    return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
+
+
+@st.composite
+def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray], str | None]:
+    """`n` samples that an operator accepts, of one dtype and layout, ragged or alike."""
+    layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
+    dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
+    ndim = len(layout) if layout else draw(st.integers(0, 3))
+    extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim
+    shape = st.tuples(*extents)
+    if draw(st.booleans()):
+        shape = st.just(draw(shape))
+    return [draw(arrays(dtype, shape)) for _ in range(n)], layout
+
+
+@st.composite
+def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
+    """Samples with their layout, arguments for each sample, and arguments for all, of one call."""
+    n = draw(st.integers(1, 4)) if n is None else n
+    samples, layout = draw(images(operator, n))
+    varying: dict[str, list[Any]] = {}
+    fixed: dict[str, Any] = {}
+    for name, argument in operator.arguments.items():
+        if not argument.required and draw(st.booleans()):
+            continue
+        values = argument_values(argument.plain)
+        if argument.per_sample and draw(st.booleans()):
+            first = draw(values)
+            if isinstance(first, tuple):
+                values = values.filter(lambda v, k=len(first): isinstance(v, tuple) and len(v) == k)
+            varying[name] = [first, *(draw(values) for _ in range(n - 1))]
+        else:
+            fixed[name] = draw(values)
+    return samples, layout, varying, fixed

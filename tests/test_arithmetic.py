@@ -1,0 +1,198 @@
+"""Operators and NumPy's functions on Tensors and Batches."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from strategies import ALL_DTYPES, any_dtype, arrays
+
+from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor
+from dynamic.dtypes import promote
+
+BINARY = [operator.add, operator.sub, operator.mul]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+BITWISE = [operator.and_, operator.or_, operator.xor]
+
+
+@st.composite
+def pairs(draw):
+    shape = npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3)
+    a, b = draw(shape).input_shapes
+    return draw(arrays(shape=a)), draw(arrays(shape=b))
+
+
+@given(pairs(), st.sampled_from(BINARY))
+def test_arithmetic_promotes_as_dali_and_computes_as_numpy(pair, op):
+    a, b = pair
+    common = promote(*(np.dtype(x.dtype.newbyteorder("=")) for x in pair))
+    assume(common.kind != "b")
+    result = op(as_tensor(a), as_tensor(b))
+    with np.errstate(all="ignore"):
+        expected = op(a.astype(common), b.astype(common))
+    assert result.dtype == common
+    assert np.array_equal(result.array, expected, equal_nan=common.kind == "f")
+    for other in (op(as_tensor(a), b), op(a, as_tensor(b))):
+        assert isinstance(other, Tensor)
+        assert np.array_equal(other.array, result.array, equal_nan=common.kind == "f")
+
+
+@given(pairs(), st.sampled_from(COMPARISONS))
+def test_comparisons_give_bools(pair, op):
+    result = op(as_tensor(pair[0]), as_tensor(pair[1]))
+    assert result.dtype == "bool"
+    assert np.array_equal(result.array, op(*pair))
+
+
+@given(pairs(), st.sampled_from(BITWISE))
+def test_bitwise_is_for_integers_and_bools(pair, op):
+    a, b = map(as_tensor, pair)
+    if "f" in (pair[0].dtype.kind, pair[1].dtype.kind):
+        with pytest.raises(ArgumentError):
+            op(a, b)
+    else:
+        common = promote(a.array.dtype, b.array.dtype)
+        assert np.array_equal(op(a, b).array, op(a.array.astype(common), b.array.astype(common)))
+
+
+@given(arrays(dtype=st.sampled_from([d for d in ALL_DTYPES if d.kind in "iuf"])), st.integers(1, 9))
+def test_division_floors_and_its_remainder_fits(a, divisor):
+    t = as_tensor(a)
+    quotient, remainder = divmod(t, divisor)
+    assert np.array_equal((t // divisor).array, quotient.array)
+    assert np.array_equal((t % divisor).array, remainder.array)
+    assert np.array_equal(quotient.array, np.floor_divide(a, np.asarray(divisor, quotient.array.dtype)))
+    if a.dtype.kind != "f":
+        assert np.array_equal(quotient.array * divisor + remainder.array, a)
+    assert (t / divisor).dtype == (t.dtype if t.dtype in ("f32", "f64") else "f32")
+
+
+def test_what_python_numbers_do():
+    u8, f32, f64, i64 = (as_tensor(np.array([7], d)) for d in ("u1", "f4", "f8", "i8"))
+    assert [(x + 1).dtype.name for x in (u8, f32, f64, i64)] == ["i32", "f32", "f64", "i64"]
+    assert [(x * 0.5).dtype.name for x in (u8, f32, f64, i64)] == ["f32", "f32", "f64", "f32"]
+    assert (u8 + True).dtype == "u8"
+    assert (u8 + 2**40).dtype == "i64"
+    assert (u8 + [1, 2]).tolist() == [8, 9]
+    assert (u8 + u8 * 40).dtype == "i32"
+    assert (-u8).tolist() == [249]
+    assert (as_tensor([-7]) // 2).tolist() == [-4]
+    assert (as_tensor([-7]) % 3).tolist() == [2]
+    assert (as_tensor(np.float16([1.5])) * np.float16(2)).dtype == "f16"
+    assert (2 ** as_tensor([3])).tolist() == [8]
+    assert (as_tensor([1, 0]) / 0).tolist()[0] == float("inf")
+    assert (1 << as_tensor([3])).tolist() == [8]
+
+
+def test_what_has_no_answer_says_so():
+    bools, ints = as_tensor([True, False]), as_tensor([1, 2])
+    for wrong in (lambda: bools + bools, lambda: -bools, lambda: abs(bools), lambda: bools / bools,
+                  lambda: ints ** -1, lambda: as_tensor(1.5) << 1, lambda: divmod(bools, bools)):  # fmt: skip
+        with pytest.raises(ArgumentError):
+            wrong()
+    for wrong in (lambda: ints // 0, lambda: ints % as_tensor([1, 0]), lambda: divmod(ints, 0)):
+        with pytest.raises(ZeroDivisionError):
+            wrong()
+    for wrong in (lambda: ints + "a", lambda: ints + None, lambda: ints < None, lambda: object() + ints):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError, match="broadcast"):
+        ints + as_tensor([1, 2, 3])
+    with pytest.raises(ArgumentError, match="layout"):
+        as_tensor([[1]], layout="HW") + as_tensor([[1]], layout="WH")
+    assert (bools * bools).dtype == (bools & True).dtype == (~bools).dtype == (+bools).dtype == "bool"
+
+
+def test_operators_never_write():
+    a = np.array([1, 2])
+    t = u = as_tensor(a)
+    t += 1
+    t *= 2
+    assert (t.tolist(), u.tolist(), a.tolist()) == ([4, 6], [1, 2], [1, 2])
+    with pytest.raises(TypeError):
+        np.add(u, 1, out=u)
+    with pytest.raises(TypeError):
+        np.add.at(u, [0], 1)
+    assert a.tolist() == [1, 2]
+
+
+@given(arrays(dtype=st.sampled_from([d for d in ALL_DTYPES if d.kind in "iuf"])))
+def test_numpys_functions(a):
+    t = as_tensor(a, layout="HWC"[: a.ndim])
+    root = np.sqrt(t)
+    assert isinstance(root, Tensor)
+    assert root.layout == (t.layout if a.ndim else None)
+    with np.errstate(all="ignore"):
+        expected = np.sqrt(a if a.dtype.kind == "f" else a.astype(np.float32))
+    assert np.array_equal(root.array, expected, equal_nan=True)
+    assert np.array_equal(np.add.reduce(t, axis=None).array, np.add.reduce(a, axis=None), equal_nan=True)
+    assert np.array_equal(np.maximum(t, 1).array, np.maximum(t.array, np.int32(1)))
+
+
+def test_layouts_follow_broadcasting():
+    image = as_tensor(np.zeros((2, 3, 4)), layout="HWC")
+    row = as_tensor(np.zeros(4), layout="C")
+    assert (image + row).layout == (row + image).layout == (image + np.zeros(4)).layout == "HWC"
+    assert (row + np.zeros((2, 3, 4))).layout is None
+
+
+# -- batches
+
+
+@given(st.data(), any_dtype, any_dtype, st.sampled_from([operator.add, operator.mul, operator.lt]))
+def test_batches_calculate_sample_by_sample(data, d1, d2, op):
+    assume(promote(d1, d2).kind != "b" or op is not operator.add)
+    n = data.draw(st.integers(1, 3))
+    whole = data.draw(st.booleans())
+    shape = npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3)
+    first = data.draw(shape).input_shapes
+    shapes = [first if whole else (first[0], first[1]) for _ in range(n)]
+    lefts = [data.draw(arrays(d1, s[0], any_order=False)) for s in shapes]
+    rights = [data.draw(arrays(d2, s[1], any_order=False)) for s in shapes]
+    a, b = as_batch(lefts), as_batch(rights)
+    if whole:
+        a, b = as_batch(np.stack(lefts)), as_batch(np.stack(rights))
+    expected = [op(as_tensor(x), as_tensor(y)) for x, y in zip(lefts, rights, strict=True)]
+    for result in (op(a, b), op(as_batch(lefts), as_batch(np.stack(rights)))):
+        assert [s.tolist() for s in result.samples] == [e.tolist() for e in expected]
+        assert result.dtype == expected[0].dtype
+    right = as_tensor(rights[0])
+    expected = [op(as_tensor(x), right) for x in lefts]
+    for result in (op(a, right), op(a, rights[0])):
+        assert isinstance(result, Batch)
+        assert [s.tolist() for s in result.samples] == [e.tolist() for e in expected]
+
+
+def test_ragged_batches_and_everything_else():
+    b = as_batch([[1, 2, 3], [4, 5]], layout="W")
+    assert (b + 1).tolist() == (1 + b).tolist() == [[2, 3, 4], [5, 6]]
+    assert (b * as_batch([10, 100])).tolist() == [[10, 20, 30], [400, 500]]
+    assert (np.arange(3) + as_batch([[1], [2]])).tolist() == [[1, 2, 3], [2, 3, 4]]
+    assert (-b).layout == "W"
+    assert (b == 2).tolist() == [[False, True, False], [False, False]]
+    assert (b == None) is False  # noqa: E711
+    assert np.exp(as_batch([0, 0])).tolist() == [1.0, 1.0]
+    assert [x.tolist() for x in divmod(as_batch([7, 8]), 4)] == [[1, 2], [3, 0]]
+    b += b
+    assert b.tolist() == [[2, 4, 6], [8, 10]]
+    with pytest.raises(ArgumentError, match="sizes"):
+        b + as_batch([1, 2, 3])
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        b + as_tensor([1, 2, 3, 4])
+    assert "sample 0 of 2" in caught.value.__notes__[0]
+    with pytest.raises(TypeError):
+        b + "a"
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(b)
+
+
+@pytest.mark.parametrize("d", ["u1", "f4", "bool"])
+def test_empty_batches_calculate(d):
+    for b in (as_batch([], dtype=np.dtype(d)), as_batch(np.zeros((0, 2, 2), d))):
+        assert len(b * 2) == 0
+        assert (b * 2).dtype == (as_tensor(np.zeros(1, d)) * 2).dtype
+        assert (b / 2).ndim == b.ndim

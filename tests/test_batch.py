@@ -1,0 +1,326 @@
+"""Batches: the three ways of making them, and what they answer."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES, any_dtype, arrays, read_only
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor, batch
+
+
+class Producer:
+    """An array that is only known through DLPack, and remembers whether it was taken."""
+
+    def __init__(self, array):
+        self.array, self.dtype, self.shape, self.taken = array, array.dtype, array.shape, False
+
+    def __dlpack__(self, **keywords):
+        self.taken = True
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@st.composite
+def ragged(draw, min_size=1):
+    """Arrays of one dtype and number of dimensions."""
+    dtype, ndim = draw(any_dtype), draw(st.integers(0, 3))
+    shape = st.tuples(*[st.integers(0, 3)] * ndim)
+    return [draw(arrays(dtype, shape)) for _ in range(draw(st.integers(min_size, 4)))]
+
+
+def native(a):
+    return np.array(a, a.dtype.newbyteorder("="))
+
+
+def same(b: Batch, samples) -> bool:
+    return len(b) == len(samples) and all(
+        x.array.dtype == native(y).dtype and x.shape == y.shape and np.array_equal(x.array, y)
+        for x, y in zip(b, samples, strict=True)
+    )
+
+
+@given(ragged())
+def test_every_path_gives_the_same(samples):
+    torch = pytest.importorskip("torch")
+    ways = {
+        "arrays": samples,
+        "tensors": [as_tensor(s) for s in samples],
+        "generator": (s for s in samples),
+        "tuple": tuple(samples),
+        "DLPack": [Producer(native(s)) for s in samples],
+        "torch": [torch.from_numpy(native(s)) for s in samples],
+        "mixed": [samples[0], *map(as_tensor, samples[1:])],
+        "batch": as_batch(samples),
+    }
+    for name, way in ways.items():
+        made = as_batch(way)
+        assert same(made, samples), name
+        assert made.ndim == samples[0].ndim
+    own = batch(samples)
+    assert same(own, samples)
+    assert not any(np.shares_memory(x, y) for x in own.samples for y in samples)
+
+
+@given(ragged())
+def test_as_batch_shares_memory_and_read_only_stays_so(samples):
+    made = as_batch(samples)
+    for mine, given_ in zip(made.samples, samples, strict=True):
+        assert np.shares_memory(mine, given_) or not given_.size or not given_.dtype.isnative
+        if given_.dtype.isnative:
+            assert not mine.flags.writeable
+    assert as_batch(made) is made
+
+
+@given(arrays(shape=st.tuples(st.integers(1, 4), st.integers(0, 3))))
+def test_the_outermost_dimension_of_an_array_becomes_the_samples(a):
+    for data in (a, as_tensor(a), as_tensor(a, layout="NW"), Producer(native(a))):
+        b = as_batch(data)
+        assert same(b, list(a))
+        assert as_tensor(b).array.tolist() == a.tolist()
+    assert as_batch(as_tensor(a, layout="NW")).layout == "W"
+    with pytest.raises(ArgumentError, match="at least one dimension"):
+        as_batch(np.float32(1))
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "values"),
+    [
+        ([1, 2.5], "f32", [1.0, 2.5]), ([1, 2], "i32", [1, 2]), ([True, False], "bool", [True, False]),
+        ([[1, 2], [3]], "i32", [[1, 2], [3]]), ([[1], [2.5, 3]], "f32", [[1.0], [2.5, 3.0]]),
+        ([[1], []], "i32", [[1], []]), ([[], []], "f32", [[], []]), (range(3), "i32", [0, 1, 2]),
+        ([[1], [2**31]], "u32", [[1], [2**31]]), ([np.int64(1), np.int64(2)], "i64", [1, 2]),
+        ([[[1]], [[2]]], "i32", [[[1]], [[2]]]), ([np.float64(1.5)], "f64", [1.5]),
+    ],
+)  # fmt: skip
+def test_numbers_are_promoted_together(data, dtype, values):
+    b = as_batch(data)
+    assert b.dtype == dtype
+    assert b.tolist() == values
+
+
+def test_elements_must_agree_and_the_odd_one_is_named():
+    f32, u8 = np.zeros(2, np.float32), np.zeros(2, np.uint8)
+    for wrap in (lambda a: a, as_tensor, Producer):
+        for odd, word in ((u8, "dtype"), (np.zeros((2, 2), np.float32), "dimensions")):
+            items = [wrap(f32), wrap(f32), wrap(odd)]
+            with pytest.raises(ArgumentError, match=rf"as_batch\(\): argument 'tensors\[2\]' must be like .*{word}"):
+                as_batch(items)
+            if wrap is Producer:
+                assert not any(item.taken for item in items)
+    assert as_batch([f32, u8], dtype="f32").dtype == "f32"
+    assert as_batch([as_tensor(f32), as_tensor(u8)], dtype="i16").dtype == "i16"
+    layouts = [as_tensor(np.zeros((1, 1)), layout=x) for x in ("HW", "WH")]
+    with pytest.raises(ArgumentError, match=r"tensors\[1\]"):
+        as_batch(layouts)
+    assert as_batch(layouts, layout="XY").layout == "XY"
+
+
+@pytest.mark.parametrize("bad", [None, "ab", [as_batch([1])], "text", object()], ids=repr)
+def test_an_element_that_is_no_sample_is_named(bad):
+    with pytest.raises(ArgumentError, match=r"as_batch\(\): argument 'tensors\[1\]'"):
+        as_batch([np.zeros(2), bad])
+
+
+@pytest.mark.parametrize("bad", [None, 3, "text", {1: 2}, {1}, 1.5])
+def test_what_is_no_batch_is_refused(bad):
+    with pytest.raises(ArgumentError, match=r"(as_)?batch\(\): argument 'tensors'"):
+        as_batch(bad)
+
+
+def test_foreign_tensors_that_cannot_be_taken():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ArgumentError, match=r"tensors\[1\]"):
+        as_batch([torch.zeros(2), torch.zeros(2, requires_grad=True)])
+
+    class OnAnotherDevice(Producer):
+        def __dlpack_device__(self):
+            return 2, 0
+
+    if not ndd.devices.gpu_count():
+        with pytest.raises(ndd.DeviceError):
+            as_batch([Producer(np.zeros(2)), OnAnotherDevice(np.zeros(2))])
+
+    class Fails(Producer):
+        def __dlpack__(self, **_):
+            raise RuntimeError("the device is lost")
+
+    with pytest.raises(RuntimeError, match="device is lost"):
+        as_batch([Producer(np.zeros(2)), Fails(np.zeros(2))])
+
+
+def test_empty_batches():
+    b = as_batch([], dtype="u8", layout="HWC")
+    assert (len(b), b.shape, b.ndim, b.dtype, b.layout, b.tolist()) == (0, [], 3, ndd.uint8, "HWC", [])
+    assert b.device == "cpu"
+    assert as_tensor(b).shape == (0, 0, 0, 0)
+    assert len(b[0:0]) == len(b[[]]) == 0
+    with pytest.raises(ArgumentError, match="dtype"):
+        as_batch([])
+    with pytest.raises(IndexError):
+        b[0]
+    again = pickle.loads(pickle.dumps(b))
+    assert (len(again), again.dtype, again.layout) == (0, b.dtype, b.layout)
+
+
+# -- a sequence of samples
+
+
+@given(ragged(), st.data())
+def test_indexing_selects_samples(samples, data):
+    b = as_batch(samples, layout="HWC"[: samples[0].ndim])
+    n = len(samples)
+    i = data.draw(st.integers(-n, n - 1))
+    assert isinstance(b[i], Tensor)
+    assert same(as_batch([b[i]]), [samples[i]])
+    assert b[i].layout == b.layout
+    part = data.draw(st.slices(n))
+    places = data.draw(st.lists(st.integers(-n, n - 1)))
+    for index, expected in (
+        (part, samples[part]),
+        (places, [samples[j] for j in places]),
+        (np.array(places, int), [samples[j] for j in places]),
+    ):
+        for selected in (b[index], b.select(index), b.tensors[index].as_batch()):
+            assert same(selected, expected)
+            assert (selected.dtype, selected.ndim, selected.layout) == (b.dtype, b.ndim, b.layout)
+    assert [t.shape for t in b] == b.shape == [s.shape for s in samples]
+    assert b.select(...) is b
+    mask = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    assert same(b[np.array(mask, bool)], [s for s, m in zip(samples, mask, strict=True) if m])
+    for bad in (n, -n - 1, "a", None, 1.5, ..., (0, 0)):
+        with pytest.raises((IndexError, TypeError)):
+            b[bad]
+
+
+def test_tensors_is_a_list_of_tensors():
+    b = as_batch([[1, 2], [3], [4]])
+    assert [t.tolist() for t in b.tensors] == [t.tolist() for t in b.tensors.tolist()] == [[1, 2], [3], [4]]
+    assert len(b.tensors[1:]) == 2
+    assert b.tensors[-1].tolist() == [4]
+    assert b.tensors[[2, 0]].as_batch(copy=True).tolist() == [[4], [1, 2]]
+    assert b.tensors.select(0).tolist() == [1, 2]
+    assert len(b.tensors.select(...)) == 3
+    assert 3 in b
+    assert 9 not in b
+
+
+@given(st.integers(1, 4), st.booleans(), st.data())
+def test_slice_indexes_inside_every_sample(n, whole, data):
+    shapes = [(3, 4)] * n if whole else [(3 + i, 4 - i % 2) for i in range(n)]
+    samples = [np.arange(np.prod(s)).reshape(s) for s in shapes]
+    b = as_batch(np.stack(samples) if whole else samples, layout="HW")
+    rows = data.draw(st.lists(st.integers(-3, 2), min_size=n, max_size=n))
+    starts = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    assert same(b.slice[0], [s[0] for s in samples])
+    assert b.slice[0].layout == "W"
+    assert same(b.slice[..., 1:3], [s[..., 1:3] for s in samples])
+    assert same(b.slice[as_batch(rows)], [s[r] for s, r in zip(samples, rows, strict=True)])
+    got = b.slice[as_batch(starts) :, 0]
+    assert same(got, [s[r:, 0] for s, r in zip(samples, starts, strict=True)])
+    assert got.layout == "H"
+    with pytest.raises(ArgumentError, match="one for each"):
+        b.slice[as_batch([0] * (n + 1))]
+    with pytest.raises(IndexError):
+        b.slice[as_batch([9] * n)]
+
+
+def test_dense_and_padded():
+    b = as_batch([[1, 2, 3], [4]], layout="W")
+    for dense in (as_tensor, np.asarray, lambda x: x.numpy(), lambda x: x.torch()):
+        with pytest.raises(ValueError, match="pad=True"):
+            dense(b)
+    assert (
+        as_tensor(b, pad=True).tolist()
+        == b.numpy(pad=True).tolist()
+        == b.torch(pad=True).tolist()
+        == [[1, 2, 3], [4, 0, 0]]
+    )
+    assert as_tensor(b, pad=True).layout == "NW"
+    assert as_tensor(as_batch([1, 2])).layout == "N"
+    assert as_tensor(as_batch([[1], [2]])).layout is None
+    whole = as_batch(np.zeros((2, 3)))
+    assert as_tensor(whole).array is whole.whole
+    assert np.asarray(whole) is whole.whole
+    with pytest.raises(ValueError, match="copy"):
+        np.array(as_batch([[1], [2]])[[1, 0]], copy=False)
+
+
+@given(ragged())
+def test_padding_keeps_the_samples_and_fills_with_zeros(samples):
+    padded = as_batch(samples).numpy(pad=True)
+    for row, sample in zip(padded, samples, strict=True):
+        inside = tuple(slice(0, extent) for extent in sample.shape)
+        assert np.array_equal(row[inside], sample)
+        outside = np.ones(row.shape, bool)
+        outside[inside] = False
+        assert not np.any(row[outside])
+
+
+def test_torch_shares_a_whole_batch():
+    pytest.importorskip("torch")
+    whole = ndd.batch(np.zeros((2, 3), np.float32))
+    assert np.shares_memory(whole.torch(copy=False).numpy(), whole.whole)
+    assert not np.shares_memory(whole.torch(copy=True).numpy(), whole.whole)
+    with pytest.raises(BufferError):
+        as_batch([[1], [2]])[[0, 1]].torch(copy=False)
+    assert as_batch(read_only(np.ones((2, 1)))).torch().tolist() == [[1], [1]]
+
+
+def test_broadcast():
+    b = Batch.broadcast(np.arange(3), 4)
+    assert b.tolist() == [[0, 1, 2]] * 4
+    assert np.shares_memory(b.samples[0], b.samples[3])
+    assert not b.whole.flags.writeable
+    assert Batch.broadcast([1.5], 2, dtype="i32", device="cpu").tolist() == [[2], [2]]
+    assert Batch.broadcast(as_tensor([1], layout="W"), 0).layout == "W"
+    for bad in (-1, 1.5, None, "2", True):
+        with pytest.raises(ArgumentError, match="batch_size"):
+            Batch.broadcast(1, bad)
+    with pytest.raises(ArgumentError, match="sample"):
+        Batch.broadcast(b, 2)
+
+
+@given(ragged())
+def test_copies_and_pickles_are_equal(samples):
+    b = as_batch(samples, layout="HWC"[: samples[0].ndim])
+    for other in (pickle.loads(pickle.dumps(b)), copy.deepcopy(b), copy.copy(b), b.to_device("cpu", force_copy=True)):
+        assert same(other, samples)
+        assert (other.layout, other.dtype, other.ndim) == (b.layout, b.dtype, b.ndim)
+    assert b.cpu() is b.evaluate() is b
+
+
+@given(ragged(), st.sampled_from(ALL_DTYPES))
+def test_dtype_converts_as_cast_does(samples, to):
+    made = as_batch(samples, dtype=to)
+    assert made.dtype == to
+    assert same(made, [ndd.cast(as_tensor(s), dtype=to).array for s in samples])
+
+
+def test_repr_is_dalis_and_bounded():
+    assert repr(as_batch([np.arange(3), np.arange(2)])) == (
+        'Batch(\n    [[0 1 2],\n    [0 1]],\n    dtype=i64,\n    device="cpu",\n    num_samples=2,\n    shape=[(3,), (2,)])'
+    )
+    assert repr(as_batch([np.zeros((1, 2))] * 2, layout="HW")) == (
+        'Batch(\n    [[[0. 0.]],\n\n    [[0. 0.]]],\n    dtype=f64,\n    layout="HW",\n    device="cpu",\n'
+        "    num_samples=2,\n    shape=[(1, 2), (1, 2)])"
+    )
+    assert len(repr(as_batch([np.zeros((200, 200, 3))] * 100))) < 10_000
+    assert "..." in repr(as_batch(np.zeros((1000, 3))))
+
+
+def test_members_and_devices():
+    b = as_batch([[1, 2], [3]], layout="W", device="cpu")
+    assert (b.batch_size, b.ndim, b.dtype, b.layout, b.device) == (2, 1, ndd.int32, "W", ndd.Device("cpu"))
+    with pytest.raises(ArgumentError, match="layout"):
+        as_batch([[1]], layout="HW")
+    with pytest.raises(TypeError):
+        hash(b)

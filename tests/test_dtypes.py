@@ -1,0 +1,121 @@
+"""Element types: names, promotion, conversion."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES, FLOATS, INTEGERS, any_dtype, arrays
+
+import dynamic as ndd
+from dynamic import ArgumentError, dtypes
+from dynamic.dtypes import convert, promote
+
+TYPES = [*dtypes.ALL]
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_a_type_goes_by_many_names(t):
+    numpy_dtype = np.dtype(t.word)
+    for name in (t, t.name, t.word, numpy_dtype, numpy_dtype.type, numpy_dtype.newbyteorder()):
+        assert ndd.dtype(name) is t
+        assert t == name
+    assert np.dtype(t) == numpy_dtype
+    assert (t.bits, t.bytes) == (numpy_dtype.itemsize * 8, numpy_dtype.itemsize)
+    assert pickle.loads(pickle.dumps(t)) is t
+    assert str(t) == t.name
+    assert hash(t) == hash(ndd.dtype(t.word))
+
+
+def test_words_of_python_torch_and_dali():
+    torch = pytest.importorskip("torch")
+    assert [ndd.dtype(x) for x in (bool, int, float)] == [ndd.bool, ndd.int32, ndd.float32]
+    assert ndd.dtype(torch.float16) is ndd.float16
+    assert ndd.dtype(torch.bool) is ndd.bool
+    assert ndd.dtype(ndd.types.FLOAT) is ndd.float32
+    assert ndd.dtype(ndd.types.UINT8) is ndd.uint8
+    assert [ndd.type_id(t) for t in (ndd.uint8, ndd.int32, ndd.bool)] == [0, 6, 11]
+
+
+@pytest.mark.parametrize("bad", [None, "x", "float31", complex, np.complex64, str, object(), 3, "datetime64[s]", [1]])
+def test_what_is_no_type_is_refused(bad):
+    with pytest.raises(ArgumentError, match=r"dtype\(\): argument 'value' must be a dtype"):
+        ndd.dtype(bad)
+    assert ndd.float32 != bad
+
+
+def test_repr_is_dalis():
+    assert repr(ndd.int8) == "DType(kind=Kind.signed, bits=8)"
+    assert repr(ndd.float16) == "DType(kind=Kind.float, bits=16, exponent_bits=5, significand_bits=10)"
+    with pytest.raises(ArgumentError):
+        np.dtype(ndd.bfloat16.dtype)
+
+
+@given(any_dtype, any_dtype)
+def test_promotion_is_symmetric_and_idempotent(a, b):
+    c = promote(a, b)
+    assert c == promote(b, a)
+    assert promote(c, a) == promote(c, b) == c
+    if "f" in (a.kind, b.kind):
+        assert c in [d for d in (a, b) if d.kind == "f"]
+
+
+@given(any_dtype, any_dtype)
+def test_promotion_of_integers_keeps_every_value_up_to_64_bits(a, b):
+    if a.kind in "iu" and b.kind in "iu":
+        c = np.iinfo(promote(a, b))
+        for d in map(np.iinfo, (a, b)):
+            assert c.min <= d.min
+            assert c.max >= d.max or (d.dtype == np.uint64 and c.dtype == np.int64)
+
+
+def exact(value: float | int, to: np.dtype) -> int | bool:
+    """Conversion of one number to an integer or bool, in Python's own arithmetic."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return to.kind == "b"
+        if math.isinf(value):
+            value = 10**30 if value > 0 else -(10**30)
+        else:
+            whole = math.trunc(value)
+            value = whole + (math.copysign(1, value) if abs(value - whole) >= 0.5 else 0)
+            value = int(value) if abs(value) < 2**63 else int(value)
+    if to.kind == "b":
+        return value != 0
+    limits = np.iinfo(to)
+    return min(max(int(value), limits.min), limits.max)
+
+
+@given(st.sampled_from(FLOATS), st.sampled_from([*INTEGERS, np.dtype(bool)]), st.data())
+def test_floats_become_integers_as_exact_arithmetic_says(have, to, data):
+    width = have.itemsize * 8
+    near = st.integers(-(2**65), 2**65).map(float) | st.integers(-600, 600).map(lambda i: i / 2)
+    values = data.draw(st.lists(st.floats(width=width) | near, max_size=8))
+    with np.errstate(over="ignore"):
+        array = np.array(values, have)
+    expected = [exact(float(v), to) for v in array]
+    assert convert(np, array, to).tolist() == expected
+    out = np.zeros(len(values), to)
+    convert(np, array, to, out=out)
+    assert out.tolist() == expected
+
+
+@given(st.sampled_from(INTEGERS), st.sampled_from([*INTEGERS, np.dtype(bool)]), st.data())
+def test_integers_saturate(have, to, data):
+    limits = np.iinfo(have)
+    edges = st.sampled_from([limits.min, limits.max, 0, 1])
+    values = data.draw(st.lists(edges | st.integers(limits.min, limits.max), max_size=8))
+    assert convert(np, np.array(values, have), to).tolist() == [exact(v, to) for v in values]
+
+
+@given(arrays(), st.sampled_from(ALL_DTYPES))
+def test_conversion_keeps_shapes_and_never_writes_its_input(array, to):
+    native = array.astype(array.dtype.newbyteorder("="))
+    native.flags.writeable = False
+    result = convert(np, native, to)
+    assert (result.shape, result.dtype) == (array.shape, to)
+    assert result is native if to == native.dtype else not np.shares_memory(result, native)

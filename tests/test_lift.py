@@ -1,0 +1,360 @@
+"""The lift itself, on operators that exist for these tests only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, Tensor, _operator, _pool, as_batch, as_tensor
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._origin import Origin
+from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, TruncatedImage
+
+Array = Any
+
+
+@pytest.fixture(autouse=True)
+def _no_traces(monkeypatch):
+    monkeypatch.setattr(_operator, "registry", {})
+
+
+def lift(**declaration):
+    return _operator.operator(**declaration)
+
+
+def both_specs(a, b, /, *, times):
+    return (a.shape, a.dtype), ((times,), np.dtype("float32"))
+
+
+def two_in_two_out():
+    @lift(output=both_specs, out_layout=(None, "N"))
+    def pair(a: Array, b: Array, /, *, times: PerSample[int], out: Any) -> tuple[Array, Array]:
+        out[0][...] = a + b
+        out[1][...] = times
+        return out
+
+    return pair
+
+
+def test_several_inputs_and_outputs():
+    pair = two_in_two_out()
+    added, counted = pair(as_batch([[1, 2], [3]], layout="W"), as_tensor([1]), times=as_batch([2, 3]))
+    assert (added.tolist(), added.layout) == ([[2, 3], [4]], "W")
+    assert (counted.tolist(), counted.layout, counted.dtype.name) == ([[2, 2], [3, 3, 3]], "N", "f32")
+    one, other = pair([1, 2], [3, 4], times=1)
+    assert isinstance(one, Tensor)
+    assert (one.tolist(), other.tolist()) == ([4, 6], [1.0])
+    none, no_counts = pair(as_batch([], dtype="i32", layout="W"), as_tensor([1]), times=1)
+    assert (len(none), len(no_counts), none.ndim, no_counts.layout) == (0, 0, 1, "N")
+    with pytest.raises(ArgumentError, match="2 positional arguments"):
+        pair([1], times=1)
+    with pytest.raises(ArgumentError, match="'b' must be a Batch of 2, like 'a'"):
+        pair(as_batch([[1], [2]]), as_batch([[1]]), times=1)
+
+
+def test_outputs_without_declared_shape():
+    @lift()
+    def split(a: Array, /) -> tuple[Array, Array]:
+        return a[:1], a[1:]
+
+    head, tail = split(as_batch([[1, 2], [3, 4, 5]]))
+    assert (head.tolist(), tail.tolist()) == ([[1], [3]], [[2], [4, 5]])
+
+
+def test_optional_inputs_defaults_and_layout():
+    seen = []
+
+    @lift(layouts=("HWC", "HW"), dtypes="uint8")
+    def probe(a: Array, b: Array = None, /, *, dtype: DTypeArgument = "float32", layout: Layout) -> Array:
+        seen.append((b is None, dtype, layout))
+        return a
+
+    probe(np.zeros((2, 2), np.uint8))
+    probe(np.zeros((2, 2, 1), np.uint8), [1], dtype="u8")
+    assert seen == [(True, ndd.float32, "HW"), (False, ndd.uint8, "HWC")]
+    with pytest.raises(ArgumentError, match=r"of dtype uint8; got float32.*cast"):
+        probe(np.zeros((2, 2), np.float32))
+    with pytest.raises(ArgumentError, match="laid out as HWC, HW; got layout 'CHW'"):
+        probe(as_tensor(np.zeros((2, 2, 2), np.uint8), layout="CHW"))
+    assert "layout" not in probe.arguments
+    assert list(probe.__signature__.parameters) == ["a", "b", "dtype", "batch_size", "device"]
+
+
+def failing(error):
+    @lift()
+    def check(a: Array, /) -> Array:
+        if a.size and a.max() > 1:
+            raise error
+        return a
+
+    return check
+
+
+def origin(n):
+    return Origin(0, np.arange(n, dtype=np.uint64), [f"class/{i}.jpg" for i in range(n)])
+
+
+def test_an_error_of_a_kernel_says_where():
+    check = failing(KeyError("inside"))
+    with pytest.raises(KeyError) as caught:
+        check(Batch([np.zeros(1, np.int32), np.full(2, 5, np.int32)], None, origin(2)))
+    (note,) = caught.value.__notes__
+    assert note == "In check(), sample 1 of 2 (class/1.jpg): shape (2,) int32, layout None."
+
+
+def test_samples_that_cannot_be_read_are_all_named():
+    check = failing(TruncatedImage("check", [Failure(0, "it ends", "JPEG")]))
+    batch = Batch([np.full(1, i % 2 * 5, np.int32) for i in range(30)], None, origin(30))
+    with pytest.raises(TruncatedImage) as caught:
+        check(batch)
+    error = caught.value
+    assert [f.index for f in error.failures] == list(range(1, 30, 2))
+    assert error.failures[0] == Failure(1, "it ends", "JPEG", "class/1.jpg")
+    assert str(error).splitlines()[:2] == [
+        "check(): 15 of 30 samples cannot be read.", "  sample 1 (class/1.jpg): JPEG: it ends",
+    ]  # fmt: skip
+    assert "... and 5 more" in str(error)
+
+
+def test_different_reasons_meet_in_their_common_class():
+    @lift()
+    def check(a: Array, /) -> Array:
+        raise (TruncatedImage, CorruptImage, DataError)[int(a)]("check", [Failure(0, "bad")])
+
+    for values, kind in (([0, 0], TruncatedImage), ([0, 1], DecodeError), ([0, 2], DataError)):
+        with pytest.raises(DataError) as caught:
+            check(as_batch(values))
+        assert type(caught.value) is kind
+
+
+def test_failures_while_sizes_are_found_are_collected_too():
+    tried = []
+
+    def spec(a, /):
+        if a == 1:
+            raise CorruptImage("x", [Failure(0, "no header")])
+        return a.shape, a.dtype
+
+    @lift(output=spec, output_of_values=True)
+    def check(a: Array, /, *, out: Array) -> Array:
+        tried.append(int(a))
+        if a == 2:
+            raise CorruptImage("x", [Failure(0, "no data")])
+
+    with pytest.raises(CorruptImage) as caught:
+        check(as_batch([0, 1, 2, 3]))
+    assert [(f.index, f.reason) for f in caught.value.failures] == [(1, "no header"), (2, "no data")]
+    assert sorted(tried) == [0, 2, 3]
+
+
+def test_origins_are_handed_on():
+    check = failing(None)
+    batch = Batch(np.zeros((3, 1), np.int32), None, origin(3))
+    assert list(check(batch).origin.names) == list(batch.origin.names)
+    assert check(batch[1]).origin.names == ["class/1.jpg"]
+    assert as_batch([batch[2], batch[0]]).origin.ids.tolist() == [2, 0]
+    assert check(np.zeros(1, np.int32)).origin is None
+
+
+def numbers():
+    @lift()
+    def take(
+        a: Array, /, *, f: PerSample[float] = 0.0, i: PerSample[int] = 0, b: bool = False, s: str = "",
+        pair: PerSample[tuple[int, int]] = (0, 0), many: tuple[float, ...] = (),
+        part: Annotated[float, Between(0, 1)] = 0.5, either: float | tuple[float, float] = 0.0,
+    ) -> Array:  # fmt: skip
+        return np.asarray([f, i, b, *pair, len(many), part])
+
+    return take
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "value"),
+    [
+        ("f", 2, 2.0), ("f", np.float16(2), 2.0), ("f", as_tensor([2.5]), 2.5), ("f", np.array(7), 7.0), ("f", True, 1.0),
+        ("i", 3.0, 3), ("i", np.int8(3), 3), ("i", as_tensor(2.5), 3), ("i", np.array([-2.5]), -3), ("i", True, 1),
+        ("b", 1, True), ("b", np.bool_(True), True), ("pair", [1, 2], (1, 2)), ("pair", np.array([1.6, 2]), (2, 2)),
+        ("pair", as_tensor([3, 4]), (3, 4)), ("many", [1, 2.5], (1.0, 2.5)), ("many", (), ()), ("part", 1, 1.0),
+        ("either", [1, 2], (1.0, 2.0)), ("either", 3, 3.0), ("s", "x", "x"),
+    ],
+)  # fmt: skip
+def test_what_arguments_take(name, good, value):
+    argument = numbers().arguments[name]
+    assert argument.one(good) == value
+    assert type(argument.one(good)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("f", "2"), ("f", float("nan")), ("f", float("inf")), ("f", [1.0, 2.0]), ("f", None.__class__), ("f", 1j),
+        ("i", 2.5), ("i", "2"), ("i", as_tensor(float("nan"))), ("b", 2), ("b", "yes"), ("b", 1.0), ("pair", 3),
+        ("pair", [1]), ("pair", [1, 2, 3]), ("pair", "ab"), ("pair", {1, 2}), ("pair", [1, 2.5]), ("many", 3.0),
+        ("many", ["a"]), ("part", 1.5), ("part", -1), ("either", "a"), ("either", [1]), ("s", 3), ("s", b"x"),
+        ("b", as_batch([1])), ("s", as_batch([1])),
+    ],
+)  # fmt: skip
+def test_what_arguments_refuse(name, bad):
+    with pytest.raises(ArgumentError, match=rf"take\(\): argument '{name}' must be"):
+        numbers()(np.zeros(1), **{name: bad})
+
+
+def test_batches_of_arguments():
+    take = numbers()
+    result = take(np.zeros(1), f=as_batch([1.5, 2.5]), pair=as_batch([[1, 2], [3, 4]]), i=as_batch([0.5, -1.5]))
+    assert isinstance(result, Batch)
+    assert result.tolist() == [[1.5, 1, 0, 1, 2, 0, 0.5], [2.5, -2, 0, 3, 4, 0, 0.5]]
+    assert take(np.zeros(1), f=as_batch([[1.5], [2.5]])).tolist()[1][0] == 2.5
+    with pytest.raises(ArgumentError, match=r"take\(\): argument 'pair\[1\]' must be a sequence of 2"):
+        take(np.zeros(1), pair=as_batch([[1, 2], [1, 2, 3]]))
+    with pytest.raises(ArgumentError, match="as_batch"):
+        take(as_batch([[1], [2]]), f=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="same for all samples"):
+        take(np.zeros(1), part=as_batch([0.5]))
+
+
+def test_a_wrong_mark_or_default_is_found_when_it_is_declared():
+    with pytest.raises(ArgumentError):
+
+        @lift()
+        def wrong(a: Array, /, *, x: Annotated[int, Between(1, 2)] = 3) -> Array: ...
+
+
+# -- threads
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    monkeypatch.setattr(_pool, "_WORTH_THREADS", 0)
+    with ndd.EvalContext(num_threads=4):
+        yield
+
+
+@given(st.integers(0, 50), st.integers(1, 8))
+def test_the_pool_calls_once_for_each(n, threads_):
+    seen = []
+    with ndd.EvalContext(num_threads=threads_):
+        _pool.run(seen.append, n, 1 << 30)
+    assert sorted(seen) == list(range(n))
+
+
+def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):
+    def outer(i):
+        _pool.run(lambda j: results.append((i, j)), 5, 1)
+
+    results = []
+    callers = [threading.Thread(target=_pool.run, args=(outer, 5, 1)) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+        assert not caller.is_alive()
+    assert len(results) == 8 * 25
+
+
+def test_the_first_error_ends_the_call(threads):
+    done = []
+
+    def work(i):
+        if i == 0:
+            raise KeyError(i)
+        done.append(i)
+
+    with pytest.raises(KeyError):
+        _pool.run(work, 1000, 1)
+    finished = len(done)
+    assert finished < 1000
+    _pool.run(done.append, 10, 1)
+    assert len(done) == finished + 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_works(threads):
+    x = as_batch(np.zeros((8, 64, 64, 3), np.uint8))
+    expected = ndd.flip(x).tolist()
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if ndd.flip(x).tolist() == expected else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_number_of_threads(monkeypatch):
+    monkeypatch.setenv("DALI_NUM_THREADS", "3")
+    assert ndd.get_num_threads() == 3
+    monkeypatch.setenv("DYNAMIC_NUM_THREADS", "5")
+    assert ndd.get_num_threads() == 5
+    monkeypatch.setenv("DYNAMIC_NUM_THREADS", "none")
+    with pytest.raises(ArgumentError, match="DYNAMIC_NUM_THREADS"):
+        ndd.get_num_threads()
+    try:
+        ndd.set_num_threads(2)
+        assert ndd.get_num_threads() == 2
+    finally:
+        ndd.set_num_threads(None)
+    for bad in (0, -1, 1.5, "2", True, 10_000):
+        for function in (ndd.set_num_threads, ndd.ThreadPool):
+            with pytest.raises(ArgumentError, match="num_threads"):
+                function(bad)
+
+
+# -- the shells for scripts written for DALI
+
+
+def test_modes_contexts_and_pools():
+    assert ndd.EvalMode.current() is ndd.EvalMode.eager
+    with ndd.EvalMode.deferred:
+        assert ndd.EvalMode.current() is ndd.EvalMode.deferred
+        with ndd.EvalMode.sync_full:
+            assert ndd.EvalMode.current() > ndd.EvalMode.sync_cpu
+    assert ndd.EvalMode.current() is ndd.EvalMode.eager
+    outside = ndd.get_num_threads()
+    with ndd.EvalContext(num_threads=1) as outer, ndd.EvalContext(thread_pool=ndd.ThreadPool(3)) as inner:
+        assert ndd.EvalContext.current() is inner
+        assert (ndd.get_num_threads(), outer.num_threads, inner.thread_pool.num_threads) == (3, 1, 3)
+        inner.evaluate_all()
+    assert ndd.EvalContext.current() is ndd.EvalContext.default()
+    assert ndd.get_num_threads() == outside
+    assert ndd.EvalContext.default().device_id is None
+    with pytest.raises(ArgumentError, match="thread_pool"):
+        ndd.EvalContext(num_threads=1, thread_pool=ndd.ThreadPool(1))
+    if not ndd.devices.gpu_count():
+        with pytest.raises(ndd.DeviceError):
+            ndd.EvalContext(device_id=0)
+        with pytest.raises(ndd.DeviceError):
+            ndd.stream()
+        assert ndd.get_current_stream() is ndd.get_default_stream() is None
+
+
+def test_devices():
+    cpu = ndd.Device("cpu")
+    assert (str(cpu), repr(cpu), cpu.device_type, cpu.device_id) == ("cpu", "Device(device_type='cpu')", "cpu", None)
+    assert cpu == ndd.Device.CPU == ndd.Device.current() == "cpu"
+    assert cpu != "gpu"
+    assert ndd.device(cpu) is cpu
+    assert ndd.device(None) is None
+    assert ndd.Device.from_dlpack((1, 0)) == cpu
+    assert ndd.Device.type_from_dlpack(3) == "cpu"
+    assert ndd.Device.type_from_dlpack(2) == "gpu"
+    assert ndd.Device.default_device_id("cpu") is None
+    with ndd.Device("cpu"):
+        assert ndd.Device.current() == cpu
+    torch = pytest.importorskip("torch")
+    assert ndd.device(torch.device("cpu")) == cpu
+    for bad in ("mixed", "cpu:0", 3, "gpu:x", b"cpu", object()):
+        with pytest.raises(ArgumentError):
+            ndd.device(bad)
+    with pytest.raises(ArgumentError):
+        ndd.Device("cpu", 0)
+    with pytest.raises(ndd.DeviceError):
+        ndd.Device.type_from_dlpack(99)

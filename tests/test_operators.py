@@ -1,0 +1,206 @@
+"""What holds for every operator, drawn from its declaration: a new one is tested by being declared."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import calls
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, as_batch, as_tensor
+from dynamic._operator import Operator, registry
+
+every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operator: operator.name)
+
+
+def attempt(operator: Operator, *args, **kwargs):
+    """The result; a call whose arguments do not go together is refused by an ArgumentError, and is no example."""
+    try:
+        return operator(*args, **kwargs)
+    except ArgumentError:
+        assume(False)
+
+
+def batches(varying):
+    return {name: as_batch(values) for name, values in varying.items()}
+
+
+def equal(a, b) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+@every
+@given(data=st.data())
+def test_a_batch_is_its_samples(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    whole = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    assert isinstance(whole, Batch)
+    assert len(whole) == len(samples)
+    for i, sample in enumerate(samples):
+        own = {name: values[i] for name, values in varying.items()}
+        alone = operator(as_tensor(sample, layout=layout), **fixed, **own)
+        assert equal(whole[i].array, alone.array)
+        assert alone.layout == whole.layout
+
+
+@every
+@given(data=st.data())
+def test_results_do_not_depend_on_the_order_of_memory(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator, 2))
+    a = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    plain = [np.array(s, s.dtype.newbyteorder("="), order="C") for s in samples]
+    b = operator(as_batch(plain, layout=layout), **fixed, **batches(varying))
+    assert all(equal(x, y) for x, y in zip(a.samples, b.samples, strict=True))
+
+
+@every
+@given(data=st.data())
+def test_inputs_are_read_only_and_outputs_are_new(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    before = copy.deepcopy(samples)
+    result = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    assert all(equal(x, y) for x, y in zip(samples, before, strict=True))
+    for sample in result.samples:
+        assert not any(np.shares_memory(sample, source) for source in samples)
+
+
+@every
+@given(data=st.data())
+def test_dtype_and_layout_are_as_declared(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    result = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    wanted = fixed.get("dtype", samples[0].dtype.name)
+    if operator.out_layout is None:
+        assert result.layout == layout
+        assert result.dtype == wanted
+    assert {s.dtype for s in result.samples} == {result.dtype.dtype}
+    assert {s.ndim for s in result.samples} == {result.ndim}
+
+
+@every
+@given(data=st.data())
+def test_samples_of_one_shape_become_one_array(operator, data):
+    samples, layout, _, fixed = data.draw(calls(operator, 1))
+    assume(all(a.name in fixed for a in operator.arguments.values() if a.required))
+    result = attempt(operator, as_batch(samples * 3, layout=layout), **fixed)
+    assert result.whole is not None
+    assert as_tensor(result).array is result.whole
+
+
+@every
+@given(data=st.data())
+def test_threads_change_nothing(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator, 4))
+    one = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    with pytest.MonkeyPatch.context() as patch, ndd.EvalContext(num_threads=4):
+        patch.setattr("dynamic._pool._WORTH_THREADS", 0)
+        many = operator(as_batch(samples, layout=layout), **fixed, **batches(varying))
+    assert all(equal(x, y) for x, y in zip(one.samples, many.samples, strict=True))
+
+
+@every
+@given(data=st.data())
+def test_an_empty_batch_gives_an_empty_batch_of_the_same_kind(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator, 1))
+    full = attempt(operator, as_batch(samples, layout=layout), **fixed, **batches(varying))
+    empty = as_batch(samples, layout=layout)[0:0]
+    nothing = {name: as_batch(values)[0:0] for name, values in varying.items()}
+    for given_ in (empty, Batch([], empty.layout, None, empty.dtype.dtype, empty.ndim)):
+        result = operator(given_, **fixed, **nothing)
+        assert (len(result), result.dtype, result.ndim, result.layout) == (0, full.dtype, full.ndim, full.layout)
+
+
+@every
+@given(data=st.data())
+def test_batch_size_repeats_a_tensor(operator, data):
+    samples, layout, _, fixed = data.draw(calls(operator, 1))
+    assume(all(a.name in fixed for a in operator.arguments.values() if a.required))
+    one = attempt(operator, as_tensor(samples[0], layout=layout), **fixed)
+    many = operator(as_tensor(samples[0], layout=layout), **fixed, batch_size=3)
+    assert len(many) == 3
+    assert all(equal(x, one.array) for x in many.samples)
+
+
+def an_input(operator):
+    layout = operator.layouts[0] if operator.layouts else None
+    return as_tensor(np.zeros((2,) * len(layout or "HW"), sorted(operator.dtypes, key=str)[-1]), layout=layout)
+
+
+@every
+@pytest.mark.parametrize("bad", [object(), "?", float("nan"), [1, "a"], {}], ids=repr)
+def test_errors_name_the_operator_and_the_argument(operator, bad):
+    for name, argument in operator.arguments.items():
+        others = {a.name: example(a) for a in operator.arguments.values() if a.required and a is not argument}
+        with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument {name!r} must be ")):
+            operator(an_input(operator), **others, **{name: bad})
+
+
+def example(argument):
+    return "float32" if argument.name == "dtype" else 1.0
+
+
+@every
+def test_unknown_and_missing_arguments(operator):
+    required = {a.name: example(a) for a in operator.arguments.values() if a.required}
+    for name in operator.arguments:
+        with pytest.raises(ArgumentError, match=re.escape(f"Did you mean {name!r}?")):
+            operator(an_input(operator), **required, **{name + "_": 1})
+    for name in required:
+        with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument {name!r}")):
+            operator(an_input(operator), **{k: v for k, v in required.items() if k != name})
+    with pytest.raises(ArgumentError, match="positional argument"):
+        operator(**required)
+    for size in (-1, 1.5, "2", True):
+        with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument 'batch_size'")):
+            operator(an_input(operator), **required, batch_size=size)
+
+
+@every
+@given(data=st.data())
+def test_a_bad_value_for_one_sample_is_named(operator, data):
+    numbers = [a for a in operator.arguments.values() if a.per_sample and a.plain in (int, float)]
+    if not numbers:
+        pytest.skip(f"{operator.name}() has no number that differs from sample to sample")
+    argument = data.draw(st.sampled_from(numbers))
+    place = data.draw(st.integers(0, 2))
+    values = [1.0, 1.0, 1.0]
+    values[place] = float("nan")
+    image = an_input(operator)
+    others = {a.name: example(a) for a in operator.arguments.values() if a.required and a is not argument}
+    with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument '{argument.name}[{place}]' must")):
+        operator(image, **others, **{argument.name: as_batch(values)})
+    with pytest.raises(ArgumentError, match=f"'{argument.name}'"):
+        operator(as_batch([image, image]), **others, **{argument.name: as_batch([1.0, 1.0, 1.0])})
+
+
+@every
+def test_wrong_inputs_are_refused(operator):
+    required = {a.name: example(a) for a in operator.arguments.values() if a.required}
+    for bad in (None, "text", {1}, [1, "a"], np.zeros(2, complex), np.array(["a"])):
+        with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument {operator.inputs[0].name!r}")):
+            operator(bad, **required)
+    if operator.layouts is not None:
+        with pytest.raises(ArgumentError, match="laid out as"):
+            operator(np.zeros((2,) * 7, np.float32), **required)
+
+
+@every
+def test_every_argument_is_documented_in_order(operator):
+    section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(operator) + "\n\n", re.M | re.S)
+    documented = re.findall(r"^ {4}(\w+): ", section.group(1), re.M) if section else []
+    assert documented == list(operator.arguments)
+    assert ">>>" in operator.__doc__
+    assert "Returns:" in operator.__doc__
+
+
+@every
+def test_it_is_found_under_its_name_and_pickles(operator):
+    assert pickle.loads(pickle.dumps(operator)) is operator
+    assert list(operator.__signature__.parameters)[-2:] == ["batch_size", "device"]

@@ -1,0 +1,365 @@
+"""Tensors: how they are made, what they answer."""
+
+from __future__ import annotations
+
+import array as python_array
+import copy
+import operator
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from strategies import ALL_DTYPES, arrays, read_only
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, Tensor, as_tensor, tensor
+
+
+def native(a: np.ndarray) -> np.ndarray:
+    return a.astype(a.dtype.newbyteorder("="))
+
+
+def same(t: Tensor, a: np.ndarray) -> bool:
+    a = native(a)
+    return t.array.dtype == a.dtype and t.shape == a.shape and np.array_equal(t.array, a)
+
+
+# -- construction
+
+
+@given(arrays())
+def test_as_tensor_shares_and_tensor_copies(a):
+    shared, own = as_tensor(a), tensor(a)
+    assert same(shared, a)
+    assert same(own, a)
+    assert np.may_share_memory(shared.array, a) or not a.size or not a.dtype.isnative
+    assert not np.shares_memory(own.array, a)
+    if a.dtype.isnative:
+        assert shared.array is a
+        assert not shared.numpy().flags.writeable
+    assert own.array.flags.writeable
+
+
+@given(arrays())
+def test_every_protocol_gives_the_same(a):
+    class OldDLPack:
+        """A producer from before DLPack 1.0: its __dlpack__ takes a stream and nothing else."""
+
+        def __dlpack__(self, stream=None):
+            return np.array(native(a)).__dlpack__()
+
+        def __dlpack_device__(self):
+            return np.zeros(0).__dlpack_device__()
+
+    class NewDLPack(OldDLPack):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            return native(a).__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+
+    class OnlyArray:
+        def __array__(self, dtype=None, copy=None):
+            return a
+
+    class Refuses(OnlyArray):
+        """Read-only memory: NumPy before 2.1 and JAX answer so."""
+
+        def __dlpack__(self, **_):
+            raise BufferError("read-only")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    class Interface:
+        __array_interface__ = native(a).__array_interface__
+        keep = native(a)
+
+    Interface.__array_interface__ = Interface.keep.__array_interface__
+    for producer in (OldDLPack(), NewDLPack(), OnlyArray(), Refuses(), Interface(), as_tensor(a)):
+        assert same(as_tensor(producer), a)
+
+
+def test_buffers():
+    assert same(as_tensor(b"ab"), np.array([97, 98], np.uint8))
+    assert same(as_tensor(b""), np.zeros(0, np.uint8))
+    assert same(as_tensor(bytearray(b"a")), np.array([97], np.uint8))
+    assert same(as_tensor(memoryview(b"a")), np.array([97], np.uint8))
+    assert same(as_tensor(python_array.array("d", [1.5])), np.array([1.5]))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (3, "i32"), (3.0, "f32"), (True, "bool"), ([], "f32"), ([1, 2], "i32"), ([1, 2.5], "f32"), ([True, 2], "i32"),
+        (range(3), "i32"), ([2**31], "u32"), ([-1, 2**31], "i64"), (2**32, "i64"), (2**63, "u64"), (-(2**63), "i64"),
+        (np.int64(5), "i64"), (np.float64(5), "f64"), ([np.int64(5)], "i64"), ([np.float64(1)], "f64"),
+        ([[1, 2], [3, 4]], "i32"), (((True,), (False,)), "bool"), (np.bool_(True), "bool"),
+        ([np.ones(2, np.float64)], "f64"),
+    ],
+)  # fmt: skip
+def test_numbers_get_dalis_types_or_keep_their_own(value, dtype):
+    assert as_tensor(value).dtype == dtype
+    assert np.array_equal(as_tensor(value).array, np.asarray(value))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, 2**31 - 1, -(2**31), 2**64 - 1])
+def test_numbers_keep_their_value(value):
+    assert np.array_equal(np.asarray(as_tensor(value)), value, equal_nan=True)
+    assert np.signbit(as_tensor(-0.0).array)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, "text", {1}, {1: 2}, 1j, [1j], [1, "a"], [None], 2**64, -(2**63) - 1, [-1, 2**63], [[1], [1, 2]], object(),
+     np.zeros(2, complex), np.array(["a"]), np.array([None]), np.array(["2020"], "M8[s]"), np.zeros(2, "i4,i4"),
+     np.zeros(2, np.longdouble), np.ma.masked_array([1, 2], [True, False])],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_numbers_is_refused(bad):
+    for make in (as_tensor, tensor):
+        with pytest.raises(ArgumentError, match=rf"{make.__name__}\(\): argument 'data' must be "):
+            make(bad)
+
+
+def test_arrays_of_other_classes_become_plain():
+    matrix = as_tensor(np.ma.masked_array([1, 2], [False, False])).array
+    assert type(matrix) is np.ndarray
+    assert type(as_tensor(np.zeros(3).view(np.recarray)).array) is np.ndarray
+
+
+@given(arrays(), st.sampled_from(ALL_DTYPES))
+def test_dtype_converts_as_cast_does(a, to):
+    t = as_tensor(a, dtype=to)
+    assert t.dtype == to
+    assert np.array_equal(t.array, ndd.cast(as_tensor(a), dtype=to).array)
+
+
+def test_python_numbers_with_a_dtype_keep_their_precision():
+    assert as_tensor([0.1], dtype="f64").item() == 0.1
+    assert as_tensor([2**40, 1.7, -300], dtype="u8").tolist() == [255, 2, 0]
+
+
+def test_layouts():
+    t = as_tensor(np.zeros((2, 3)), layout="HW")
+    assert t.layout == "HW"
+    assert as_tensor(t).layout == "HW"
+    assert as_tensor(t, layout="").layout == "HW"
+    assert as_tensor(t, layout="WH").layout == "WH"
+    assert t.layout == "HW"
+    for bad in ("H", "HWC", 3, b"HW"):
+        with pytest.raises(ArgumentError, match="layout"):
+            as_tensor(t, layout=bad)
+
+
+def test_devices():
+    t = as_tensor([1], device="cpu")
+    assert t.device == "cpu" == ndd.Device("cpu")
+    assert t.cpu() is t
+    assert t.to_device("cpu") is t
+    assert not np.shares_memory(t.to_device("cpu", force_copy=True).array, t.array)
+    for bad in ("tpu", "gpu:-1", "", 3, "CPU"):
+        with pytest.raises(ArgumentError, match="device"):
+            as_tensor([1], device=bad)
+    with pytest.raises(ArgumentError):
+        t.to_device(None)
+    if not ndd.devices.gpu_count():
+        with pytest.raises(ndd.DeviceError, match="gpu:0"):
+            t.gpu()
+        with pytest.raises(ndd.DeviceError, match="gpu:1"):
+            as_tensor([1], device="cuda:1")
+
+
+# -- protocols
+
+
+@given(arrays())
+def test_there_and_back(a):
+    t = as_tensor(a, layout="ABC"[: a.ndim])
+    assert np.array_equal(np.asarray(t), a)
+    assert np.array_equal(np.from_dlpack(t), a)
+    assert np.array_equal(t.tolist(), a.tolist())
+    for other in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t), copy.copy(t)):
+        assert same(other, a)
+        assert other.layout == t.layout
+
+
+@given(arrays())
+def test_array_protocol_keeps_numpys_promises(a):
+    t = as_tensor(a)
+    assert np.array(t, copy=True) is not t.array
+    assert np.shares_memory(np.asarray(t), t.array) or not a.size
+    assert np.asarray(t, dtype=np.float64).dtype == np.float64
+    if t.dtype != "f64":
+        with pytest.raises(ValueError, match="copy"):
+            np.array(t, dtype=np.float64, copy=False)
+
+
+@given(arrays())
+def test_torch_gets_memory_that_it_can_have(a):
+    torch = pytest.importorskip("torch")
+    t = as_tensor(a)
+    given_ = t.torch()
+    assert np.array_equal(given_.numpy(), a)
+    assert not np.shares_memory(given_.numpy(), a)  # read-only memory never reaches torch
+    if a.dtype.isnative:
+        with pytest.raises(BufferError, match="read-only"):
+            t.torch(copy=False)
+    own = tensor(a)
+    assert np.shares_memory(own.torch(copy=False).numpy(), own.array) or not a.size
+    assert not np.shares_memory(own.torch(copy=True).numpy(), own.array)
+    assert np.array_equal(torch.from_dlpack(tensor(a)[::-1] if a.ndim else own).numpy(), a[::-1] if a.ndim else a)
+
+
+def test_torch_tensors_are_taken_as_they_are_or_refused():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(6).reshape(2, 3)
+    assert np.shares_memory(as_tensor(x).array, x.numpy())
+    assert as_tensor(x.T).tolist() == x.T.tolist()
+    negated = torch.tensor([1 + 2j]).conj().imag
+    assert as_tensor(negated).tolist() == [-2.0]
+    for bad in (x.float().requires_grad_(), x.to_sparse(), x.to(torch.bfloat16), x.to(torch.complex64)):
+        with pytest.raises(ArgumentError, match=r"as_tensor\(\): argument 'data'"):
+            as_tensor(bad)
+
+
+def test_dlpack_export():
+    t = as_tensor(np.arange(4)[::-1])
+    assert np.from_dlpack(t).tolist() == [3, 2, 1, 0]
+    assert all(s >= 0 for s in np.from_dlpack(t).strides)
+    with pytest.raises(BufferError, match="negative"):
+        t.__dlpack__(copy=False)
+    frozen = as_tensor(read_only(np.arange(3)))
+    assert not np.from_dlpack(frozen).flags.writeable
+    with pytest.raises(BufferError):
+        frozen.__dlpack__()  # a consumer from before DLPack 1.0 could write through it
+    assert t.__dlpack_device__() == (1, 0)
+    assert not hasattr(t, "__cuda_array_interface__")
+
+
+def test_a_producer_that_lies_about_its_device_is_refused():
+    class Lies:
+        def __dlpack__(self, **_):
+            return np.zeros(2).__dlpack__()
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+    if not ndd.devices.gpu_count():
+        with pytest.raises(ndd.DeviceError, match="cupy"):
+            as_tensor(Lies())
+
+
+# -- behaviour
+
+
+@given(arrays(), st.data())
+def test_indexing_is_numpys(a, data):
+    t = as_tensor(a, layout="HWC"[: a.ndim])
+    index = data.draw(npst.basic_indices(a.shape, allow_newaxis=True))
+    expected = a[index]
+    part = t[index]
+    assert isinstance(part, Tensor)
+    assert same(part, np.asarray(expected))
+    entries = index if isinstance(index, tuple) else (index,)
+    if all(e is not None for e in entries):
+        rest = iter("HWC"[: a.ndim])
+        letters, missing = "", a.ndim - sum(e is not Ellipsis for e in entries)
+        for e in [*entries, *([] if Ellipsis in entries else [Ellipsis])]:
+            taken = [next(rest) for _ in range(missing if e is Ellipsis else 1)]
+            letters += "" if isinstance(e, (int, np.integer)) else "".join(taken)
+        assert part.layout == (letters or None)
+    else:
+        assert part.layout is None
+
+
+def test_indexing_with_tensors_lists_and_masks():
+    t = as_tensor(np.arange(6).reshape(2, 3), layout="HW")
+    one, two = as_tensor(1), as_tensor(np.int64(2))
+    assert t[one, two].item() == 5
+    assert t[one:, :two].tolist() == [[3, 4]]
+    assert t[[1, 0]].tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert t[[1, 0]].layout == "HW"
+    assert t[t > 2].tolist() == [3, 4, 5]
+    assert t[t > 2].layout is None
+    assert t[..., -1].layout == "H"
+    assert t[[]].shape == (0, 3)
+    for bad in (2, (0, 3), (0, 0, 0), 1.5, "a", True, as_tensor(0.5)):
+        with pytest.raises((IndexError, TypeError)):
+            t[bad]
+    with pytest.raises(TypeError):
+        t[0] = 1
+
+
+def test_length_and_iteration_end():
+    t = as_tensor([[1, 2], [3, 4]])
+    assert len(t) == 2
+    assert [row.tolist() for row in t] == [[1, 2], [3, 4]]
+    for f in (len, iter):
+        with pytest.raises(TypeError):
+            f(as_tensor(1))
+    assert 3 in t
+    assert 5 not in t
+    assert "a" not in t
+
+
+def test_a_single_element_is_a_number():
+    t = as_tensor([[2]])
+    assert (t.item(), int(t), float(t), bool(t)) == (2, 2, 2.0, True)
+    assert [10, 20, 30][as_tensor(1)] == 20
+    assert f"{as_tensor(1.5):.2f}" == "1.50"
+    for size, f in ((2, bool), (2, int), (2, float), (0, bool), (2, operator.methodcaller("item"))):
+        with pytest.raises(ValueError, match=r"elements|ambiguous"):
+            f(as_tensor(np.zeros(size)))
+    for bad in (as_tensor(1.5), as_tensor([1])):
+        with pytest.raises(TypeError):
+            operator.index(bad)
+
+
+def test_equality_is_elementwise_with_numbers_only():
+    t = as_tensor([1, 2])
+    assert (t == [1, 3]).tolist() == [True, False]
+    assert (t != 1).tolist() == [False, True]
+    assert (t == None) is False  # noqa: E711
+    assert (t != "a") is True
+    with pytest.raises(TypeError):
+        hash(t)
+
+
+def test_members():
+    t = as_tensor(np.zeros((2, 3), np.int16))
+    assert (t.shape, t.ndim, t.size, t.itemsize, t.nbytes) == ((2, 3), 2, 6, 2, 12)
+    assert (t.dtype, t.layout, t.evaluate() is t) == (ndd.int16, None, True)
+
+
+def test_repr_is_dalis_and_bounded():
+    t = as_tensor(np.arange(24).reshape(2, 3, 4), layout="HWC")
+    assert repr(t) == str(t) == format(t) == (
+        "Tensor(\n    [[[ 0  1  2  3]\n      [ 4  5  6  7]\n      [ 8  9 10 11]]\n\n     [[12 13 14 15]\n"
+        "      [16 17 18 19]\n      [20 21 22 23]]],\n    dtype=i64,\n    layout=\"HWC\",\n    device=\"cpu\",\n"
+        "    shape=(2, 3, 4))"
+    )  # fmt: skip
+    assert repr(as_tensor(5)) == 'Tensor(\n    5,\n    dtype=i32,\n    device="cpu",\n    shape=())'
+    assert len(repr(as_tensor(np.zeros((500, 500, 3))))) < 2000
+
+
+def test_pad_makes_one_tensor_of_ragged_lists():
+    assert as_tensor([[1], [2, 3]], pad=True).tolist() == [[1, 0], [2, 3]]
+    assert isinstance(as_tensor(Batch.broadcast(1, 2)), Tensor)
+
+
+def test_memory_of_results_is_used_again_only_when_nobody_has_it():
+    big = np.zeros((512, 512), np.uint8)
+    first = ndd.copy(big)
+    address = first.array.ctypes.data
+    view = first[1:]
+    del first
+    second = ndd.copy(big)
+    assert second.array.ctypes.data != address
+    exported = memoryview(view.array)
+    del view
+    assert ndd.copy(big).array.ctypes.data != address
+    del exported
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        assert ndd.copy(big).array.ctypes.data == address
