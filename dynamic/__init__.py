@@ -5,7 +5,13 @@
 
 from importlib.metadata import version as _version
 
-from . import data, dtypes, errors, types
+from . import checkpoint as checkpoint
+from . import devices as devices
+from . import dtypes as dtypes
+from . import errors as errors
+from . import random as random
+from . import readers as readers
+from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
 from .context import (
@@ -38,34 +44,60 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .dtypes import bool_ as bool  # DALI's name; `from dynamic import *` leaves Python's alone
+from .dtypes import bool_ as bool  # noqa: F401 - DALI's name; not in __all__, so that `import *` leaves Python's alone
 from .errors import ArgumentError, DataError, DecodeError, DeviceError, DynamicError, StateError
 from .ops.geometry import flip, rotate
-from .ops.values import cast, copy
+from .ops.values import cast
+from .ops.values import copy as copy
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
 __version__ = _version("dynamic-batch")
 
 __all__ = [
+    "ArgumentError",
     "Batch",
+    "DType",
+    "DataError",
+    "DecodeError",
+    "Device",
+    "DeviceError",
+    "DynamicError",
+    "EvalContext",
+    "EvalMode",
+    "ImageType",
+    "InterpType",
+    "StateError",
+    "Stream",
     "Tensor",
+    "ThreadPool",
     "as_batch",
     "as_tensor",
     "batch",
-    "tensor",
+    "bfloat16",
     "cast",
-    "copy",
-    "flip",
-    "rotate",
-    "DType",
-    "Device",
-    "float32",
-    "uint8",
+    "device",
     "dtype",
-    "type_id",
-    "EvalContext",
-    "EvalMode",
+    "flip",
+    "float16",
+    "float32",
+    "float64",
+    "get_current_stream",
+    "get_default_stream",
     "get_num_threads",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "rotate",
+    "set_current_stream",
+    "set_default_stream",
     "set_num_threads",
+    "stream",
+    "tensor",
+    "type_id",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]

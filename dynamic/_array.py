@@ -27,6 +27,7 @@ __all__ = [
     "device_of",
     "empty",
     "from_numbers",
+    "from_torch",
     "is_array",
     "library",
     "moved",
@@ -112,7 +113,7 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
         return numpy.frombuffer(value, numpy.uint8)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.device.type == "cpu":
-        return _from_torch(value, operator, argument)
+        return from_torch(value, operator, argument)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _from_dlpack(value, operator, argument)
     if hasattr(value, "__cuda_array_interface__"):
@@ -136,13 +137,13 @@ def _cupy() -> Any:
     return cupy
 
 
-def _from_torch(tensor: Any, operator: str, argument: str) -> Array:
+def from_torch(tensor: Any, operator: str, argument: str) -> Array:
     """A view of a CPU torch tensor. `Tensor.numpy` is five times as fast as DLPack, and as strict."""
     if tensor.requires_grad:
         raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
                             "Pass tensor.detach().")  # fmt: skip
     try:
-        return checked_array(tensor.resolve_neg().numpy(), operator, argument)
+        return checked_array((tensor.resolve_neg() if tensor.is_neg() else tensor).numpy(), operator, argument)
     except (TypeError, RuntimeError) as error:  # sparse, quantized, bfloat16, float8, conjugate: torch says which
         if isinstance(error, ArgumentError):
             raise

@@ -1,4 +1,4 @@
-"""From random words to numbers: uniform, normal, integers below a bound. DALI's arithmetic, on every device the same bits.
+"""From random words to numbers: uniform, normal, integers below a bound. The arithmetic is DALI's.
 
 Everything is written in single operations that IEEE 754 defines to the last bit (add, multiply, divide, square root,
 conversion); `log` and `cos` are polynomials of these. So NumPy and CuPy agree on any machine.
@@ -30,40 +30,62 @@ def joined(xp: Any, first: Any, second: Any) -> Any:
 # -- uniform ----------------------------------------------------------------------------------------------------------
 
 
-def uniform_limits(low: Any, high: Any, dtype: numpy.dtype[Any]) -> tuple[Any, Any, Any]:
-    """What `uniform` needs to know of a range: its start, the factor of the random integer, and the largest value.
+def uniform_limits(low: Any, high: Any, dtype: numpy.dtype[Any]) -> tuple[Any, tuple[Any, Any, Any]]:
+    """Whether two numbers are a range, and what `uniform` needs to know of it.
 
     Args:
         low: Start of the range, a float64 or an array of them.
         high: Its end, which no value reaches but by rounding to an integer.
-        dtype: Of the values; the bounds of integers are cut off to integers of that type.
+        dtype: Of the values. The bounds of integers are cut off to integers of that type, others rounded to float32.
+
+    Returns:
+        Whether the start is below the end, and both are finite; and the start, the factor of the random integer, and
+        the largest value, in the type in which values are computed.
     """
-    kind = numpy.float64 if wide(dtype) else numpy.float32
+    kind: Any = numpy.float64 if wide(dtype) else numpy.float32
     if dtype.kind in "iu":
         limits = numpy.iinfo(dtype)
-        low, high = (numpy.clip(numpy.trunc(x), float(limits.min), float(limits.max)) for x in (low, high))
-    elif dtype.itemsize == 2:
-        low, high = numpy.float16(low), numpy.float16(high)
+        fine = low < high
+        low, high = (kind(numpy.clip(numpy.trunc(x), float(limits.min), float(limits.max))) for x in (low, high))
+        top = numpy.nextafter(high, low)
     else:
-        low, high = numpy.float32(low), numpy.float32(high)
-    low, high = kind(low), kind(high)
-    top = numpy.nextafter(high, low)
-    bits = 64 if wide(dtype) else 32
-    return low, (top - low) * kind(2.0**-bits), top
+        with numpy.errstate(over="ignore"):
+            low, high = numpy.asarray((low, high), numpy.float16 if dtype.itemsize == 2 else numpy.float32)
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            fine = (low < high) & numpy.isfinite(numpy.float32(high) - numpy.float32(low))
+        if dtype.itemsize == 2:
+            top, low = kind(numpy.nextafter(high, low)), kind(low)
+        else:
+            low, high = kind(low), kind(high)
+            top = numpy.nextafter(high, low)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        return fine, (low, (top - low) * kind(2.0 ** (-64 if wide(dtype) else -32)), top)
 
 
-def uniform(xp: Any, found: list[Any], limits: tuple[Any, Any, Any]) -> Any:
-    """Numbers of a range: float32 of one word each, or float64 of two."""
+def uniform(xp: Any, found: list[Any], limits: tuple[Any, Any, Any], *, exact: bool = False) -> Any:
+    """Numbers of a range: float32 of one word each, or float64 of two; `exact` as `sums_are_exact` says."""
     low, scale, top = limits
     if len(found) == 2:
         values = _fused_float64(xp, joined(xp, *found).astype(xp.float64), scale, low)
+    elif exact:
+        total = found[0].astype(xp.float32).astype(xp.float64)
+        total *= scale
+        total += low
+        values = total.astype(xp.float32)
     else:
         values = _fused_float32(xp, found[0].astype(xp.float32), scale, low)
-    return xp.minimum(values, top)
+    return xp.minimum(values, top, out=values)
+
+
+def sums_are_exact(limits: tuple[Any, Any, Any]) -> bool:
+    """Whether float64 holds every integer below 2**32, times the factor of a range, plus its start, to the last bit."""
+    low, scale, top = (float(x) for x in limits)
+    finest = max(scale.as_integer_ratio()[1], low.as_integer_ratio()[1])
+    return max(abs(low), abs(top)) * finest < 2.0**52
 
 
 def _fused_float32(xp: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c of float32 numbers, rounded once."""
+    """Multiply and add float32 numbers, a * b + c, rounded once."""
     product = a * numpy.float64(b) if b.ndim == 0 else a * b.astype(xp.float64)  # exact: 48 of 53 bits
     total = product + c
     tied = (total.view(xp.uint64) & xp.uint64(0x1FFFFFFF)) == _HALF_WAY
@@ -87,7 +109,10 @@ def _halves(a: Any) -> tuple[Any, Any]:
 
 
 def _fused_float64(xp: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c of float64 numbers, rounded once (Boldo and Melquiond: sums of the parts, the smaller one to odd)."""
+    """Multiply and add float64 numbers, a * b + c, rounded once.
+
+    After Boldo and Melquiond: the exact product and sum in parts, the smaller ones added with rounding to odd.
+    """
     a1, a2 = _halves(a)
     b1, b2 = _halves(b)
     product = a * b
@@ -110,7 +135,7 @@ def canonical(xp: Any, found: list[Any]) -> Any:
 
 # -- normal -----------------------------------------------------------------------------------------------------------
 
-_PI_HIGH, _PI_LOW = 3.141592651605606, 1.984187139724162e-09  # the first has 31 bits, so small multiples are exact
+_PI_HIGH, _PI_LOW = 3.1415926534682512, 1.2154201013012384e-10  # the first has 31 bits: differences to it are exact
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _FLOAT32_TERMS, _FLOAT64_TERMS = 7, 11
 

@@ -8,13 +8,13 @@ is turned into arrays one by one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy
 
-from ._array import Array, asarray, checked_array, from_numbers, is_array, library, only_numbers
+from ._array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
 from ._layout import checked
 from ._origin import Origin
 from .data import Batch, Tensor
@@ -197,18 +197,21 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
     kinds = set(map(type, items))
     if kinds == {Tensor}:
         arrays, own_layout = list(map(_ARRAY, items)), _common_layout(operator, items, layout)
-        return Batch(_uniform(operator, arrays, to), own_layout, Origin.joined([t.origin for t in items]))
+        return Batch(_uniform(operator, arrays, to), own_layout, Origin.joined(list(map(_ORIGIN, items))))
     if kinds <= {bool, int, float}:
         return Batch(from_numbers(items, operator, "tensors", narrow=to is None))
     if kinds == {numpy.ndarray}:
         return Batch(_uniform(operator, items, to))
     if all(hasattr(kind, "__dlpack__") for kind in kinds):
         _describe(operator, items, to)
-        return Batch(_uniform(operator, [_element(operator, i, x) for i, x in enumerate(items)], to))
+        take = from_torch if _are_of_torch(kinds) and items[0].device.type == "cpu" else _foreign
+        return Batch(_uniform(operator, _taken(operator, items, take), to))
     return _one_by_one(operator, items, to)
 
 
 _ARRAY = attrgetter("_array")
+_LAYOUT = attrgetter("_layout")
+_ORIGIN = attrgetter("_origin")
 _DTYPE = attrgetter("dtype")
 _NDIM = attrgetter("ndim")
 
@@ -249,8 +252,8 @@ def _refuse_first_different(operator: str, items: Sequence[Any], key: Any, what:
 
 
 def _common_layout(operator: str, items: list[Tensor], layout: str | None) -> str | None:
-    if layout is None and len({t.layout for t in items}) > 1:
-        _refuse_first_different(operator, items, attrgetter("layout"), "layout", "Pass layout= to relabel all of them.")
+    if layout is None and len(set(map(_LAYOUT, items))) > 1:
+        _refuse_first_different(operator, items, _LAYOUT, "layout", "Pass layout= to relabel all of them.")
     return items[0].layout
 
 
@@ -288,6 +291,27 @@ def _foreign_ndim(item: Any) -> int | None:
         return ndim
     shape = getattr(item, "shape", None)
     return len(shape) if shape is not None else None
+
+
+def _are_of_torch(kinds: set[type]) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and all(issubclass(kind, torch.Tensor) for kind in kinds)
+
+
+def _foreign(item: Any, operator: str, argument: str) -> Array:
+    return item.array if isinstance(item, Tensor) else asarray(item, operator, argument)
+
+
+def _taken(operator: str, items: list[Any], take: Callable[[Any, str, str], Array]) -> list[Array]:
+    """The arrays of foreign tensors; the index is put into an error only once there is one."""
+    arrays: list[Array] = []
+    try:
+        for item in items:
+            arrays.append(take(item, operator, "tensors"))  # noqa: PERF401 - its length is the index of the failing one
+    except ArgumentError as error:
+        name = f"tensors[{len(arrays)}]"
+        raise ArgumentError(operator, name, error.expected, error.got, error.hint) from error
+    return arrays
 
 
 def _element(operator: str, index: int, item: Any) -> Array:

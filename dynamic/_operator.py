@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import (
     Any,
     Concatenate,
     Generic,
     ParamSpec,
-    TypeAlias,
     TypeVar,
     get_args,
     get_origin,
@@ -31,59 +27,21 @@ import numpy
 from . import _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, empty, library
-from ._origin import Origin
+from ._call import Call, Spec, allocated
 from .data import Batch, Tensor
 from .devices import DeviceLike, device
 from .dtypes import ALL, dtype, numpy_dtype
-from .errors import ArgumentError, DataError, DeviceError, Failure, shown
+from .errors import ArgumentError, DataError, DeviceError, shown
 
 __all__ = ["Operator", "Spec", "operator", "registry"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Shape and NumPy dtype of a result.
-Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
-
 #: Every operator by its name.
 registry: dict[str, Operator[...]] = {}
 
-_ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
 _COMMON = {"batch_size": "int | None", "device": "DeviceLike"}
-
-
-@dataclass(slots=True)
-class _Call:
-    """One call of an operator, once its arguments are bound."""
-
-    inputs: list[Tensor | Batch]
-    count: int
-    is_batch: bool
-    fixed: dict[str, Any]
-    varying: dict[str, list[Any]]
-    layout: str | None
-    origin: Origin | None
-    failures: dict[int, DataError] = field(default_factory=dict)
-
-    def samples(self) -> list[tuple[Array, ...]]:
-        """The inputs of each sample."""
-        columns = [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
-        return list(zip(*columns, strict=True))
-
-    def bytes(self) -> int:
-        """About how much memory the inputs take."""
-        first = [x.array if isinstance(x, Tensor) else x.samples[0] for x in self.inputs]
-        return self.count * sum(int(array.nbytes) for array in first)
-
-    def arguments(self, i: int) -> dict[str, Any]:
-        """The arguments of one sample."""
-        if not self.varying:
-            return self.fixed
-        return {**self.fixed, **{name: values[i] for name, values in self.varying.items()}}
-
-    def uniform(self) -> bool:
-        """Whether all samples have the same shapes and arguments."""
-        return not self.varying and all(isinstance(x, Tensor) or x.whole is not None for x in self.inputs)
 
 
 class Operator(Generic[P]):
@@ -97,12 +55,13 @@ class Operator(Generic[P]):
         output: Callable[..., Any] | None,
         out_layout: Any,
         output_of_values: bool,
+        whole: bool,
         devices: tuple[str, ...],
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
-        self.devices, self.output_of_values = devices, output_of_values
+        self.devices, self.output_of_values, self.whole = devices, output_of_values, whole
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind is Parameter.POSITIONAL_ONLY]
@@ -145,7 +104,7 @@ class Operator(Generic[P]):
 
     # -- binding --------------------------------------------------------------------------------------------------
 
-    def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> _Call:
+    def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
         if not self._least <= len(given) <= len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
             got = f"{len(given)} positional arguments"
@@ -172,7 +131,7 @@ class Operator(Generic[P]):
         origin = next((x.origin for x in inputs if x.origin is not None), None)
         if origin is not None and len(origin) != (count or 1):
             origin = None
-        return _Call(inputs, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
+        return Call(inputs, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
 
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         if not isinstance(value, (Tensor, Batch)):
@@ -222,10 +181,12 @@ class Operator(Generic[P]):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def _results(self, call: _Call) -> Any:
+    def _results(self, call: Call) -> Any:
         """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
         samples = call.samples()
         specs = self._specs(call, samples) if self.output is not None else None
+        if self.whole and call.uniform() and all(isinstance(x, Batch) for x in call.inputs):
+            return self._results_at_once(call, specs)
         storages, outs = self._memory(call, specs) if specs is not None and not call.failures else (None, None)
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
@@ -241,18 +202,35 @@ class Operator(Generic[P]):
             except DataError as error:
                 call.failures[i] = error
             except Exception as error:
-                error.add_note(self._note(call, i))
+                error.add_note(call.note(self.name, i))
                 raise
 
         work = call.bytes() + sum(storage.nbytes for storage in storages or ())
         _pool.run(one, call.count, work)
         if call.failures:
-            raise self._collected(call)
+            raise call.collected(self.name)
         if storages is not None:
             return self._storages(storages, outs)
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
 
-    def _specs(self, call: _Call, samples: list[tuple[Array, ...]]) -> list[Any]:
+    def _results_at_once(self, call: Call, specs: Any) -> Array:
+        """What the function makes of samples that are one array, given many at a time: a part for each thread."""
+        ((shape, kind),) = specs
+        wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
+        xp = library(wholes[0])
+        storage = (empty if xp is numpy else xp.empty)((call.count, *shape), kind)
+        arguments = call.fixed
+        if self._layout_name is not None:
+            arguments = {**arguments, self._layout_name: f"N{call.layout}"}
+        body = self.__wrapped__  # type: ignore[attr-defined]
+
+        def some(part: slice) -> None:
+            body(*(whole[part] for whole in wholes), **arguments, out=storage[part])
+
+        _pool.run_parts(some, call.count, call.bytes() + storage.nbytes)
+        return storage
+
+    def _specs(self, call: Call, samples: list[tuple[Array, ...]]) -> list[Any]:
         """Shape and dtype of the results of each sample; of one where they are all alike."""
         assert self.output is not None, "asked of operators with an output function"
         specs: list[Any] = []
@@ -262,18 +240,18 @@ class Operator(Generic[P]):
             except DataError as error:
                 call.failures[i] = error
             except Exception as error:
-                error.add_note(self._note(call, i))
+                error.add_note(call.note(self.name, i))
                 raise
         return specs
 
-    def _memory(self, call: _Call, specs: list[Any]) -> tuple[list[Array], list[Any]]:
+    def _memory(self, call: Call, specs: list[Any]) -> tuple[list[Array], list[Any]]:
         """Memory for the results: for each output one array, and for each sample what is passed as `out`."""
         library_ = library(call.inputs[0].samples[0] if isinstance(call.inputs[0], Batch) else call.inputs[0].array)
         allocate = empty if library_ is numpy else library_.empty
         rows = [spec if self.outputs else (spec,) for spec in specs]
         storages, columns = [], []
         for column in zip(*rows, strict=True):
-            storage, outs = _allocated(allocate, list(column), call.count)
+            storage, outs = allocated(allocate, list(column), call.count)
             storages.append(storage)
             columns.append(outs)
         return storages, list(zip(*columns, strict=True)) if self.outputs else columns[0]
@@ -287,7 +265,7 @@ class Operator(Generic[P]):
         ]
         return parts if self.outputs else parts[0]
 
-    def _no_results(self, call: _Call) -> Any:
+    def _no_results(self, call: Call) -> Any:
         """What an empty Batch becomes: the dtype that is asked for, and the dimensions that the layout has."""
         wanted, data = call.fixed.get("dtype"), call.inputs[0]
         kind = data._numpy_dtype if wanted is None else numpy_dtype(dtype(wanted))
@@ -296,58 +274,22 @@ class Operator(Generic[P]):
         parts = [numpy.empty((0,) * (1 + (len(layout) if layout else data.ndim)), kind) for layout in given]
         return parts if self.outputs else parts[0]
 
-    def _layout_out(self, call: _Call, given: Any) -> str | None:
+    def _layout_out(self, call: Call, given: Any) -> str | None:
         if callable(given):
             layout: str | None = given(call.layout, **call.fixed)
             return layout
         return call.layout if given is None else str(given)
 
-    def _wrapped(self, call: _Call, storage: Any, layout: str | None) -> Tensor | Batch:
+    def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
         if call.is_batch:
             return Batch(storage, layout, call.origin)
         return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
-
-    # -- errors ---------------------------------------------------------------------------------------------------
-
-    def _note(self, call: _Call, i: int) -> str:
-        shapes = [x.samples[i] if isinstance(x, Batch) else x.array for x in call.inputs]
-        what = ", ".join(f"shape {array.shape} {array.dtype}" for array in shapes)
-        name = f" ({call.origin.names[i]})" if call.origin is not None else ""
-        return f"In {self.name}(), sample {i} of {call.count}{name}: {what}, layout {call.layout}."
-
-    def _collected(self, call: _Call) -> DataError:
-        """One error for all samples that cannot be read."""
-        failures = []
-        for i, error in sorted(call.failures.items()):
-            cause = error.failures[0]
-            source = call.origin.names[i] if call.origin is not None else cause.source
-            failures.append(Failure(i, cause.reason, cause.format, source))
-        kinds = [type(error) for error in call.failures.values()]
-        kind = next(k for k in kinds[0].__mro__ if all(issubclass(other, k) for other in kinds))
-        collected: DataError = kind(self.name, failures, call.count)
-        return collected
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 
     def __reduce__(self) -> str:
         return self.name
-
-
-def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
-    """Memory for the results of `count` samples, one array where they are alike, else a buffer; and a view for each."""
-    if len(set(specs)) == 1:
-        shape, kind = specs[0]
-        whole = allocate((count, *shape), kind)
-        return whole, list(whole) if shape else [whole[i, ...] for i in range(count)]
-    sizes = [math.prod(shape) * kind.itemsize for shape, kind in specs]
-    starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-    buffer = allocate((starts[-1],), numpy.dtype("uint8"))
-    views = [
-        buffer[start : start + size].view(kind).reshape(shape)
-        for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
-    ]
-    return buffer, views
 
 
 def operator(
@@ -357,6 +299,7 @@ def operator(
     output: Callable[..., Any] | None = None,
     out_layout: Any = None,
     output_of_values: bool = False,
+    whole: bool = False,
     devices: Sequence[str] = ("cpu",),
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
@@ -374,6 +317,8 @@ def operator(
         out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the
             input's. A tuple where there are several outputs.
         output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.
+        whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
+            front, layout "N...".
         devices: Where the function runs.
     """
 
@@ -386,6 +331,7 @@ def operator(
             output,
             out_layout,
             output_of_values,
+            whole,
             tuple(devices),
         )
         registry[lifted.name] = lifted

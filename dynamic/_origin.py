@@ -29,6 +29,8 @@ class Origin:
     @staticmethod
     def joined(origins: Sequence[Origin | None]) -> Origin | None:
         """The origin of samples put together, or None where one has none or their epochs differ."""
+        if origins[0] is None:
+            return None
         known = [origin for origin in origins if origin is not None]
         if not known or len(known) != len(origins) or len({origin.epoch for origin in known}) > 1:
             return None

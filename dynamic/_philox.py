@@ -48,10 +48,13 @@ def blocks(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int] = range
 def words(key: int, start: int, count: int) -> list[int]:
     """Some words of the one stream that a key has; word 4 * c + i is word i of the block with counter c."""
     first, skip = divmod(start, 4)
-    counters = [first + i & (1 << 128) - 1 for i in range((skip + count + 3) // 4)]
-    low = numpy.array([c & _MASK64 for c in counters], numpy.uint64)
-    high = numpy.array([c >> 64 for c in counters], numpy.uint64)
-    flat: list[int] = numpy.stack(blocks(numpy, key, low, high), axis=1).reshape(-1).tolist()
+    low, high = first & _MASK64, first >> 64
+    n = (skip + count + 3) // 4
+    lower = numpy.arange(n, dtype=numpy.uint64) + numpy.uint64(low)
+    upper = numpy.full(n, high, numpy.uint64)
+    if low + n > _MASK64:
+        upper += lower < low
+    flat: list[int] = numpy.stack(blocks(numpy, key, lower, upper), axis=1).reshape(-1).tolist()
     return flat[skip : skip + count]
 
 
@@ -65,8 +68,8 @@ def _lanes(n: int) -> tuple[int, int, int, int]:
 def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
     """All blocks at once in Python's long integers, a lane of 64 bits for each block.
 
-    A product of two 32-bit numbers fits its lane, so one multiplication serves all blocks. What is beyond 32 bits in the
-    lanes of x1, x3 and the keys is cut off only where it would reach a product.
+    A product of two 32-bit numbers fits its lane, so one multiplication serves all blocks. What is beyond 32 bits in
+    the lanes of x1, x3 and the keys is cut off only where it would reach a product.
     """
     n = len(high)
     ones, mask, step0, step1 = _lanes(n)

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .errors import ArgumentError, shown
 
-__all__ = ["checked", "get_num_threads", "limited", "run", "set_num_threads"]
+__all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num_threads"]
 
-_WORTH_THREADS = 1 << 16  # bytes; handing work to a thread and back costs as much as a kernel needs for about this many
+_WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _MOST = 1024
 
 _lock = threading.Lock()
@@ -130,6 +130,18 @@ def run(function: Callable[[int], None], n: int, work: int) -> None:
     for helper in helpers:
         if not helper.cancelled():
             helper.result()
+
+
+def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
+    """Call `function` for parts of ``range(n)`` that together are all of it, as many as there are threads to use.
+
+    Args:
+        function: As for `run`.
+        n: Number of samples.
+        work: Bytes that all calls together read and write.
+    """
+    parts = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
+    run(lambda k: function(slice(k * n // parts, (k + 1) * n // parts)), parts, work)
 
 
 def _threads() -> ThreadPoolExecutor:

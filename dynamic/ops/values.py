@@ -19,7 +19,7 @@ def _as_input(input: Array) -> Spec:
     return input.shape, input.dtype
 
 
-@operator(output=_as_dtype, devices=("cpu", "gpu"))
+@operator(output=_as_dtype, whole=True, devices=("cpu", "gpu"))
 def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
@@ -35,7 +35,7 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     return convert(library(input), input, numpy_dtype(dtype), out)
 
 
-@operator(output=_as_input, devices=("cpu", "gpu"))
+@operator(output=_as_input, whole=True, devices=("cpu", "gpu"))
 def copy(input: Array, /, *, out: Array) -> Array:
     """Copy into new memory.
 

@@ -1,0 +1,236 @@
+"""What all distributions have in common: the arguments of a call, where its numbers lie, and what the caller gets."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
+
+import numpy
+
+from . import _pool
+from ._argument import Argument, argument
+from ._array import Array, asarray
+from ._philox import Draw
+from ._rng import Keyed, Source, source
+from .data import Batch, Tensor
+from .devices import Device, DeviceLike
+from .devices import device as device_named
+from .dtypes import numpy_dtype
+from .errors import ArgumentError, shown
+
+__all__ = ["Call", "Part", "distribution"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Extents: TypeAlias = tuple[int, ...]
+
+_PART = 1 << 14  # numbers that are made at once: their words stay in the cache
+_BYTES_OF_WORK = 64  # memory that making a number touches, about
+_COMMON = ("batch_size", "device", "rng")
+
+#: For each distribution its arguments by name, and what those are that are not given.
+_declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
+
+
+def distribution(function: Callable[P, R]) -> Callable[P, R]:
+    """Read a declaration once, and refuse arguments that it does not have in the words of this library."""
+    name, parameters = function.__name__, inspect.signature(function).parameters.values()
+    hints = get_type_hints(function, include_extras=True)
+    most = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
+    known = {p.name: argument(name, p, hints[p.name]) for p in own}
+    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in own}
+    _declared[name] = known, defaults
+
+    @functools.wraps(function)
+    def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
+        if not arguments.keys() <= keywords:
+            raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
+        if len(inputs) > most:
+            got = f"{len(inputs)} positional arguments"
+            raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)
+        return function(*inputs, **arguments)
+
+    return checked
+
+
+@dataclass(slots=True)
+class Part:
+    """Some of the numbers of a call: which elements of which samples they are."""
+
+    xp: Any
+    draw: Draw
+    samples: Any  #: for each number its sample, or a slice of the samples, which have one number each
+    elements: Any  #: for each number its place in its sample, or None where that is 0
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.samples.stop - self.samples.start if self.elements is None else len(self.elements)
+
+    def words(self, count: int) -> list[Any]:
+        """The first words of each number."""
+        return self.draw.words(self.xp, self.samples, self.elements, count)
+
+    def stream(self, i: int) -> Iterator[int]:
+        """All words of a number, one after the other."""
+        if self.elements is None:
+            return self.draw.stream(self.samples.start + i)
+        return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
+
+    def of(self, value: Any) -> Any:
+        """A value for all samples, or an array with one for each, as it concerns the numbers."""
+        return self.xp.asarray(value)[self.samples] if value.ndim else value
+
+
+class Call:
+    """One call of a distribution, its arguments converted: how many samples of which shapes, and where.
+
+    Args:
+        name: Of the distribution.
+        shape_like: The input that gives the shapes, or None.
+        batch_size: As given.
+        device: As given.
+        rng: As given.
+        a: Another input, whose batch size counts.
+        given: The other arguments.
+    """
+
+    def __init__(
+        self, name: str, shape_like: Any, batch_size: Any, device: DeviceLike, rng: Source | None, /,
+        a: Tensor | Batch | None = None, **given: Any,
+    ) -> None:  # fmt: skip
+        self.name, self.source = name, source(name, rng)
+        if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
+            shape_like = Tensor(asarray(shape_like, name, "shape_like"))
+        self.varying = {key: len(value) for key, value in given.items() if isinstance(value, Batch)}
+        inputs = {"a": a, "shape_like": shape_like}
+        sizes = {key: len(value) for key, value in inputs.items() if isinstance(value, Batch)}
+        self.n = self._count(batch_size, sizes | self.varying)
+        known, defaults = _declared[name]
+        self.values = defaults.copy()
+        for key, value in given.items():
+            if key in self.varying:
+                self.values[key] = known[key].each(value, len(value))
+            elif value is not None:
+                self.values[key] = known[key].one(value)
+        self.shapes = self._shapes(shape_like)
+        self.device = device_named(device) or (Device.current() if shape_like is None else shape_like.device)
+
+    def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
+        """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
+        if batch_size is not None:
+            if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
+                raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
+            sizes = {"batch_size": int(batch_size), **sizes}
+        first, count = next(iter(sizes.items()), ("", None))
+        if isinstance(self.source, Keyed):
+            first, count = "rng", self.source.batch_size
+        for name, size in sizes.items():
+            if size != count:
+                expected = (
+                    f"of size {count}, like {first!r}" if count is not None else "no Batch: 'rng' is for one sample"
+                )
+                if name == "batch_size":
+                    expected = f"{count}, which is what 'rng' is for"
+                raise ArgumentError(
+                    self.name, name, expected, str(size) if name == "batch_size" else f"a Batch of {size}"
+                )
+        return count
+
+    def _shapes(self, shape_like: Tensor | Batch | None) -> Extents | list[Extents]:
+        """The shape of all samples where they are alike, else a list with one for each."""
+        shape = self.values.pop("shape")
+        if shape_like is not None:
+            if shape is not None:
+                raise ArgumentError(self.name, "shape", "None where an input gives the shape", shown(shape))
+            shape = shape_like.shape
+        if isinstance(shape, list):
+            shape = [s if isinstance(s, tuple) else (s,) for s in shape]
+            if not shape:  # no samples: only the number of dimensions matters
+                return (0,) * (1 if shape_like is None else shape_like.ndim)
+            return shape[0] if len(set(shape)) == 1 else shape
+        if shape is None:
+            return ()
+        return shape if isinstance(shape, tuple) else (shape,)
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """The NumPy dtype that is asked for."""
+        return numpy_dtype(self.values["dtype"])
+
+    def float32(self, name: str) -> Any:
+        """The value of an argument for all samples as a float32, or an array with one for each sample."""
+        with numpy.errstate(over="ignore"):
+            value = numpy.asarray(self.values[name], numpy.float64).astype(numpy.float32)
+        finite = numpy.isfinite(value)
+        if not finite.all():
+            raise self.error(name, ~finite, "a finite float32")
+        return value if value.ndim else value[()]
+
+    def error(self, name: str, wrong: Any, expected: str) -> ArgumentError:
+        """What to raise for an argument that is wrong for all samples, or for some as an array of flags says."""
+        value = self.values[name]
+        if name not in self.varying:
+            return ArgumentError(self.name, name, expected, shown(value))
+        i = int(numpy.flatnonzero(wrong)[0])
+        return ArgumentError(self.name, f"{name}[{i}]", expected, shown(value[i]))
+
+    def fill(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array]) -> Array:
+        """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on."""
+        draw = self.source.draw(self.n)
+        sizes: Any = (
+            math.prod(self.shapes) if isinstance(self.shapes, tuple) else numpy.array([*map(math.prod, self.shapes)])
+        )
+        total = len(draw.high) * sizes if isinstance(self.shapes, tuple) else int(sizes.sum())
+        if self.device.device_type == "gpu":
+            import cupy
+
+            with cupy.cuda.Device(self.device.device_id):
+                return compute(_part(cupy, draw, sizes, 0, total)) if total else cupy.empty(0, dtype)
+        if 0 < total <= _PART:
+            return compute(_part(numpy, draw, sizes, 0, total))
+        flat = numpy.empty(total, dtype)
+
+        def one(i: int) -> None:
+            start, stop = i * _PART, min(total, (i + 1) * _PART)
+            flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop))
+
+        _pool.run(one, -(-total // _PART), total * _BYTES_OF_WORK)
+        return flat
+
+    def result(self, flat: Array, layout: str | None = None) -> Tensor | Batch:
+        """The numbers as what the caller gets; dimensions of `flat` after the first are in every number."""
+        inner: Extents = flat.shape[1:]
+        if isinstance(self.shapes, list):
+            return Batch([part.reshape(shape + inner) for shape, part in self.split(flat)], layout)
+        if self.n is None:
+            return Tensor(flat.reshape(self.shapes + inner), layout)
+        return Batch(flat.reshape((self.n, *self.shapes, *inner)), layout)
+
+    def split(self, flat: Array) -> list[tuple[Extents, Array]]:
+        """For each sample its shape and its part of `flat`."""
+        n = 1 if self.n is None else self.n
+        shapes = self.shapes if isinstance(self.shapes, list) else [self.shapes] * n
+        ends = itertools.accumulate(map(math.prod, shapes))
+        return [(shape, flat[end - math.prod(shape) : end]) for shape, end in zip(shapes, ends, strict=True)]
+
+
+def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int) -> Part:
+    """The numbers from `start` to `stop` of samples that have `sizes` of them each, or all the same number."""
+    if isinstance(sizes, int) and sizes == 1:
+        return Part(xp, draw, slice(start, stop), None)
+    places = xp.arange(start, stop)
+    if isinstance(sizes, int):
+        samples = places // sizes
+        return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64))
+    ends = numpy.cumsum(sizes)
+    samples = xp.searchsorted(xp.asarray(ends), places, side="right")
+    first = xp.asarray(ends - sizes)
+    return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64))

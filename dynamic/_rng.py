@@ -1,0 +1,364 @@
+"""Where random numbers come from: a stream with a place (`RNG`), or a pure function of samples (`Keyed`).
+
+Both answer one question, `draw(n)`: where do the words of the next random operator lie, for n samples? Everything
+random in this library asks it once for each call, so one call advances a stream by the same 7 words whatever it draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import re
+import threading
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy
+
+from ._philox import Draw, sample_steps, words
+from ._state import State
+from .data import Batch, Tensor
+from .errors import ArgumentError, StateError, shown
+
+__all__ = ["RNG", "Keyed", "Source", "get_default_rng", "set_seed", "source"]
+
+_ALGORITHM = "philox4x32-10"
+_FORM = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])")
+_MASK64 = (1 << 64) - 1
+_PERIOD = 1 << 130  # words of a key's stream
+_PER_CALL = 7  # words that a random operator takes: 28 bytes, 25 of which are the key, counter and phase that it uses
+_AHEAD = 256  # words computed at once; not part of the state, as they can be computed again
+
+_lock = threading.Lock()  # guards the place of every stream, for an instant each
+
+
+class RNG:
+    """A stream of random numbers whose whole state is a key and a counter.
+
+    The generator is Philox4x32-10, and every draw is DALI's: the same seed gives the same numbers, and states move both
+    ways. A random operator takes 7 words, however many numbers it makes. Several threads may draw from one stream; each
+    word goes to one of them.
+
+    Args:
+        seed: The key, an integer in [0, 2**64). By default the operating system chooses; the attribute `seed` tells it.
+        state: Continue from here instead: a state of `get_state`, or DALI's text for one.
+
+    Raises:
+        ArgumentError: The seed is no such integer, or both arguments are given.
+        StateError: The state is none.
+
+    Two streams are equal only if they are the same object; compare their `state`.
+
+    >>> rng = RNG(seed=1234)
+    >>> rng(), rng.state
+    (1498262455, 'Philox_00000000000004D2_0000000000000000:0000000000000000_1')
+    """
+
+    __slots__ = ("__weakref__", "_key", "_place", "_window")
+
+    def __init__(self, seed: int | None = None, state: State | str | None = None) -> None:
+        self._window: tuple[int, int, list[int]] = (-1, 0, [])  # key, place and words of what was computed ahead
+        if state is not None:
+            if seed is not None:
+                hint = "The key of a state is its seed."
+                raise ArgumentError("RNG", "seed", "None where a state is given", shown(seed), hint)
+            self._key, self._place = _parsed(state)
+        else:
+            self._key, self._place = _random_seed() if seed is None else _checked_seed("RNG", seed), 0
+
+    @property
+    def seed(self) -> int:
+        """The seed, which is the key of the generator and part of every state. Setting it starts its stream anew."""
+        return self._key
+
+    @seed.setter
+    def seed(self, value: int) -> None:
+        self._go_to(_checked_seed("RNG.seed", value), 0)
+
+    def __call__(self) -> int:
+        """The next word, an integer in [0, 2**32)."""
+        return self._take(1)[0]
+
+    def advance(self, n: int) -> None:
+        """Pass over n words.
+
+        Args:
+            n: How many; 0 or more, of any size.
+
+        >>> a, b = RNG(5), RNG(5)
+        >>> a.advance(2); _ = b(), b()
+        >>> a() == b()
+        True
+        """
+        try:
+            count = -1 if isinstance(n, bool) else operator.index(n)
+        except TypeError:
+            count = -1
+        if count < 0:
+            raise ArgumentError("RNG.advance", "n", "an integer of 0 or more", shown(n))
+        with _lock:
+            self._place = (self._place + count) % _PERIOD
+
+    def clone(self) -> RNG:
+        """A stream of its own that continues from here."""
+        return RNG(state=self.state)
+
+    def keyed(self, samples: Any, epoch: int | None = None) -> Keyed:
+        """Make draws that belong to samples, wherever they are in a batch; from the seed, whatever was drawn before.
+
+        Args:
+            samples: A Batch or Tensor from a reader, or the ids of samples: a sequence or array of integers in
+                [0, 2**64), or one such integer for a single sample.
+            epoch: Number of the epoch; by default the reader's, and 0 for ids.
+
+        Returns:
+            What `rng=` of a random operator takes instead of a stream. Every draw from it is a pure function of the
+            seed, the epoch, the id, the number of the draw (or its name, with ``keyed["angle"]``) and the element.
+
+        Raises:
+            ArgumentError: The batch does not say where its samples came from, or the ids are no integers in [0, 2**64).
+
+        >>> ids = [7, 3]
+        >>> one = dynamic.random.uniform(rng=RNG(5).keyed(ids)["angle"])
+        >>> two = dynamic.random.uniform(rng=RNG(5).keyed(ids[::-1])["angle"])
+        >>> one.tolist() == two.tolist()[::-1]
+        True
+        """
+        origin = getattr(samples, "origin", None)
+        if origin is None and isinstance(samples, (Batch, Tensor)):
+            hint = "Its samples came from no reader; pass their ids instead: rng.keyed([17, 4])."
+            got = f"a {type(samples).__name__} without one"
+            raise ArgumentError("RNG.keyed", "samples", "a Batch that knows its origin, or ids", got, hint)
+        if epoch is None:
+            epoch = origin.epoch if origin is not None else 0
+        elif isinstance(epoch, bool) or not isinstance(epoch, (int, numpy.integer)) or not 0 <= epoch <= _MASK64:
+            raise ArgumentError("RNG.keyed", "epoch", "an integer in [0, 2**64)", shown(epoch))
+        if origin is not None:
+            ids = numpy.asarray(origin.ids, numpy.uint64)
+            return Keyed(self._key, int(epoch), ids, single=isinstance(samples, Tensor))
+        ids = _checked_ids(samples)
+        return Keyed(self._key, int(epoch), ids.reshape(-1), single=not ids.ndim)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """The place as DALI writes it: key, upper and lower half of the counter, and the word in its block."""
+        with _lock:
+            key, place = self._key, self._place
+        counter, word = divmod(place, 4)
+        return f"Philox_{key:016X}_{counter >> 64:016X}:{counter & _MASK64:016X}_{word}"
+
+    def get_state(self) -> State:
+        """The place, as JSON values; the seed is in it."""
+        return {"algorithm": _ALGORITHM, "state": self.state}
+
+    def set_state(self, state: State | str, /) -> None:
+        """Go on from a place that `get_state` gave, here or in DALI.
+
+        Raises:
+            StateError: The state is none; the stream stays where it was.
+        """
+        self._go_to(*_parsed(state))
+
+    def state_dict(self) -> State:
+        """The same as `get_state`, under the name that torch users expect."""
+        return self.get_state()
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """The same as `set_state`, under the name that torch users expect."""
+        self.set_state(state_dict)
+
+    def __repr__(self) -> str:
+        return f"RNG(state={self.state!r})"
+
+    def __reduce__(self) -> tuple[type[RNG], tuple[None, str]]:
+        return RNG, (None, self.state)
+
+    # -- words ----------------------------------------------------------------------------------------------------
+
+    def draw(self, n: int | None) -> Draw:
+        """Where the words of one random operator on n samples lie (None: one); the stream moves by 7 words."""
+        a, b, c, d, e, f, g = self._take(_PER_CALL)
+        return Draw(a | b << 32, c | d << 32, _counters(e | f << 32, n), g & 3)
+
+    def _take(self, count: int) -> list[int]:
+        with _lock:
+            key, place = self._key, self._place
+            self._place = (place + count) % _PERIOD
+        known_key, start, known = self._window
+        skip = place - start
+        if known_key != key or not 0 <= skip <= len(known) - count:
+            skip, start = place % 4, place - place % 4
+            known = words(key, start, _AHEAD)
+            self._window = (key, start, known)
+        return known[skip : skip + count]
+
+    def _go_to(self, key: int, place: int) -> None:
+        with _lock:
+            self._key, self._place = key, place
+
+
+class Keyed:
+    """Draws that are a pure function of samples: made by `RNG.keyed`, taken by ``rng=`` of random operators.
+
+    Each call of a random operator with it is a new draw, numbered from 0. ``keyed["angle"]`` is a draw of its own by
+    that name, so that draws can be added or left out without a change to the others. The number of samples is known,
+    so ``batch_size=`` is not needed.
+
+    >>> keyed = RNG(seed=5).keyed([17, 4, 9])
+    >>> len(dynamic.random.coin_flip(rng=keyed["mirror"]))
+    3
+    """
+
+    __slots__ = ("_epoch", "_ids", "_next", "_path", "_seed", "_single")
+
+    def __init__(self, seed: int, epoch: int, ids: Any, path: bytes = b"", *, single: bool = False) -> None:
+        self._seed, self._epoch, self._ids, self._path, self._single = seed, epoch, ids, path, single
+        self._next = 0
+
+    @property
+    def batch_size(self) -> int | None:
+        """Number of samples, or None for a single one that is no batch."""
+        return None if self._single else len(self._ids)
+
+    def __getitem__(self, name: str) -> Keyed:
+        """The draws of a name, numbered from 0 again; the same name always means the same draws."""
+        if not isinstance(name, str):
+            raise ArgumentError("Keyed", "name", "a string", shown(name))
+        text = name.encode("utf-8", "surrogatepass")
+        path = self._path + len(text).to_bytes(8, "little") + text
+        return Keyed(self._seed, self._epoch, self._ids, path, single=self._single)
+
+    __iter__ = None  # or Python would try names 0, 1, 2, ...
+
+    def draw(self, n: int | None) -> Draw:  # noqa: ARG002
+        """Where the words of the next random operator lie; n is `batch_size`."""
+        with _lock:
+            ordinal = self._next
+            self._next += 1
+        message = b"".join(x.to_bytes(8, "little") for x in (self._seed, self._epoch, ordinal)) + self._path
+        digest = hashlib.blake2b(message, digest_size=24, person=b"dynamic.keyed").digest()
+        key, low, high = (int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
+        return Draw(key, low, self._ids + numpy.uint64(high), 0)
+
+    def __repr__(self) -> str:
+        return f"<{len(self._ids)} keyed samples, seed={self._seed}, epoch={self._epoch}>"
+
+
+#: What ``rng=`` takes. None is this thread's default.
+Source: TypeAlias = RNG | Keyed
+
+
+def source(operator_name: str, rng: Any) -> Source:
+    """The source of random numbers that an argument ``rng=`` means."""
+    if rng is None:
+        return get_default_rng()
+    if not isinstance(rng, (RNG, Keyed)):
+        hint = "Make one with dynamic.random.RNG(seed)."
+        raise ArgumentError(operator_name, "rng", "an RNG, or the draws of RNG.keyed", shown(rng), hint)
+    return rng
+
+
+class _Default(threading.local):
+    rng: RNG | None = None
+    random_key: int | None = None  # the seed that the system gave it
+
+
+_default = _Default()
+
+
+def get_default_rng() -> RNG:
+    """The stream that random operators of this thread draw from where none is given; seeded at random."""
+    if _default.rng is None:
+        _default.rng = RNG()
+        _default.random_key = _default.rng.seed
+    return _default.rng
+
+
+def set_seed(seed: int) -> None:
+    """Start this thread's default stream anew from a seed; other threads keep theirs.
+
+    Args:
+        seed: An integer in [0, 2**64).
+
+    >>> dynamic.random.set_seed(5)
+    >>> get_default_rng().seed
+    5
+    """
+    get_default_rng()._go_to(_checked_seed("set_seed", seed), 0)
+    _default.random_key = None
+
+
+def _after_fork() -> None:
+    """A child has a lock of its own, and does not repeat its parent's draws unless these were asked for by a seed."""
+    global _lock
+    _lock = threading.Lock()
+    if _default.rng is not None and _default.rng.seed == _default.random_key:
+        _default.random_key = _random_seed()
+        _default.rng._go_to(_default.random_key, 0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _random_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def _counters(high: int, n: int | None) -> Any:
+    return sample_steps(1 if n is None else n) + numpy.uint64(high)
+
+
+def _checked_seed(function: str, seed: Any) -> int:
+    expected = "an integer in [0, 2**64)"
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise ArgumentError(function, "seed", expected, shown(seed)) from None
+    if isinstance(seed, bool):
+        raise ArgumentError(function, "seed", expected, shown(seed))
+    if not 0 <= value <= _MASK64:
+        raise ArgumentError(function, "seed", expected, shown(seed), f"DALI would take {value & _MASK64} for it.")
+    return value
+
+
+def _checked_ids(samples: Any) -> Any:
+    """Ids as a uint64 array, which has no dimension for one id."""
+    expected = "a Batch from a reader, or ids: integers in [0, 2**64)"
+    if isinstance(samples, Iterable) and not hasattr(samples, "__array__") and not hasattr(samples, "__dlpack__"):
+        samples = samples if isinstance(samples, (str, bytes)) else list(samples)
+    try:
+        ids = numpy.asarray(samples)
+        if ids.dtype == object or ids.dtype.kind == "f":  # lists that mix integers above and below 2**63
+            ids = numpy.array(
+                [operator.index(i) for i in samples] if ids.ndim else operator.index(samples), numpy.uint64
+            )
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError("RNG.keyed", "samples", expected, shown(samples)) from None
+    if not ids.size and ids.ndim == 1:
+        ids = ids.astype(numpy.uint64)
+    if ids.dtype.kind not in "iu" or ids.ndim > 1 or (ids.dtype.kind == "i" and ids.size and ids.min() < 0):
+        raise ArgumentError("RNG.keyed", "samples", expected, shown(samples))
+    return ids.astype(numpy.uint64)
+
+
+def _parsed(state: Any) -> tuple[int, int]:
+    """Key and place of a state."""
+    text = state
+    if isinstance(state, dict):
+        if set(state) != {"algorithm", "state"}:
+            raise StateError(
+                f"An RNG's state has the entries 'algorithm' and 'state'; this one has {sorted(map(str, state))}."
+            )
+        if state["algorithm"] != _ALGORITHM:
+            raise StateError(f"This state is of the generator {shown(state['algorithm'])}; an RNG is {_ALGORITHM!r}.")
+        text = state["state"]
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        form = "Philox_<16 hex digits>_<16 hex digits>:<16 hex digits>_<0 to 3>"
+        raise StateError(f"An RNG's state has the form {form}; got {shown(text)}.")
+    key, high, low = (int(part, 16) for part in match.groups()[:3])
+    return key, (high << 64 | low) * 4 + int(match[4])

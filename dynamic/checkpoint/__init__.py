@@ -1,0 +1,7 @@
+"""Checkpoints: the states of readers and RNGs as one page of JSON, written whole and read with suspicion."""
+
+from ._checkpoint import Checkpoint
+from ._save import load, save
+from ._values import array_from_json, array_to_json
+
+__all__ = ["Checkpoint", "array_from_json", "array_to_json", "load", "save"]

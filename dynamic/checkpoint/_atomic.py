@@ -1,0 +1,189 @@
+"""Files that are whole or not there: written beside their place, made durable, and moved in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from types import ModuleType
+
+try:
+    import fcntl as _fcntl
+except ImportError:  # pragma: no cover - Windows
+    _fcntl = None  # type: ignore[assignment]
+
+from ..errors import StateError
+
+__all__ = ["read", "write"]
+
+_locks: ModuleType | None = _fcntl
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_OLD = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM}
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The contents of a regular file of at most `limit` bytes; a fifo does not hang.
+
+    Raises:
+        StateError: It is larger, or something else than a regular file.
+        OSError: It cannot be read, or is not there.
+    """
+    descriptor = os.open(path, _OLD | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise StateError(f"{path} is not a checkpoint: it is no regular file.")
+        parts = []
+        left = limit + 1
+        while left and (part := os.read(descriptor, min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+        if not left:
+            raise StateError(f"{path} is not a checkpoint: it is larger than {limit} bytes.")
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def write(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Put a file in its place: whole and durable, or not at all.
+
+    The data goes to a new file in the same folder, and to the disk, before it is renamed; then the folder goes to the
+    disk. After an error the place is as it was, unless the last of this fails, which a note of the error says.
+
+    Args:
+        path: The place. Its folder is made if it is missing; a link is followed.
+        data: The contents.
+        replace: Whether a file that is there already makes way; if not, FileExistsError.
+    """
+    path = Path(os.path.realpath(path))
+    _make_folder(path.parent)
+    _sweep(path)
+    descriptor, part = _new(path)
+    try:
+        try:
+            _fill(descriptor, data, path)
+            _move(part, path, replace=replace)
+        except BaseException:
+            _discard(part)
+            raise
+    finally:
+        _close(descriptor)
+    try:
+        _sync_folder(path.parent)
+    except OSError as error:
+        error.add_note(f"{path} is written, but may not outlive a loss of power: its folder could not be synced.")
+        raise
+
+
+def _discard(part: Path) -> None:
+    """Remove a part that is of no use. The error that matters is the one on its way."""
+    with contextlib.suppress(OSError):
+        os.unlink(part)  # noqa: PTH108
+
+
+def _close(descriptor: int) -> None:
+    """Close a file of which nothing is left to be written: an error would mean nothing."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+
+
+def _fill(descriptor: int, data: bytes, path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(os.stat(path).st_mode)  # noqa: PTH116
+        if hasattr(os, "fchmod"):
+            os.fchmod(descriptor, mode)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.fsync(descriptor)
+
+
+def _move(part: Path, path: Path, *, replace: bool) -> None:
+    if replace:
+        os.rename(part, path) if os.name != "nt" else os.replace(part, path)  # noqa: PTH104, PTH105
+        return
+    try:
+        os.link(part, path)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        os.close(os.open(path, _NEW, 0o666))  # this file system has no links: take the name, then fill the place
+        try:
+            os.replace(part, path)  # noqa: PTH105
+        except BaseException:
+            _discard(path)
+            raise
+    else:
+        os.unlink(part)  # noqa: PTH108
+
+
+def _new(path: Path) -> tuple[int, Path]:
+    """A new file beside a place, held by a lock until it is closed, so that no sweep takes it for left over."""
+    while True:
+        part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.part")
+        descriptor = os.open(part, _NEW | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            if _lock(descriptor) and part.exists():
+                return descriptor, part
+        except BaseException:
+            _discard(part)
+            _close(descriptor)
+            raise
+        _close(descriptor)  # a sweep came between
+
+
+def _sweep(path: Path) -> None:
+    """Remove what writers of this file left that were killed: parts that nobody holds."""
+    if _locks is None:
+        return
+    pattern = re.compile(re.escape(f".{path.name[:200]}.") + r"[0-9a-f]{16}\.part")
+    with os.scandir(path.parent) as entries:
+        parts = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
+    for part in parts:
+        with contextlib.suppress(OSError):  # gone already, or another's: either way it is not ours to remove
+            descriptor = os.open(part, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            try:
+                _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
+                os.unlink(part)  # noqa: PTH108
+            finally:
+                os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file; whether nobody else holds it. Where there are no locks, nobody does."""
+    try:
+        if _locks is not None:
+            _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make what happened to the names in a folder durable, where the system can."""
+    if os.name == "nt":  # pragma: no cover - folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+    finally:
+        os.close(descriptor)

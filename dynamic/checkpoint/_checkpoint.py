@@ -1,0 +1,310 @@
+"""The class `Checkpoint`: states by name, collected from objects and given back to them, in numbered files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .._state import JSON, Stateful
+from ..errors import ArgumentError, StateError, shown
+from ._atomic import read, write
+from ._file import LARGEST, Entry, decoded, encoded
+from ._save import applied, collected, type_name
+from ._values import plain
+
+__all__ = ["Checkpoint"]
+
+_AUTOMATIC = "__op_"
+_SEQ = re.compile(r"\{seq(?::0?(\d{1,2})d?)?\}")
+
+
+class Checkpoint:
+    """The states of a set of objects, collected from them or loaded from a file.
+
+    To write: `register` the objects, `collect` their states, `save` them. To go on: `load` a file, then `register` the
+    objects under the same names, which gives each its state. `restore` gives all of them their states again.
+
+    For most programs `checkpoint.save` and `checkpoint.load` are enough; this class has the names of DALI's.
+
+    >>> root = getfixture("tmp_path")
+    >>> (root / "a.txt").touch()
+    >>> reader = dynamic.readers.File(files=["a.txt"], file_root=root)
+    >>> states = dynamic.checkpoint.Checkpoint()
+    >>> states.register(reader, "reader")
+    'reader'
+    >>> states.collect()
+    >>> states.save(root / "run-{seq:04d}.json").removeprefix(str(root))
+    '/run-0000.json'
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[str, Stateful] = {}
+        self._entries: dict[str, Entry] = {}
+        self._pending: set[str] = set()
+        self._complete = self._loaded = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the registered objects."""
+        return tuple(self._objects)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the states are those that `collect` took."""
+        return self._complete
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the states are those that `load` or `deserialize` brought."""
+        return self._loaded
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._objects
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint: objects {list(self._objects)}, states {list(self._entries)}>"
+
+    def clear(self) -> None:
+        """Forget all objects and states."""
+        self.__init__()  # type: ignore[misc]
+
+    def register(self, op: Stateful, name: str | None = None) -> str:
+        """Add an object. A state of its name that was loaded, or set, is given to it at once.
+
+        Args:
+            op: A reader, an RNG, or anything with `get_state` and `set_state`.
+            name: Its name; by default one is made from the number of objects. An object of that name and of the same
+                type is replaced.
+
+        Returns:
+            The name.
+
+        Raises:
+            ArgumentError: `op` has no state, is there under another name, or `name` is taken, empty or reserved.
+            StateError: The state of this name does not fit; the object is as it was, and is not added.
+            KeyError: A loaded checkpoint has no such name.
+            RuntimeError: The states have been collected; `clear` first.
+        """
+        name = self._name_for(op, name)
+        if name not in self._objects:
+            if self._complete:
+                raise RuntimeError(f"The states are collected: {name!r} would have none. Call clear() first.")
+            if self._loaded and name not in self._entries:
+                raise KeyError(f"The loaded checkpoint has no state for {name!r}; it has {sorted(self._entries)}.")
+        if name in self._pending:
+            applied(self._entries, {name: op})
+            self._pending.discard(name)
+        self._objects[name] = op
+        return name
+
+    def _name_for(self, op: Any, name: str | None) -> str:
+        if isinstance(op, type) or not isinstance(op, Stateful):
+            raise ArgumentError("Checkpoint.register", "op", "an object with get_state() and set_state()", shown(op))
+        known = next((key for key, value in self._objects.items() if value is op), None)
+        if name is None:
+            return f"{_AUTOMATIC}{len(self._objects)}" if known is None else known
+        if not isinstance(name, str) or not name or name.startswith(_AUTOMATIC):
+            raise ArgumentError("Checkpoint.register", "name", f"a str that does not start with {_AUTOMATIC!r}",
+                                shown(name))  # fmt: skip
+        if known not in (None, name):
+            raise ArgumentError("Checkpoint.register", "name", f"{known!r}, by which this object is there already",
+                                shown(name))  # fmt: skip
+        other = self._objects.get(name)
+        if other is not None and type(other) is not type(op):
+            raise ArgumentError("Checkpoint.register", "op", f"a {type_name(other)}, as {name!r} is", shown(op))
+        return name
+
+    def collect(self) -> None:
+        """Take the states of all objects.
+
+        Raises:
+            RuntimeError: There are states of objects that are not registered.
+        """
+        self._refuse_states_without_objects()
+        self._entries = collected(self._objects)
+        self._pending.clear()
+        self._complete, self._loaded = True, False
+
+    def restore(self) -> None:
+        """Give all objects the states that are here, whether they had them before or not: all of them or none.
+
+        Without any state this does nothing.
+
+        Raises:
+            RuntimeError: There are states without objects, or objects without states.
+            StateError: A state does not fit its object.
+        """
+        if not self._entries:
+            return
+        self._refuse_states_without_objects()
+        if missing := sorted(self._objects.keys() - self._entries.keys()):
+            raise RuntimeError(
+                f"There are no states for {missing}. Call collect(), or load a checkpoint that has them."
+            )
+        applied(self._entries, self._objects)
+        self._pending.clear()
+
+    def _refuse_states_without_objects(self) -> None:
+        if extra := sorted(self._entries.keys() - self._objects.keys()):
+            raise RuntimeError(f"The states of {extra} have no objects. Register those, or call clear() first.")
+
+    def get_state(self, name: str) -> JSON:
+        """The state under a name, or None if its object is there but no state.
+
+        Raises:
+            KeyError: There is nothing of that name.
+        """
+        if name not in self._objects and name not in self._entries:
+            raise KeyError(f"There is no object or state {name!r}.")
+        return self._entries[name].state if name in self._entries else None
+
+    def set_state(self, name: str, value: JSON, op_type: type | str | None = None) -> None:
+        """Put a state under a name; `restore`, or registering an object of that name, gives it to the object.
+
+        Args:
+            name: A name of an object that is registered or will be.
+            value: What its `set_state` takes.
+            op_type: The object's class or its name, which is compared before the state is given to it.
+
+        Raises:
+            KeyError: The states are collected, and none is of that name.
+            StateError: The value is not plain JSON.
+        """
+        if self._complete and name not in self._objects:
+            raise KeyError(f"The states are collected, and there is no object {name!r}.")
+        if op_type is not None and not isinstance(op_type, (str, type)):
+            raise ArgumentError("Checkpoint.set_state", "op_type", "a class or its name", shown(op_type))
+        kind = op_type.__qualname__ if isinstance(op_type, type) else op_type
+        self._entries[str(name)] = Entry(kind, plain(value, f"The state of {name!r}"))
+        self._pending.add(str(name))
+
+    def serialize(self) -> str:
+        """The text of the file that `save` would write.
+
+        Raises:
+            RuntimeError: There are no states.
+        """
+        return self._text().decode()
+
+    def _text(self) -> bytes:
+        if not self._entries:
+            raise RuntimeError("There are no states to write. Call collect() or set_state() first.")
+        return encoded(self._entries)
+
+    def deserialize(self, data: str) -> None:
+        """Take the states from the text of a checkpoint, for objects that will be registered.
+
+        Raises:
+            StateError: The text is damaged, or is no checkpoint; the states that are here stay.
+        """
+        if not isinstance(data, str):
+            raise ArgumentError("Checkpoint.deserialize", "data", "a str that serialize() gave", shown(data))
+        self._take(decoded(data.encode("utf-8", "surrogatepass"), "the text"))
+
+    def _take(self, entries: dict[str, Entry]) -> None:
+        self._entries, self._pending = entries, set(entries)
+        self._complete, self._loaded = False, True
+
+    def save(self, filename: str | os.PathLike[str]) -> str:
+        """Write the states to a file, whole and durable.
+
+        Args:
+            filename: A path, whose file is replaced; or one whose last part has ``{seq}`` in it (or ``{seq:04d}``, for
+                four digits), for which the next free number is put: no file is replaced then, even if several
+                processes save at once.
+
+        Returns:
+            The path that was written.
+
+        Raises:
+            RuntimeError: There are no states.
+            ArgumentError: The path has other braces than one ``{seq}``.
+        """
+        data = self._text()
+        pattern = _Pattern(filename)
+        if not pattern.numbered:
+            write(Path(pattern.text), data)
+            return pattern.text
+        number = max(pattern.files(), default=-1) + 1
+        while True:
+            path = pattern.path(number)
+            try:
+                write(Path(path), data, replace=False)
+            except FileExistsError:
+                number += 1
+            else:
+                return path
+
+    def load(self, filename: str | os.PathLike[str], *, strict: bool = False) -> str:
+        """Read the states from a file, for objects that will be registered.
+
+        Args:
+            filename: A path; or one with ``{seq}``, of whose files the one with the highest number is read.
+            strict: Whether it is an error that a file with a higher number is damaged; otherwise it is a warning, and
+                the highest that is whole is read.
+
+        Returns:
+            The path that was read.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            StateError: The file is damaged, or no checkpoint; the states that are here stay.
+            ArgumentError: The path has other braces than one ``{seq}``.
+        """
+        pattern = _Pattern(filename)
+        files = pattern.files() if pattern.numbered else {0: pattern.text}
+        if not files:
+            raise FileNotFoundError(f"There is no checkpoint file {str(filename)!r}.")
+        damaged: list[StateError] = []
+        for number in sorted(files, reverse=True):
+            try:
+                entries = decoded(read(Path(files[number]), LARGEST), files[number])
+            except StateError as error:
+                if strict or not pattern.numbered:
+                    raise
+                damaged.append(error)
+                continue
+            for reason in damaged:
+                warnings.warn(f"Left out: {reason}", RuntimeWarning, stacklevel=2)
+            self._take(entries)
+            return files[number]
+        raise damaged[0]
+
+
+class _Pattern:
+    """A path with a number in its last part, or a plain one."""
+
+    def __init__(self, filename: Any) -> None:
+        self.text = os.fsdecode(filename) if isinstance(filename, (str, bytes, os.PathLike)) else ""
+        folder, name = os.path.split(self.text)
+        found = list(_SEQ.finditer(name))
+        rest = _SEQ.sub("", name)
+        if not name or len(found) > 1 or "{" in rest or "}" in rest or _SEQ.search(folder):
+            raise ArgumentError("Checkpoint", "filename", "a path whose last part has at most one {seq}",
+                                shown(filename), "A number is put for {seq} or {seq:04d}, and no more.")  # fmt: skip
+        self.numbered = bool(found)
+        if found:
+            start, end = found[0].span()
+            self._folder, self._before, self._after = folder, name[:start], name[end:]
+            self._width = int(found[0][1] or 1)
+
+    def path(self, number: int) -> str:
+        return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")  # noqa: PTH118
+
+    def files(self) -> dict[int, str]:
+        """The files that are there, by number."""
+        name = re.compile(re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after), re.ASCII)
+        found: dict[int, str] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder or ".") as entries:
+            for entry in entries:
+                match = name.fullmatch(entry.name)
+                if match:
+                    found[int(match[1])] = os.path.join(self._folder, entry.name)  # noqa: PTH118
+        return found

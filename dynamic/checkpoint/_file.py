@@ -1,0 +1,143 @@
+"""The text of a checkpoint: what is in it, and what makes it trustworthy. `docs/checkpoints.md` describes it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .._state import JSON
+from ..errors import StateError, shown
+from ._values import plain
+
+__all__ = ["LARGEST", "Entry", "decoded", "encoded"]
+
+FORMAT = "dynamic-checkpoint"
+VERSION = 1
+LARGEST = 64 << 20  # bytes
+_DIGITS = 80  # of an integer: more than 256 bits have
+_KEYS = ("format", "version", "library", "states", "digest")
+_EARLIER = "Use an earlier checkpoint."
+
+
+class Entry(NamedTuple):
+    """One object's part of a checkpoint."""
+
+    type: str | None  #: name of the object's class, where it is known
+    state: JSON
+
+
+def _library() -> str:
+    try:
+        return "dynamic " + importlib.metadata.version("dynamic-batch")
+    except importlib.metadata.PackageNotFoundError:
+        return "dynamic"
+
+
+def encoded(entries: Mapping[str, Entry]) -> bytes:
+    """The text of a checkpoint; the same entries give the same bytes.
+
+    Raises:
+        StateError: A state holds something that would not come back as it is, or the text is too long to be read back.
+    """
+    data = _text(_library(), entries)
+    if len(data) > LARGEST:
+        raise StateError(f"The states are {len(data)} bytes of JSON; a checkpoint has at most {LARGEST}. "
+                         "Keep data in files of its own.")  # fmt: skip
+    return data
+
+
+def decoded(data: bytes, source: str) -> dict[str, Entry]:
+    """The entries of the text of a checkpoint.
+
+    Args:
+        data: The text.
+        source: Where it is from, for the error.
+
+    Raises:
+        StateError: Not one that `encoded` gave: something else, or changed since, or of a version not known here.
+    """
+    document = _parsed(data, source)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise StateError(f"{source} is not a checkpoint: its format is not {FORMAT!r}. Name a file that "
+                         "dynamic.checkpoint saved.")  # fmt: skip
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise StateError(f"{source} is a checkpoint of version {shown(version)}, and this library knows {VERSION}. "
+                         "Load it with the library that saved it, or a newer one.")  # fmt: skip
+    if document.keys() != set(_KEYS):
+        raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")
+    states = document["states"]
+    if not isinstance(states, dict) or not all(map(_is_entry, states.values())):
+        raise _damaged(source, "its states are not pairs of a type and a state")
+    entries = {name: Entry(value["type"], value["state"]) for name, value in states.items()}
+    try:
+        same = type(document["library"]) is str and _text(document["library"], entries) == data
+    except StateError as error:
+        raise _damaged(source, str(error)) from None
+    if not same:
+        raise _damaged(source, "its digest is not that of its text")
+    return entries
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"type", "state"} and isinstance(value["type"], str | None)
+
+
+def _text(library: str, entries: Mapping[str, Entry]) -> bytes:
+    """The one text for these entries. So a digest that fits is not all: no other byte may differ either."""
+    document: dict[str, JSON] = {"format": FORMAT, "version": VERSION, "library": library}
+    document["states"] = {
+        name: {"type": entries[name].type, "state": plain(entries[name].state, f"The state of {name!r}")}
+        for name in sorted(entries)
+    }
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    document["digest"] = "sha256:" + hashlib.sha256(canonical).hexdigest()
+    return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def _parsed(data: bytes, source: str) -> Any:
+    """The JSON value of a text, read strictly."""
+    if len(data) > LARGEST:
+        raise StateError(f"{source} is not a checkpoint: it is larger than {LARGEST} bytes.")
+    if data[:1] == b"\x80":
+        raise StateError(f"{source} is not a checkpoint: it looks like a pickle, which could run any code when it is "
+                         "loaded. Name a file that dynamic.checkpoint saved.")  # fmt: skip
+    try:
+        return json.loads(data.decode("ascii"), object_pairs_hook=_unique, parse_constant=_refused, parse_int=_integer,
+                          parse_float=_finite)  # fmt: skip
+    except RecursionError:
+        raise _damaged(source, "it is nested too deep") from None
+    except ValueError as error:
+        raise _damaged(source, str(error)) from None
+
+
+def _damaged(source: str, reason: str) -> StateError:
+    return StateError(f"{source} is damaged, or not a checkpoint: {reason}. {_EARLIER}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return unique
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"an integer has {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number

@@ -1,0 +1,112 @@
+"""Save and load the states of objects under names, all or nothing."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._state import Stateful
+from ..errors import ArgumentError, StateError, shown
+from ._atomic import read, write
+from ._file import LARGEST, Entry, decoded, encoded
+
+__all__ = ["applied", "collected", "load", "save", "type_name"]
+
+
+def save(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
+    """Write the states of objects to a file, under the names that they are given here.
+
+    The file is whole at any time: after a crash, or loss of power, it is the old one or the new one.
+
+    Args:
+        path: The file; one that is there is replaced. Folders that are missing are made.
+        objects: What has a state: readers, RNGs, anything with `get_state` and `set_state`.
+
+    Raises:
+        ArgumentError: An object has no state, or none was given.
+        StateError: A state holds something that JSON does not bring back as it was.
+        OSError: The file cannot be written; one that was there is as it was.
+
+    >>> root = getfixture("tmp_path")
+    >>> (root / "a.txt").touch()
+    >>> reader = dynamic.readers.File(files=["a.txt"], file_root=root)
+    >>> for jpegs, labels in reader.next_epoch(batch_size=1):
+    ...     dynamic.checkpoint.save(root / "run.json", reader=reader)
+    >>> dynamic.checkpoint.load(root / "run.json", reader=reader)
+    >>> reader.position
+    1
+    """
+    _check("save", objects)
+    write(Path(path), encoded(collected(objects)))
+
+
+def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
+    """Return objects to the states in a file: all of them, or none if there is an error.
+
+    Args:
+        path: A file that `save` wrote.
+        objects: The objects, under the names that they were saved by; new ones, or ones that have been used.
+
+    Raises:
+        ArgumentError: An object has no state, or none was given.
+        StateError: The file is damaged or no checkpoint, it has other names or types, or a state does not fit its
+            object.
+        FileNotFoundError: There is no such file.
+    """
+    _check("load", objects)
+    entries = decoded(read(Path(path), LARGEST), str(path))
+    if entries.keys() != objects.keys():
+        raise StateError(f"{path} holds the states of {_listed(entries)}; load() was given {_listed(objects)}. "
+                         "Give it the objects that were saved, by the same names.")  # fmt: skip
+    applied(entries, objects)
+
+
+def type_name(value: object) -> str:
+    """What the type of an object is called in a checkpoint."""
+    return type(value).__qualname__
+
+
+def collected(objects: Mapping[str, Stateful]) -> dict[str, Entry]:
+    """The types and states of objects."""
+    return {name: Entry(type_name(value), value.get_state()) for name, value in objects.items()}
+
+
+def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> None:
+    """Give objects the states of the entries of their names; on an error give all that they had before.
+
+    Raises:
+        StateError: An entry is of an object of another type, or its state does not fit.
+    """
+    for name, value in objects.items():
+        kind = entries[name].type
+        if kind is not None and kind != type_name(value):
+            raise StateError(f"The state of {name!r} is that of a {kind}, not of a {type_name(value)}. "
+                             "Give the object that it was saved from, or one like it.")  # fmt: skip
+    before = {name: copy.deepcopy(value.get_state()) for name, value in objects.items()}
+    touched: list[str] = []
+    try:
+        for name, value in objects.items():
+            touched.append(name)
+            value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type]
+    except BaseException as error:
+        error.add_note(f"This was the state of {touched[-1]!r}; all objects are as they were before.")
+        for name in reversed(touched):
+            objects[name].set_state(before[name])
+        raise
+
+
+def _check(function: str, objects: Mapping[str, Any]) -> None:
+    if not objects:
+        raise ArgumentError(f"checkpoint.{function}", "objects", "at least one object with a state, by a name", "none",
+                            f"{function}(path, reader=reader, rng=rng).")  # fmt: skip
+    for name, value in objects.items():
+        if isinstance(value, type) or not isinstance(value, Stateful):
+            raise ArgumentError(f"checkpoint.{function}", name, "an object with get_state() and set_state()",
+                                shown(value))  # fmt: skip
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(repr(name) for name in sorted(names)) or "nothing"

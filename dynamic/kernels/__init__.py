@@ -1,0 +1,1 @@
+"""What the operators compute with: one folder for each kind of device."""

@@ -1,0 +1,100 @@
+"""What the decoders of all formats share: the header, the limits, and how an image is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy
+
+from ....errors import CorruptImage, DecodeError, Failure, ImageTooLarge, TruncatedImage, UnsupportedImage
+
+__all__ = [
+    "CHANNELS",
+    "Array",
+    "Buffer",
+    "Colours",
+    "Header",
+    "Limits",
+    "check_size",
+    "corrupt",
+    "too_large",
+    "truncated",
+    "unsupported",
+]
+
+Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
+#: Encoded bytes: one-dimensional, contiguous, one byte an element.
+Buffer: TypeAlias = memoryview
+#: What the channels of an array of pixels mean. CMYK counts ink: 0 is paper.
+Colours: TypeAlias = Literal["GRAY", "GRAYA", "RGB", "RGBA", "BGR", "BGRA", "CMYK"]
+CHANNELS: dict[Colours, int] = {"GRAY": 1, "GRAYA": 2, "RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "CMYK": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large an image may be before it is refused."""
+
+    pixels: int = 2**27  #: width times height
+    scans: int = 100  #: passes over a JPEG; real files have about 10
+    encoded_bytes: int = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an encoded image says about itself before any pixel is decoded."""
+
+    format: str
+    height: int  #: as stored: before the orientation is applied
+    width: int
+    colours: Colours  #: as they come out of the decoder
+    bits: int = 8  #: of the decoded channels: 8, 16, or 32 for floating point
+    orientation: int = 1  #: EXIF's: 1 is upright, 5 to 8 exchange height and width
+    detail: Any = None  #: what the decoder of the format has found and needs again
+
+    def shape(self, channels: int, *, adjust_orientation: bool) -> tuple[int, int, int]:
+        """Height, width and channels of the decoded image."""
+        turned = adjust_orientation and self.orientation >= 5
+        height, width = (self.width, self.height) if turned else (self.height, self.width)
+        return height, width, channels
+
+
+def _refusal(kind: type[DecodeError], format: str | None, reason: str) -> DecodeError:
+    return kind("decoders.image", [Failure(0, reason, format)])
+
+
+def truncated(format: str, reason: str) -> DecodeError:
+    """The bytes end before the image does."""
+    return _refusal(TruncatedImage, format, reason)
+
+
+def corrupt(format: str, reason: str) -> DecodeError:
+    """The bytes contradict their format."""
+    return _refusal(CorruptImage, format, reason)
+
+
+def unsupported(format: str | None, reason: str) -> DecodeError:
+    """The format, or this variety of it, is not supported."""
+    return _refusal(UnsupportedImage, format, reason)
+
+
+def too_large(format: str | None, reason: str) -> DecodeError:
+    """The image is larger than a limit allows."""
+    return _refusal(ImageTooLarge, format, reason)
+
+
+def check_size(format: str, height: int, width: int, limits: Limits) -> None:
+    """Refuse an image that has no pixels, or more of them than allowed."""
+    if height <= 0 or width <= 0:
+        raise corrupt(format, f"the header says {width} x {height} pixels")
+    if height * width > limits.pixels:
+        raise too_large(format, f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
+                                "pass a larger max_pixels to accept it")  # fmt: skip
+
+
+def check_range(format: str, what: str, indices: Array, entries: int | Sequence[Any]) -> None:
+    """Refuse an index beyond the end of its table."""
+    count = entries if isinstance(entries, int) else len(entries)
+    if indices.size and int(indices.max()) >= count:
+        raise corrupt(format, f"{what} {int(indices.max())} is used, but there are {count}")

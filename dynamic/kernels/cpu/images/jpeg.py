@@ -1,0 +1,186 @@
+"""JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo through simplejpeg."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy
+import simplejpeg
+
+from . import exif
+from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, too_large, truncated, unsupported
+
+__all__ = ["FORMAT", "decode", "header"]
+
+FORMAT = "JPEG"
+_SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC, 0xC4, 0xC8, 0xCC, 0xE1, 0xEE
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
+_PROGRESSIVE = 0xC2
+#: Frames that are not supported, by marker.
+_REFUSED = {0xC3: "lossless", 0xC5: "hierarchical", 0xC6: "hierarchical", 0xC7: "hierarchical lossless"} | {
+    marker: "arithmetic coding" for marker in (0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
+}
+_MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
+#: The next marker inside a scan: neither a stuffed byte, nor a restart, nor a fill byte.
+_END_OF_SCAN = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What the header of the frame says, and where the first scan begins."""
+
+    progressive: bool
+    components: dict[int, tuple[int, int]]  #: the sampling factors, horizontal and vertical, by identifier
+    transform: int | None  #: of the Adobe segment, where there is one
+    first_scan: int  #: the position of the marker of the first scan
+
+
+def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
+    """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
+    while True:
+        found = _MARKER.match(data, position)
+        if found is None:
+            if position + 1 < len(data) and data[position] != 0xFF:
+                raise corrupt(FORMAT, f"byte {position} should begin a marker")
+            raise truncated(FORMAT, "the bytes end before the end-of-image marker")
+        marker, start = data[found.end() - 1], found.end()
+        if marker in (0x00, 0x01, _SOI) or 0xD0 <= marker <= 0xD7:
+            raise corrupt(FORMAT, f"marker FF{marker:02X} at byte {start - 2} is out of place")
+        if marker == _EOI:
+            yield marker, start, start
+            return
+        length = struct.unpack_from(">H", data, start)[0] if start + 2 <= len(data) else 2
+        if start + length > len(data) or start + 2 > len(data):
+            raise truncated(FORMAT, f"the bytes end within the segment of marker FF{marker:02X}")
+        if length < 2:
+            raise corrupt(FORMAT, f"the segment of marker FF{marker:02X} has length {length}")
+        yield marker, start + 2, start + length
+        position = start + length
+
+
+def header(data: Buffer, limits: Limits) -> Header:
+    """Read the markers up to the first scan."""
+    frame: tuple[int, Buffer] | None = None
+    orientation, transform = 1, None
+    for marker, start, end in _segments(data, 2):
+        if marker in _FRAMES:
+            if frame is not None:
+                raise corrupt(FORMAT, "there are two frames")
+            frame = marker, data[start:end]
+        elif marker == _APP1 and data[start : start + 6] == b"Exif\0\0":
+            orientation = exif.orientation(data[start + 6 : end])
+        elif marker == _APP14 and end - start >= 12 and data[start : start + 5] == b"Adobe":
+            transform = data[start + 11]
+        elif marker == _DAC:
+            raise unsupported(FORMAT, "arithmetic coding")
+        elif marker == _SOS:
+            if frame is None:
+                raise corrupt(FORMAT, "a scan comes before the frame")
+            height, width, components = _read_frame(*frame)
+            check_size(FORMAT, height, width, limits)
+            colours: Colours = {1: "GRAY", 3: "RGB", 4: "CMYK"}[len(components)]  # type: ignore[assignment]
+            if colours == "CMYK" and transform not in (0, 2):
+                raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
+            detail = _Frame(frame[0] == _PROGRESSIVE, components, transform, start - 4)
+            return Header(FORMAT, height, width, colours, 8, orientation, detail)
+        elif marker in (_EOI, _DNL):
+            raise corrupt(FORMAT, "there is no scan")
+    raise corrupt(FORMAT, "there is no scan")
+
+
+def _read_frame(marker: int, segment: Buffer) -> tuple[int, int, dict[int, tuple[int, int]]]:
+    if marker in _REFUSED:
+        raise unsupported(FORMAT, _REFUSED[marker])
+    if len(segment) < 6:
+        raise corrupt(FORMAT, "the frame header is too short")
+    bits, height, width, count = struct.unpack_from(">BHHB", segment)
+    if bits != 8:
+        raise unsupported(FORMAT, f"{bits} bits a channel")
+    if height == 0:
+        raise unsupported(FORMAT, "a height that follows the first scan")
+    if count not in (1, 3, 4):
+        raise unsupported(FORMAT, f"{count} components")
+    if len(segment) != 6 + 3 * count:
+        raise corrupt(FORMAT, f"the frame header has {len(segment)} bytes for {count} components")
+    components = {segment[i]: divmod(segment[i + 1], 16) for i in range(6, len(segment), 3)}
+    if len(components) != count:
+        raise corrupt(FORMAT, "two components have one identifier")
+    if any(not 1 <= factor <= 4 for factors in components.values() for factor in factors):
+        raise corrupt(FORMAT, "a sampling factor is not between 1 and 4")
+    return height, width, components
+
+
+def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
+    """Refuse a file without end, with too many scans, or with fewer bits in them than its pixels need."""
+    frame: _Frame = head.detail
+    scans = coded = 0
+    missing = set(frame.components)
+    position = frame.first_scan
+    while True:
+        for marker, start, end in _segments(data, position):
+            if marker == _SOS:
+                break
+            if marker in _FRAMES:
+                raise corrupt(FORMAT, "there are two frames")
+            if marker == _DNL:
+                raise unsupported(FORMAT, "a height that follows the first scan")
+            if marker == _EOI:
+                return _check_amount(head, coded, missing)
+        scans += 1
+        if scans > limits.scans:
+            raise too_large(FORMAT, f"more than max_scans={limits.scans} scans; pass a larger max_scans to accept it")
+        missing -= _scanned(data[start:end], frame)
+        found = _END_OF_SCAN.search(data, end)
+        if found is None:
+            raise truncated(FORMAT, "the bytes end before the end-of-image marker")
+        position = found.start()
+        coded += position - end
+
+
+def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
+    """The components whose lowest frequency a scan holds."""
+    count = segment[0] if segment else 0
+    if not 1 <= count <= 4 or len(segment) != 4 + 2 * count:
+        raise corrupt(FORMAT, f"a scan header of {len(segment)} bytes for {count} components")
+    components = set(segment[1 : 1 + 2 * count : 2])
+    if not components <= frame.components.keys():
+        raise corrupt(FORMAT, "a scan of a component that the frame does not have")
+    return components if segment[1 + 2 * count] == 0 else set()
+
+
+def _check_amount(head: Header, coded: int, missing: set[int]) -> None:
+    frame: _Frame = head.detail
+    if missing:
+        raise truncated(FORMAT, f"{len(missing)} of {len(frame.components)} components have no scan")
+    across = max(h for h, _ in frame.components.values())
+    down = max(v for _, v in frame.components.values())
+    blocks = sum(
+        -(-head.width * h // (8 * across)) * -(-head.height * v // (8 * down)) for h, v in frame.components.values()
+    )
+    # A Huffman code has a bit at least; a block has one code, and one more for its end unless the file is progressive.
+    needed = blocks * (1 if frame.progressive else 2)
+    if coded * 8 < needed:
+        raise truncated(FORMAT, f"{coded} bytes cannot hold {head.width} x {head.height} pixels")
+
+
+def decode(
+    data: Buffer, head: Header, limits: Limits, colours: str, *, fast_idct: bool = False, out: Array | None = None
+) -> tuple[Array, Colours]:
+    """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
+
+    Returns:
+        The pixels, uint8 of shape (height, width, channels), and what their channels mean.
+    """
+    _check_scans(data, head, limits)
+    want = head.colours if head.colours == "CMYK" else colours
+    try:
+        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=None if want == "CMYK" else out)
+    except ValueError as error:  # libjpeg's own errors and all its warnings
+        kind = truncated if "remature end" in str(error) else corrupt
+        raise kind(FORMAT, str(error)) from None
+    if want == "CMYK":
+        return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
+    return pixels, want  # type: ignore[return-value]

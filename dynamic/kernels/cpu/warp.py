@@ -1,0 +1,278 @@
+"""Rotations, affine warps and flips of one image: how large the result is, and what is read for each of its pixels.
+
+An image here has its spatial dimensions first, two (H, W) or three (D, H, W), and its channels last, in any strides:
+other orders are views. A matrix of n rows and n + 1 columns says where a pixel comes from: it maps the centre of an
+output pixel to a point of the input, both as (x, y) or (x, y, z), where the pixel of index i has its centre at i + 0.5.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic.dtypes import convert
+
+__all__ = ["affine", "canvas", "flip", "quarter_turn", "quarter_turns", "rotation"]
+
+_TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
+_OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
+_MOST_CHANNELS = 128
+_BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
+_DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
+_IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
+
+
+def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> tuple[int, ...]:
+    """The size that holds all corners of a rotated image, as DALI computes it.
+
+    A hundredth of a pixel is allowed to be lost, and an extent grows by one where that keeps its parity: the parity of
+    the input extent that points most in its direction, so that the centre stays a corner or a centre of pixels.
+
+    Args:
+        size: (H, W) or (D, H, W).
+        angle: Degrees.
+        axis: For three dimensions, the (x, y, z) to rotate about.
+
+    >>> canvas((100, 200), 30)
+    (188, 224)
+    """
+    matrix = numpy.abs(_turn(angle, axis))
+    extents = numpy.asarray(size[::-1])
+    grown = numpy.ceil(matrix @ extents - 0.01).astype(int)
+    if axis is None:
+        nearest = [0, 1] if matrix[0, 1] <= matrix[0, 0] else [1, 0]
+    else:
+        nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
+    grown += (grown - extents[nearest]) % 2
+    return tuple(grown[::-1].tolist())
+
+
+def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> Any:
+    """The matrix that rotates about the centre of an input of `size` and puts it into the centre of the output."""
+    turn = _turn(angle, axis).T
+    middle, output_middle = (numpy.asarray(s[::-1], numpy.float64) / 2 for s in (size, output_size))
+    return numpy.column_stack([turn, middle - turn @ output_middle])
+
+
+def quarter_turns(angle: float) -> int | None:
+    """How many quarter turns an angle in degrees is, from 0 to 3; None where it is no whole number of them."""
+    quarters, rest = divmod(angle, 90)
+    return None if rest else int(quarters) % 4
+
+
+def _turn(angle: float, axis: Sequence[float] | None) -> Any:
+    """The matrix that turns points of the input, (x, y) with y downwards counter-clockwise, or (x, y, z) about an axis.
+
+    The radians are rounded to float32: whether a sine is below a cosine at 45 degrees decides about DALI's canvas.
+    """
+    quarters = quarter_turns(angle)
+    if quarters is not None:
+        cos, sin = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+    else:
+        angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
+        radians = float(numpy.float32(angle) * numpy.float32(math.pi / 180))
+        cos, sin = math.cos(radians), math.sin(radians)
+    if axis is None:
+        return numpy.array([[cos, sin], [-sin, cos]])
+    x, y, z = numpy.asarray(axis, numpy.float64) / math.hypot(*axis)
+    along = numpy.outer((x, y, z), (x, y, z))
+    across = numpy.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return cos * numpy.eye(3) + (1 - cos) * along + sin * across
+
+
+def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool = False) -> None:
+    """Fill `out` with the pixels that a matrix finds in an image, interpolated, rounded and saturated to its dtype.
+
+    Args:
+        image: (H, W, C) or (D, H, W, C).
+        matrix: From points of the output to points of the input, see the top of this module.
+        out: Memory of the same number of dimensions and channels, of any dtype.
+        fill: What is read outside the image, one value or one for each channel, saturated to the dtype of the image; if
+            None, the nearest pixel.
+        nearest: Take the pixel that a point lies in; otherwise interpolate linearly between the centres around it.
+    """
+    if not out.size:
+        return
+    if fill is not None:
+        fill = numpy.atleast_1d(numpy.asarray(fill, numpy.float64))
+        fill = numpy.broadcast_to(convert(numpy, fill, image.dtype), image.shape[-1])
+    if not image.size:  # nothing to repeat either
+        out[...] = 0 if fill is None else fill
+        return
+    matrix = numpy.array(matrix, numpy.float64)
+    matrix[:, -1] += matrix[:, :-1].sum(axis=1) / 2 - 0.5  # from here on it maps indices to indices
+    nearest = nearest or not (matrix % 1).any()  # pixels only move: infinities do not spread, and int64 loses no digit
+    reach = numpy.abs(matrix[:, :-1]).sum(axis=1).max() * _TILE
+    if not nearest and image.ndim == 3 and image.dtype in _IN_FLOAT32 and reach < _OPENCV_LIMIT:
+        _opencv(image, matrix, out, fill)
+    else:
+        _gather(image, matrix, out, fill, nearest)
+
+
+def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None:
+    """`affine` in float64, for every dtype and number of dimensions; the matrix maps indices."""
+    channels = image.shape[-1]
+    pixels = numpy.ascontiguousarray(image).reshape(-1, channels) if nearest else None
+    planes = () if nearest else numpy.moveaxis(image, -1, 0).reshape(channels, -1).astype(numpy.float64)
+    step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
+    for start in range(0, out.shape[0], step):
+        block = out[start : start + step]
+        points = [_points(row, start, block.shape[:-1]) for row in matrix[::-1]]
+        if pixels is not None:
+            place = _place([numpy.floor(point + 0.5) for point in points], image.shape)
+            convert(numpy, _read(pixels, place, fill), out.dtype, out=block)
+            continue
+        corners = [numpy.floor(point) for point in points]
+        weights = [point - corner for point, corner in zip(points, corners, strict=True)]
+        places = [
+            _place([corner + step for corner, step in zip(corners, steps, strict=True)], image.shape)
+            for steps in itertools.product((0, 1), repeat=len(points))
+        ]
+        for channel, plane in enumerate(planes):
+            taps = [_read(plane, place, None if fill is None else fill[channel]) for place in places]
+            convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
+
+
+def _between(taps: list[Any], weights: Sequence[Any]) -> Any:
+    """The value between taps at the corners of a square or cube, the last axis varying fastest."""
+    for weight in reversed(weights):
+        taps = [a + (b - a) * weight for a, b in zip(taps[::2], taps[1::2], strict=True)]
+    return taps[0]
+
+
+def _points(row: Any, start: int, shape: Sequence[int]) -> Any:
+    """Where along one axis of the input the pixels of a block of the output lie; the block begins at row `start`."""
+    total = row[-1]
+    for axis, factor in enumerate(row[-2::-1]):
+        indices = numpy.arange(shape[axis]) + (start if axis == 0 else 0)
+        total = total + (factor * indices).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return total
+
+
+def _place(indices: Sequence[Any], shape: Sequence[int]) -> tuple[Any, Any]:
+    """Flat indices of pixels from those along each axis, the nearest where these are outside; and where they are."""
+    flat: Any = 0
+    outside = None
+    for index, extent in zip(indices, shape, strict=False):
+        if index.min() < 0 or index.max() >= extent:
+            beyond = (index < 0) | (index >= extent)
+            outside = beyond if outside is None else outside | beyond
+            index = numpy.clip(index, 0, extent - 1)
+        flat = flat * extent + index.astype(numpy.intp)
+    return flat, outside
+
+
+def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
+    flat, outside = place
+    values = pixels.take(flat, axis=0, mode="clip")
+    if outside is not None and fill is not None:
+        values[outside] = fill
+    return values
+
+
+def _opencv(image: Any, matrix: Any, out: Any, fill: Any) -> None:
+    """`affine` for two dimensions, linear; the matrix maps indices. At most four channels at a time, never two."""
+    work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
+    planar = image.strides[-1] != image.itemsize
+    for channels in _groups(image.shape[-1], planar):
+        source, target = _single(image[..., channels]), _single(out[..., channels])
+        if source.dtype != work or not _dense(source):
+            source = numpy.ascontiguousarray(source, work)
+        memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
+        border = None if fill is None else fill[channels].astype(numpy.float64)
+        for rows, columns in itertools.product(_spans(out.shape[0]), _spans(out.shape[1])):
+            _opencv_tile(source, matrix, memory[rows, columns], (columns.start, rows.start), border)
+        if memory is not target:
+            convert(numpy, memory, out.dtype, out=target)
+
+
+def _opencv_tile(source: Any, matrix: Any, target: Any, place: tuple[int, int], border: Any) -> None:
+    """Compute a tile of the output whose first pixel is at `place`, (x, y), from as much of the source as it needs."""
+    height, width = target.shape[:2]
+    corners = numpy.array([[0, width - 1, 0, width - 1], [0, 0, height - 1, height - 1], [1, 1, 1, 1]])
+    shifted = matrix.copy()
+    shifted[:, 2] += matrix[:, :2] @ place
+    points = shifted @ corners
+    extents = numpy.array(source.shape[1::-1])
+    first = numpy.clip(numpy.floor(points.min(axis=1)) - 1, 0, extents - 1).astype(int)
+    end = numpy.clip(numpy.floor(points.max(axis=1)) + 3, first + 1, extents).astype(int)
+    shifted[:, 2] -= first
+    cv2.warpAffine(
+        source[first[1] : end[1], first[0] : end[0]], shifted, (width, height), dst=target,
+        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REPLICATE if border is None else cv2.BORDER_CONSTANT,
+        borderValue=(0.0,) if border is None else border.tolist(),
+    )  # fmt: skip
+
+
+def _groups(channels: int, planar: bool) -> Iterator[slice]:
+    """Channels in groups of four, three or one: of two, and of more than four, OpenCV 5 interpolates in 1/32 pixel."""
+    start = 0
+    while start < channels:
+        size = 1 if planar else {1: 1, 2: 1, 3: 3}.get(channels - start, 4)
+        yield slice(start, start + size)
+        start += size
+
+
+def _spans(extent: int) -> list[slice]:
+    return [slice(start, min(start + _TILE, extent)) for start in range(0, extent, _TILE)]
+
+
+def _single(image: Any) -> Any:
+    """An image without the dimension for its channels where there is but one: its stride could be anything."""
+    return image[..., 0] if image.shape[2] == 1 else image
+
+
+def _dense(image: Any) -> bool:
+    """Whether OpenCV can use an image's memory as it is: whole pixels side by side, rows in order."""
+    pixel = image.itemsize * math.prod(image.shape[2:])
+    whole = image.ndim == 2 or image.strides[2] == image.itemsize
+    return bool(whole and image.strides[1] == pixel and image.strides[0] >= pixel * image.shape[1])
+
+
+def quarter_turn(image: Any, turns: int, out: Any) -> None:
+    """Rotate a two-dimensional image counter-clockwise by whole quarter turns: pixels only move.
+
+    Args:
+        image: (H, W, C).
+        turns: Number of quarter turns.
+        out: Memory of the rotated image's shape, of any dtype.
+    """
+    code = (None, cv2.ROTATE_90_COUNTERCLOCKWISE, cv2.ROTATE_180, cv2.ROTATE_90_CLOCKWISE)[turns % 4]
+    source, target = _as_bytes(image), _as_bytes(out)
+    if code is None or image.dtype != out.dtype or target is None or source is None or source.shape[2] not in _MOVABLE:
+        convert(numpy, numpy.rot90(image, turns), out.dtype, out=out)
+    else:
+        cv2.rotate(source, code, dst=target)
+
+
+_MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of a pixel that OpenCV transposes
+
+
+def flip(image: Any, axes: Sequence[int], out: Any) -> None:
+    """Reverse a two-dimensional image along some of its first two axes.
+
+    Args:
+        image: (H, W, C).
+        axes: 0 to turn it upside down, 1 to swap left and right.
+        out: Memory of the same shape and dtype.
+    """
+    source, target = (_as_bytes(image), _as_bytes(out)) if 1 in axes else (None, None)
+    if source is None or target is None:  # without axis 1 whole rows move, which NumPy does as fast
+        out[...] = numpy.flip(image, tuple(axes)) if axes else image
+    else:
+        cv2.flip(source, -1 if 0 in axes else 1, dst=target)
+
+
+def _as_bytes(image: Any) -> Any:
+    """An (H, W, C) array as one of bytes that OpenCV can use, or None where there is no such view."""
+    pixel = image.itemsize * image.shape[2]
+    image = _single(image)
+    if not image.size or not _dense(image) or pixel > _MOST_CHANNELS:
+        return None
+    return image.view(numpy.uint8).reshape(*image.shape[:2], pixel)

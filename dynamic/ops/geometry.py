@@ -1,0 +1,141 @@
+"""Operators that move pixels: rotate and flip."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import warp
+from dynamic.types import DALIInterpType
+
+__all__ = ["flip", "rotate"]
+
+_LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
+
+#: How a value between pixels is read.
+_Warp: TypeAlias = Annotated[str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)]
+_Extent: TypeAlias = Annotated[float, Between(0)]
+
+
+def _rotated(
+    image: Array, /, *, angle: float, axis: tuple[float, ...] | None = None, dtype: Any = None,
+    fill_value: Any = None, keep_size: bool = False, size: tuple[float, ...] | None = None,
+    layout: str, **_: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `rotate` makes of an image."""
+    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    extents = [image.shape[place] for place in places]
+    if len(places) == 3 and axis is None:
+        raise ArgumentError("rotate", "axis", "the (x, y, z) to rotate volumes about", "nothing")
+    if len(places) == 3 and not any(axis or ()):
+        raise ArgumentError("rotate", "axis", "a vector that points somewhere", f"tuple {axis}")
+    if size is not None and len(size) != len(places):
+        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+        raise ArgumentError("rotate", "size", expected, str(len(size)))
+    channels = image.shape[layout.index("C")] if "C" in layout else 1
+    if isinstance(fill_value, tuple) and len(fill_value) not in {1, channels}:
+        raise ArgumentError("rotate", "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
+    if size is not None:
+        extents = [int(extent) for extent in size]
+    elif not keep_size:
+        extents = list(warp.canvas(extents, angle, axis if len(places) == 3 else None))
+    shape = list(image.shape)
+    for place, extent in zip(places, extents, strict=True):
+        shape[place] = extent
+    return tuple(shape), image.dtype if dtype is None else dtype.dtype
+
+
+@operator(layouts=_LAYOUTS, output=_rotated)
+def rotate(
+    image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
+    dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,
+    interp_type: _Warp = "linear", keep_size: bool = False, size: PerSample[tuple[_Extent, ...] | None] = None,
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Rotate each image counter-clockwise about its centre, or each volume about an axis.
+
+    Quarter turns move pixels and change none. All frames of a video turn by the same angle.
+
+    Args:
+        angle: Degrees. A volume turns from x to y, y to z or z to x where the axis is z, x or y.
+        axis: The (x, y, z) that a volume turns about, of any length; images ignore it.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image; by
+            default the nearest pixel of the image.
+        interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
+        keep_size: Keep the size of the image; by default it grows to hold every corner.
+        size: Height and width of the result, for volumes depth first; fractions are cut off.
+
+    Returns:
+        Images of the same layout, and of the size that `size` or `keep_size` says.
+
+    Raises:
+        ArgumentError: A volume has no axis, or there are too many or too few extents or values to fill with.
+
+    >>> rotate(as_tensor([[1, 2], [3, 4]], dtype="uint8"), angle=90).tolist()
+    [[2, 4], [1, 3]]
+    """
+    images, results = _frames(image, layout), _frames(out, layout)
+    volume = "D" in layout
+    turns = None if volume else warp.quarter_turns(angle)
+    moved = turns is not None and results.shape[1:3] == images.shape[1:3][:: -1 if turns % 2 else 1]
+    matrix = warp.rotation(images.shape[1:-1], results.shape[1:-1], angle, axis if volume else None)
+    for frame, result in zip(images, results, strict=True):
+        if moved:
+            warp.quarter_turn(frame, turns, result)
+        else:
+            warp.affine(frame, matrix, result, fill=fill_value, nearest=interp_type == "nn")
+    return out
+
+
+def _frames(image: Array, layout: str) -> Array:
+    """A view of an image with its frames first, then depth, height and width, and its channels last."""
+    if "C" not in layout:
+        image, layout = image[..., None], layout + "C"
+    if "F" not in layout:
+        image, layout = image[None], "F" + layout
+    return image.transpose([layout.index(letter) for letter in "FDHWC" if letter in layout])
+
+
+def _same(image: Array, /, **_: Any) -> Spec:
+    return image.shape, image.dtype
+
+
+@operator(layouts=_LAYOUTS, output=_same, whole=True)
+def flip(
+    image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Mirror each image or volume.
+
+    Args:
+        horizontal: Whether to swap left and right; any integer but 0 means yes.
+        vertical: Whether to turn it upside down.
+        depthwise: Whether to swap the front and the back of a volume; images ignore it.
+
+    Returns:
+        Images of the same shapes, dtype and layout.
+
+    >>> flip(as_tensor([[1, 2], [3, 4]], dtype="uint8")).tolist()
+    [[2, 1], [4, 3]]
+    """
+    if not layout.endswith("C"):
+        image, out = image[..., None], out[..., None]
+    if depthwise and "D" in layout:
+        image = numpy.flip(image, layout.index("D"))
+    if not horizontal:
+        out[...] = image[..., ::-1, :, :] if vertical else image
+        return out
+    if not vertical and image.flags.c_contiguous:  # rows do not care which image they belong to
+        image, out = (x.reshape(-1, *x.shape[-2:]) for x in (image, out))
+    for place in numpy.ndindex(image.shape[:-3]):
+        warp.flip(image[place], (0, 1) if vertical else (1,), out[place])
+    return out

@@ -1,0 +1,348 @@
+"""Random numbers: streams and keyed draws (`RNG`), and the distributions.
+
+Every function takes ``rng=``: a stream, which gives a batch its numbers by place, or ``rng.keyed(batch)``, which gives
+every sample its own wherever it is. Both are explained in docs/randomness.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy
+
+from . import _distributions
+from ._argument import Between, DTypeArgument, PerSample
+from ._array import Array, asarray
+from ._drawing import Call, Part, distribution
+from ._rng import RNG, Keyed, Source, get_default_rng, set_seed
+from .data import Batch, Tensor
+from .devices import DeviceLike
+from .dtypes import convert, numpy_dtype
+from .errors import ArgumentError, DeviceError, shown
+
+__all__ = ["RNG", "Keyed", "choice", "coin_flip", "get_default_rng", "normal", "set_seed", "uniform"]
+
+if TYPE_CHECKING:
+    Range: TypeAlias = Sequence[float] | Batch | Tensor | numpy.ndarray[Any, Any]
+    Numbers: TypeAlias = Range | None
+    Shape: TypeAlias = int | Sequence[int] | Batch | Tensor | numpy.ndarray[Any, Any] | None
+    Kind: TypeAlias = Any
+else:
+    Range = PerSample[tuple[float, float]]
+    Numbers = PerSample[tuple[float, ...] | None]
+    Shape = PerSample[Annotated[int, Between(0)] | tuple[Annotated[int, Between(0)], ...] | None]
+    Kind = DTypeArgument
+
+
+@functools.lru_cache(maxsize=256)
+def _limits(low: float, high: float, dtype: numpy.dtype[Any]) -> tuple[Any, tuple[Any, Any, Any], bool]:
+    fine, limits = _distributions.uniform_limits(numpy.float64(low), numpy.float64(high), dtype)
+    return fine, limits, bool(fine) and _distributions.sums_are_exact(limits)
+
+
+@distribution
+def uniform(
+    shape_like: Any = None,
+    /,
+    *,
+    range: Range = (-1.0, 1.0),
+    values: Numbers = None,
+    shape: Shape = None,
+    dtype: Kind = "float32",
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw numbers that are equally likely everywhere in a range, or one of a few values.
+
+    Args:
+        shape_like: An array, Tensor or Batch whose shapes the result gets.
+        range: Start and end. Floats are at least the start and less than the end. For integers the bounds are cut off
+            to integers, and a real number between them is drawn and rounded: each bound is half as likely as the rest.
+        values: Draw one of these numbers instead, each as likely as any other.
+        shape: Extents of each sample; one number if left out.
+        dtype: Of the result; any but bool.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: Where the result is made.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        A Batch where the number of samples is given by anything, else a Tensor.
+
+    Raises:
+        ArgumentError: The end of the range is not beyond its start, or there are no values.
+
+    >>> angles = dynamic.random.uniform(range=(-30, 30), batch_size=3, rng=dynamic.random.RNG(5))
+    >>> [round(angle, 3) for angle in angles.tolist()]
+    [1]
+    """
+    call = Call("uniform", shape_like, batch_size, device, rng, range=range, values=values, shape=shape, dtype=dtype)
+    kind = _number_dtype(call)
+    if call.values["values"] is not None:
+        return _one_of_values(call, kind)
+    if "range" in call.varying:
+        low, high = numpy.array(call.values["range"], numpy.float64).reshape(-1, 2).T
+        fine, limits = _distributions.uniform_limits(low, high, kind)
+        exact = False
+    else:
+        fine, limits, exact = _limits(*call.values["range"], kind)
+    if not fine.all():
+        precision = "" if kind.kind in "iu" else f", as {'float16' if kind.itemsize == 2 else 'float32'} numbers"
+        raise call.error("range", ~fine, f"a start and an end beyond it{precision}")
+    words = 2 if _distributions.wide(kind) else 1
+
+    def compute(part: Part) -> Array:
+        low, scale, top = map(part.of, limits)
+        numbers = _distributions.uniform(part.xp, part.words(words), (low, scale, top), exact=exact)
+        return numbers if numbers.dtype == kind else convert(part.xp, numbers, kind)
+
+    return call.result(call.fill(kind, compute))
+
+
+def _number_dtype(call: Call) -> numpy.dtype[Any]:
+    if call.dtype.kind == "b":
+        raise ArgumentError(
+            call.name, "dtype", "the type of a number", "bool", "For True and False there is coin_flip."
+        )
+    return call.dtype
+
+
+def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
+    """For `uniform` with `values`."""
+    rows = call.values["values"] if "values" in call.varying else [call.values["values"]]
+    counts = numpy.array([len(row) for row in rows], numpy.uint64)
+    if not counts.all():
+        raise call.error("values", counts == 0, "at least one number")
+    numbers = numpy.array([number for row in rows for number in row], numpy.float64)
+    if kind.kind == "f":
+        numbers = numbers.astype(numpy.float32)  # as DALI reads them, also for float64
+    numbers = convert(numpy, numbers, kind)
+    first = numpy.cumsum(counts) - counts
+    varying = "values" in call.varying
+
+    def compute(part: Part) -> Array:
+        xp, (word,) = part.xp, part.words(1)
+        start, count = (part.of(first), part.of(counts)) if varying else (first[0], counts[0])
+        index = start + (word * count >> xp.uint64(32))
+        return xp.asarray(numbers)[index.astype(xp.intp)]
+
+    return call.result(call.fill(kind, compute))
+
+
+@distribution
+def normal(
+    shape_like: Any = None,
+    /,
+    *,
+    mean: PerSample[float] = 0.0,
+    stddev: PerSample[float] = 1.0,
+    shape: Shape = None,
+    dtype: Kind = "float32",
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw numbers with the normal distribution.
+
+    Args:
+        shape_like: An array, Tensor or Batch whose shapes the result gets.
+        mean: Where the numbers are most likely, a float32.
+        stddev: Standard deviation, a float32.
+        shape: Extents of each sample; one number if left out.
+        dtype: Of the result; any but bool. Integers are rounded, and those beyond the type's limits become the limits.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: Where the result is made.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        A Batch where the number of samples is given by anything, else a Tensor.
+
+    >>> noise = dynamic.random.normal(stddev=0.1, shape=(2, 3), rng=dynamic.random.RNG(5))
+    >>> noise.shape, noise.dtype == "float32"
+    ((2, 3), True)
+    """
+    call = Call("normal", shape_like, batch_size, device, rng, mean=mean, stddev=stddev, shape=shape, dtype=dtype)
+    kind = _number_dtype(call)
+    moments = call.float32("mean"), call.float32("stddev")
+    words = 4 if _distributions.wide(kind) else 2
+
+    def compute(part: Part) -> Array:
+        values = _distributions.normal(part.xp, part.words(words))
+        centre, spread = (part.of(m).astype(values.dtype) for m in moments)
+        return convert(part.xp, _distributions.scaled(part.xp, values, centre, spread), kind)
+
+    return call.result(call.fill(kind, compute))
+
+
+@distribution
+def coin_flip(
+    shape_like: Any = None,
+    /,
+    *,
+    probability: PerSample[float] = 0.5,
+    shape: Shape = None,
+    dtype: Kind = "int32",
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw 1 with a probability, else 0.
+
+    Args:
+        shape_like: An array, Tensor or Batch whose shapes the result gets.
+        probability: Of 1; a float32.
+        shape: Extents of each sample; one number if left out.
+        dtype: Of the result; bool gives True and False.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: Where the result is made.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        A Batch where the number of samples is given by anything, else a Tensor.
+
+    >>> dynamic.random.coin_flip(probability=1.0, batch_size=3).tolist()
+    [1, 1, 1]
+    """
+    call = Call("coin_flip", shape_like, batch_size, device, rng, probability=probability, shape=shape, dtype=dtype)
+    kind = call.dtype
+    probabilities = call.float32("probability")
+    wrong = (probabilities < 0) | (probabilities > 1)
+    if wrong.any():
+        raise call.error("probability", wrong, "a number in [0, 1]")
+    # So many of the 2**32 words are below the threshold; a float64 holds it exactly, and every word.
+    threshold = numpy.floor(numpy.float64(probabilities) * 2.0**32)
+
+    def compute(part: Part) -> Array:
+        (word,) = part.words(1)
+        return (word < part.of(threshold)).astype(kind)
+
+    return call.result(call.fill(kind, compute))
+
+
+@distribution
+def choice(
+    a: Any,
+    shape_like: Any = None,
+    /,
+    *,
+    p: Numbers = None,
+    shape: Shape = None,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw items of a list, or integers below a bound.
+
+    Args:
+        a: An array, Tensor or list, whose items along the first dimension are drawn; or a positive integer n, for
+            integers in [0, n). A Batch gives each sample its own.
+        shape_like: An array, Tensor or Batch whose shapes the draw gets.
+        p: Probability of each item, a float32; they add up to 1. By default all items are alike.
+        shape: How many items each sample draws, and how they are arranged; one item if left out.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        A Batch where the number of samples is given by anything, else a Tensor; of a's dtype, its shape that of the
+        draw and then that of an item.
+
+    Raises:
+        ArgumentError: There is nothing to choose from; or the probabilities are not one for each item, not in [0, 1],
+            or their sum is not 1.
+
+    >>> dynamic.random.choice([10, 20, 30], p=[0, 1, 0], shape=2).tolist()
+    [20, 20]
+    """
+    if not isinstance(a, (Tensor, Batch)):
+        a = Tensor(asarray(a, "choice", "a"))
+    call = Call("choice", shape_like, batch_size, device, rng, a, p=p, shape=shape)
+    if call.device.device_type != "cpu" or a.device.device_type != "cpu":
+        raise DeviceError("choice() runs on cpu; pass device='cpu', and its input as a.cpu().")
+    counts = _counts(a)
+    index = numpy.dtype("uint64")
+    if call.values["p"] is None:
+        indices = call.fill(index, lambda part: _equally_likely(part, counts))
+    else:
+        edges = _edges(call, counts)
+        indices = call.fill(index, lambda part: _weighted(part, edges))
+    return _items(call, a, indices)
+
+
+def _counts(a: Tensor | Batch) -> Array:
+    """From how many items each sample chooses: a uint64 array, without dimensions for a Tensor."""
+    if isinstance(a, Tensor):
+        return numpy.uint64(_count("a", a.array))
+    return numpy.array([_count(f"a[{i}]", array) for i, array in enumerate(a.samples)], numpy.uint64)
+
+
+def _count(name: str, array: Array) -> int:
+    if not array.ndim and (array.dtype.kind not in "iu" or array <= 0):
+        raise ArgumentError("choice", name, "an array of items, or a positive integer", shown(array.item()))
+    if array.ndim and not len(array):
+        raise ArgumentError("choice", name, "at least one item", f"an array of shape {array.shape}")
+    return len(array) if array.ndim else int(array)
+
+
+def _equally_likely(part: Part, counts: Array) -> Array:
+    n = part.of(counts)
+    if (counts > 1 << 32).any():
+        each = numpy.broadcast_to(n, part.size).tolist()
+        return numpy.array([_distributions.below(part.stream(i), bound) for i, bound in enumerate(each)], numpy.uint64)
+    (word,) = part.words(1)
+    product = word * n
+    found = product >> numpy.uint64(32)
+    rejected = (product & numpy.uint64(0xFFFFFFFF)) < numpy.uint64(1 << 32) % n
+    for i in numpy.flatnonzero(rejected).tolist():
+        found[i] = _distributions.below(part.stream(i), int(n[i] if n.ndim else n))
+    return found
+
+
+def _edges(call: Call, counts: Array) -> list[Array]:
+    """For each sample, or for all, the sums of the probabilities up to each item."""
+    if "p" not in call.varying:
+        wanted = {*counts.reshape(-1).tolist()}
+        return [_sums("p", call.values["p"], min(wanted - {len(call.values["p"])}, default=len(call.values["p"])))]
+    each = numpy.broadcast_to(counts, len(call.values["p"])).tolist()
+    return [_sums(f"p[{i}]", row, n) for i, (row, n) in enumerate(zip(call.values["p"], each, strict=True))]
+
+
+def _sums(name: str, row: tuple[float, ...], n: int) -> Array:
+    if len(row) != n:
+        raise ArgumentError("choice", name, f"{n} numbers, one for each item", f"{len(row)} numbers")
+    p = numpy.array(row, numpy.float32).astype(numpy.float64)
+    total = p.sum()
+    if ((p < 0) | (p > 1)).any() or abs(total - 1) >= 1e-4:
+        raise ArgumentError("choice", name, "numbers in [0, 1] whose sum is 1", f"{shown(row)}, of sum {total:g}")
+    sums = numpy.cumsum(p / total)
+    sums[-1] = 1.0
+    return sums
+
+
+def _weighted(part: Part, edges: list[Array]) -> Array:
+    values = _distributions.canonical(numpy, part.words(2))
+    if len(edges) == 1:
+        return numpy.searchsorted(edges[0], values)
+    found = numpy.empty(len(values), numpy.uint64)
+    samples = numpy.arange(len(edges))[part.samples]
+    for sample in numpy.unique(samples).tolist():
+        own = samples == sample
+        found[own] = numpy.searchsorted(edges[sample], values[own])
+    return found
+
+
+def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
+    """The chosen items as what the caller gets."""
+    kind = numpy_dtype(a.dtype)
+    if not a.ndim:
+        return call.result(indices.astype(kind))
+    places = indices.astype(numpy.intp)
+    ndim = len(call.shapes[0] if isinstance(call.shapes, list) else call.shapes)
+    layout = {0: (a.layout or "")[1:] or None, 1: a.layout}.get(ndim)
+    if isinstance(a, Tensor):
+        return call.result(a.array[places], layout)
+    parts = zip(a.samples, call.split(places), strict=True)
+    samples = [array[part].reshape(shape + array.shape[1:]) for array, (shape, part) in parts]
+    return Batch(samples, layout, dtype=kind, ndim=ndim + a.ndim - 1)

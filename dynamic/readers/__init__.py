@@ -1,0 +1,6 @@
+"""Readers: sources of samples, visited in exact epochs, with a place that can be saved."""
+
+from ._reader import Reader
+from .files import File
+
+__all__ = ["File", "Reader"]

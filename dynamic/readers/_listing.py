@@ -1,0 +1,216 @@
+"""Which files a reader has: a snapshot of their names and labels, in a fixed order."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from ..errors import ArgumentError, DataError, Failure, shown
+from ._order import sample_ids
+
+__all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "listed_folder", "listed_lines"]
+
+#: The endings that are taken for data where no `file_filters` are given.
+FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
+                "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
+
+_LINE = re.compile(rb"(.*\S)\s+(-?\d+)\s*", re.DOTALL)
+_KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
+          (stat.S_ISBLK, "device"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The samples of a data set of files.
+
+    Attributes:
+        root: The folder that names are relative to.
+        names: A path for each sample, relative to the root where it is below it, with "/" between its parts. Bytes
+            that are not text are surrogates, as everywhere in Python (PEP 383).
+        labels: int32 of shape (N,).
+    """
+
+    root: str
+    names: list[str]
+    labels: Any
+
+    @cached_property
+    def ids(self) -> Any:
+        """The sample ids: uint64 of shape (N,)."""
+        return sample_ids(map(os.fsencode, map(_normal, self.names)))
+
+    def path(self, index: int) -> str:
+        """Where to open a sample."""
+        return os.path.join(self.root, self.names[index])  # noqa: PTH118
+
+    @cached_property
+    def sizes(self) -> Any:
+        """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
+        return numpy.fromiter(map(_size, map(self.path, range(len(self.names)))), numpy.int64, len(self.names))
+
+    def digests(self, *, sort: bool) -> dict[str, str]:
+        """What tells this data set from another: digests over the ids, labels and sizes.
+
+        Args:
+            sort: Whether the order of the list makes no difference.
+        """
+        return self._sorted_digests if sort else self._listed_digests
+
+    @cached_property
+    def _sorted_digests(self) -> dict[str, str]:
+        return self._digests(numpy.argsort(self.ids, kind="stable"))
+
+    @cached_property
+    def _listed_digests(self) -> dict[str, str]:
+        return self._digests(slice(None))
+
+    def _digests(self, order: Any) -> dict[str, str]:
+        columns = {
+            "names": self.ids.astype("<u8"),
+            "labels": self.labels.astype("<i4"),
+            "sizes": self.sizes.astype("<i8"),
+        }
+        return {name: hashlib.blake2b(column[order].tobytes(), digest_size=16).hexdigest()
+                for name, column in columns.items()}  # fmt: skip
+
+
+def _normal(name: str) -> str:
+    return os.path.normpath(name).replace(os.sep, "/") if "//" in name or "." in name else name
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116
+    except OSError:
+        return -1  # a fingerprint is no place to fail: reading will say that the file is missing
+
+
+def kind_of(mode: int) -> str:
+    """What a file mode is the mode of, in words."""
+    return next((word for check, word in _KINDS if check(mode)), "special file")
+
+
+def displayed(path: str) -> str:
+    """A path on one line of plain text, whatever bytes are in its name."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path)
+
+
+def listed_folder(
+    root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, *, case_sensitive: bool
+) -> Listing:
+    """The files of the folders in a folder: each folder is a class, numbered in the order of the bytes of its name.
+
+    Empty folders are classes too; hidden files and folders and links are like others. What lies beside the class
+    folders or in folders within them is not listed.
+    """
+    wanted_dir = _matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
+    wanted_file = _matcher(file_filters, case_sensitive=case_sensitive)
+    try:
+        with os.scandir(root) as entries:
+            folders = sorted((e.name for e in entries if e.is_dir() and wanted_dir(e.name)), key=os.fsencode)
+    except OSError as error:
+        raise ArgumentError("readers.File", "file_root", "a folder with a folder for each class", shown(root),
+                            f"{error.strerror}.") from error  # fmt: skip
+    names: list[str] = []
+    labels: list[int] = []
+    for label, folder in enumerate(folders):
+        with os.scandir(os.path.join(root, folder)) as entries:  # noqa: PTH118
+            files = sorted((e.name for e in entries if wanted_file(e.name) and _is_sample(e)), key=os.fsencode)
+        names += [f"{folder}/{file}" for file in files]
+        labels += [label] * len(files)
+    if not names:
+        raise ArgumentError("readers.File", "file_root", "a folder with a folder of data files for each class",
+                            f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
+                            "Name other files by file_filters=.")  # fmt: skip
+    return Listing(root, names, numpy.array(labels, numpy.int32))
+
+
+def _is_sample(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a class folder is a sample; refuse what would be one but is no file."""
+    if entry.is_dir():
+        return False
+    if entry.is_file():
+        return True
+    try:
+        mode = entry.stat().st_mode
+    except OSError:
+        return True  # a link to nothing is a sample that cannot be read now, and is named then
+    reason = f"is a {kind_of(mode)}, not a regular file"
+    raise DataError("readers.File", [Failure(0, reason, source=displayed(entry.path))])
+
+
+def listed_files(root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
+    """The files of a list; the labels are their places in it where none are given."""
+    if isinstance(files, (str, bytes, os.PathLike)) or not isinstance(files, Iterable):
+        raise ArgumentError("readers.File", "files", "a list of paths", shown(files), "Put the path into a list.")
+    names = []
+    for i, file in enumerate(files):
+        if not isinstance(file, (str, bytes, os.PathLike)):
+            raise ArgumentError("readers.File", f"files[{i}]", "a path", shown(file))
+        names.append(_relative(os.fsdecode(file), root))
+    if labels is None:
+        labels = range(len(names))
+    elif len(labels) != len(names):
+        raise ArgumentError("readers.File", "labels", f"one label for each of the {len(names)} files",
+                            f"{len(labels)} labels")  # fmt: skip
+    if not names:
+        raise ArgumentError("readers.File", "files", "at least one path", "none")
+    return Listing(root or str(Path.cwd()), names, _int32("labels", labels))
+
+
+def listed_lines(file_list: str, root: str) -> Listing:
+    """The files of a text file: a line for each, with its path, white space, and its label; empty lines are nothing.
+
+    Paths are relative to the root, or else to the folder of the text file.
+    """
+    try:
+        lines = Path(file_list).read_bytes().split(b"\n")
+    except OSError as error:
+        raise ArgumentError("readers.File", "file_list", "a text file of lines 'path label'", shown(file_list),
+                            f"{error.strerror}.") from error  # fmt: skip
+    root = root or os.path.dirname(file_list)  # noqa: PTH120
+    names: list[str] = []
+    labels: list[int] = []
+    for number, line in enumerate(lines, 1):
+        found = _LINE.fullmatch(line)
+        if found:
+            names.append(_relative(os.fsdecode(found[1]), root))
+            labels.append(int(found[2]))
+        elif line.strip():
+            raise ArgumentError("readers.File", "file_list", "a text file of lines 'path label'",
+                                f"{shown(os.fsdecode(line))} in line {number} of {displayed(file_list)}")  # fmt: skip
+    if not names:
+        raise ArgumentError("readers.File", "file_list", "a text file with a line for each file", "an empty one")
+    return Listing(root, names, _int32("file_list", labels))
+
+
+def _relative(path: str, root: str) -> str:
+    """The path as a name: relative to the root where it is given in full and lies below it."""
+    if root and os.path.isabs(path):  # noqa: PTH117
+        start = os.path.join(os.path.abspath(root), "")  # noqa: PTH100, PTH118
+        path = path.removeprefix(start)
+    return path.replace(os.sep, "/")
+
+
+def _int32(argument: str, labels: Sequence[int]) -> Any:
+    for i, label in enumerate(labels):
+        if isinstance(label, bool) or not isinstance(label, (int, numpy.integer)) or not -(2**31) <= label < 2**31:
+            raise ArgumentError("readers.File", f"{argument}[{i}]", "an integer of 32 bits", shown(label))
+    return numpy.array(labels, numpy.int32)
+
+
+def _matcher(filters: Sequence[str], *, case_sensitive: bool) -> Callable[[str], bool]:
+    """Whether a name matches any of some shell patterns."""
+    patterns = [fnmatch.translate(re.sub(r"\[\^", "[!", pattern)) for pattern in filters]
+    compiled = re.compile("|".join(patterns), re.NOFLAG if case_sensitive else re.IGNORECASE)
+    return lambda name: compiled.match(name) is not None

@@ -1,0 +1,92 @@
+"""The order in which the samples of an epoch are visited: a pure function of their ids, a seed and the epoch.
+
+A shuffled epoch is the ids sorted by a 64-bit key that a mixer makes of (seed, epoch, id). So nothing is stored, every
+order is as likely as any other, and a file more or less leaves the order of all the others as it was. The mixer maps
+ids one to one onto keys; samples of one id (which 64-bit hashes of real paths do not have) keep their listed order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+__all__ = ["Order", "keys", "sample_ids"]
+
+_DEALT = "deal"  # stands where the epoch stands, in the key of the order by which samples are dealt to shards
+
+
+def sample_ids(names: Iterable[bytes]) -> Any:
+    """The ids of samples: uint64 hashes of their names.
+
+    A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
+    and a 1 behind it, the third with a 2.
+
+    >>> [hex(i) for i in sample_ids([b"a", b"b", b"a"])]
+    ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
+    """
+    names = list(names)
+    if len(set(names)) < len(names):
+        seen: Counter[bytes] = Counter()
+        for i, name in enumerate(names):
+            seen[name] += 1
+            if seen[name] > 1:
+                names[i] = name + b"\0%d" % (seen[name] - 1)
+    hashes = b"".join([hashlib.blake2b(name, digest_size=8).digest() for name in names])
+    return numpy.frombuffer(hashes, "<u8").astype(numpy.uint64)
+
+
+def keys(ids: Any, seed: int, epoch: int | str) -> Any:
+    """The sort keys of ids in an epoch: uint64, different for different ids."""
+    first, second = struct.unpack("<QQ", hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=16).digest())
+    mixed = ids ^ numpy.uint64(first)
+    _mix(mixed)
+    mixed ^= numpy.uint64(second)
+    _mix(mixed)
+    return mixed
+
+
+def _mix(words: Any) -> None:
+    """Mix the bits of each word in place, one to one: the finaliser of SplitMix64."""
+    words ^= words >> numpy.uint64(30)
+    words *= numpy.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> numpy.uint64(27)
+    words *= numpy.uint64(0x94D049BB133111EB)
+    words ^= words >> numpy.uint64(31)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order of the samples with these ids: as they are listed, or shuffled anew each epoch.
+
+    Attributes:
+        ids: The sample ids, uint64 of shape (N,).
+        seed: Seed of the shuffle; None for the listed order.
+        dealt: Number of shards that keep their own samples through all epochs. With 1 the whole is shuffled; with more
+            the samples are dealt to the shards once, shuffled within each, and laid so that shard k has places
+            k, k + dealt, k + 2 * dealt ...
+    """
+
+    ids: Any
+    seed: int | None = None
+    dealt: int = 1
+
+    def of(self, epoch: int) -> Any:
+        """The sample numbers of an epoch in their order: intp of shape (N,)."""
+        n = len(self.ids)
+        if self.seed is None:
+            return numpy.arange(n)
+        mixed = keys(self.ids, self.seed, epoch)
+        if self.dealt == 1:
+            return numpy.argsort(mixed, kind="stable")
+        shard = numpy.empty(n, numpy.intp)
+        shard[numpy.argsort(keys(self.ids, self.seed, _DEALT), kind="stable")] = numpy.arange(n) % self.dealt
+        order = numpy.empty(n, numpy.intp)
+        places = numpy.concatenate([numpy.arange(k, n, self.dealt) for k in range(self.dealt)])
+        order[places] = numpy.lexsort((mixed, shard))
+        return order

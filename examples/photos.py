@@ -1,0 +1,79 @@
+"""Real photos to run the examples on, and a contact sheet to look at the results."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy
+from PIL import Image, ImageDraw, ImageOps
+
+_ORIENTATION = 0x0112  # the EXIF tag
+
+
+def _sources() -> list[tuple[str, Path]]:
+    """The photos that come with scikit-image and scikit-learn, each with a class name."""
+    skimage = Path(importlib.util.find_spec("skimage").origin).parent / "data"
+    sklearn = Path(importlib.util.find_spec("sklearn").origin).parent / "datasets" / "images"
+    names = {
+        "animals": [skimage / "chelsea.png"],
+        "buildings": [sklearn / "china.jpg", skimage / "brick.png"],
+        "people": [skimage / "astronaut.png", skimage / "camera.png"],
+        "plants": [sklearn / "flower.jpg", skimage / "grass.png"],
+        "space": [skimage / "rocket.jpg", skimage / "hubble_deep_field.jpg"],
+        "things": [skimage / "coffee.png", skimage / "coins.png", skimage / "motorcycle_left.png"],
+    }
+    return [(kind, path) for kind, paths in names.items() for path in paths if path.exists()]
+
+
+def make(folder: Path) -> Path:
+    """Write JPEG photos into class folders: of each photo itself, a crop, and copies with EXIF orientations 3, 6 and 8."""
+    if (folder / "complete").exists():
+        return folder
+    sources = _sources()
+    if not sources:
+        raise FileNotFoundError(
+            "scikit-image and scikit-learn are not installed: pip install 'dynamic-batch[examples]'"
+        )
+    for kind, path in sources:
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        upright = Image.open(path).convert("RGB")
+        upright.thumbnail((480, 480))
+        width, height = upright.size
+        _save(folder / kind / f"{path.stem}.jpg", upright, 1)
+        _save(folder / kind / f"{path.stem}_crop.jpg", upright.crop((width // 4, height // 5, width, height)), 1)
+        for orientation in (3, 6, 8):
+            _save(folder / kind / f"{path.stem}_exif{orientation}.jpg", upright, orientation)
+    (folder / "complete").touch()
+    return folder
+
+
+def _save(path: Path, upright: Image.Image, orientation: int) -> None:
+    """Store an image as a camera that was held so would: turned, with a mark that says how to turn it back."""
+    turn = {1: None, 3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+    stored = upright if turn[orientation] is None else upright.transpose(turn[orientation])
+    exif = Image.Exif()
+    exif[_ORIENTATION] = orientation
+    stored.save(path, quality=90, exif=exif)
+    back = numpy.asarray(ImageOps.exif_transpose(Image.open(path)), numpy.int16)
+    if numpy.abs(back - numpy.asarray(upright, numpy.int16)).mean() > 10:
+        raise AssertionError(f"{path} does not turn back to the photo that it was made of")
+
+
+def contact_sheet(path: Path, rows: dict[str, tuple], cell: int = 200) -> None:
+    """Draw a row of images for each batch, with file, label and angle below each of them."""
+    columns = max(len(batch[0]) for batch in rows.values())
+    margin, caption = 8, 44
+    sheet = Image.new("RGB", (columns * (cell + margin) + margin, len(rows) * (cell + caption + 24) + margin), "white")
+    draw = ImageDraw.Draw(sheet)
+    for row, (title, (images, labels, angles, names)) in enumerate(rows.items()):
+        top = margin + row * (cell + caption + 24)
+        draw.text((margin, top), title, fill="black")
+        for column, (image, label, angle, name) in enumerate(zip(images, labels, angles, names, strict=True)):
+            left = margin + column * (cell + margin)
+            picture = Image.fromarray(numpy.asarray(image))
+            picture.thumbnail((cell, cell))
+            sheet.paste(picture, (left, top + 18))
+            text = f"{Path(name).stem}\nlabel {int(label)}   {float(angle):+.2f} degrees"
+            draw.text((left, top + 20 + cell), text, fill="black")
+    sheet.save(path)

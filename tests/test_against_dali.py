@@ -1,0 +1,269 @@
+"""The same questions to DALI and to us: its recorded answers always, and the real one where it is installed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+from dali_oracle import DaliError, Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from record_dali import DTYPES, NUMBERS, OPERATORS, operands, record, recorded, telling_values, unpack
+
+import dynamic as ndd
+from dynamic.kernels.cpu import warp
+
+ANSWERS = recorded()
+PYTHON = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+          "%": operator.mod, "**": operator.pow, "<<": operator.lshift, "&": operator.and_, "==": operator.eq,
+          "<": operator.lt}  # fmt: skip
+#: DALI turns angles in float32: its interpolation is off by this much of the distance between two neighbours.
+FLOAT32_ANGLES = 1e-4
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+# -- recorded -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_types_of_results(name):
+    answers = ANSWERS["promotion"]["arrays"][name]
+    asked = 0
+    for a in DTYPES:
+        for b in DTYPES:
+            if answers[a][b] is not None:  # where DALI refuses (float16, sums of bools), we may do better
+                left, right = map(ndd.as_tensor, operands(a, b))
+                assert str(PYTHON[name](left, right).dtype) == answers[a][b], (a, b)
+                asked += 1
+    assert asked >= 80
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_types_of_results_with_python_numbers(name):
+    answers = ANSWERS["promotion"]["numbers"][name]
+    for a in DTYPES:
+        for word, number in NUMBERS.items():
+            if answers[a][word] is not None:
+                assert str(PYTHON[name](ndd.as_tensor(operands(a, a)[0]), number).dtype) == answers[a][word], (a, word)
+
+
+@pytest.mark.parametrize("have", DTYPES)
+def test_converted_values(have):
+    answers = ANSWERS["conversion"][have]
+    values = unpack(answers["values"])
+    assert same(values, telling_values(have))
+    for want in DTYPES:
+        expected = np.frombuffer(bytes.fromhex(answers["to"][want]), want)
+        found = ndd.cast(values, dtype=want).array
+        wrong = ~_equal_or_nan(found, expected)
+        assert not wrong.any(), (want, values[wrong], found[wrong], expected[wrong])
+
+
+def _equal_or_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | ((a != a) & (b != b))
+
+
+def test_types_that_operators_accept():
+    for name, answers in ANSWERS["accepted"].items():
+        for dtype, expected in answers.items():
+            found = getattr(ndd, name)(np.ones((2, 3, 1), dtype), **({"angle": 10.0} if name == "rotate" else {}))
+            assert str(found.dtype) == (expected or str(ndd.dtype(dtype)))  # all types, not just DALI's
+
+
+def test_rotated_sizes():
+    for size, angle, axis, expected in ANSWERS["canvases"]:
+        assert list(warp.canvas(size, angle, axis)) == expected, (size, angle, axis)
+
+
+def test_rotated_images():
+    for case in ANSWERS["rotations"]:
+        image = ndd.as_tensor(unpack(case["image"]), layout=case["layout"])
+        found = ndd.rotate(image, **case["arguments"]).array
+        close(found, unpack(case["rotated"]))
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> None:
+    """Within one level for integers, and 1/10000 of the range for floats."""
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    span = float(np.ptp(expected)) if expected.size else 0.0
+    level = 1.0 if expected.dtype.kind in "iu" else 0.0
+    assert np.abs(found.astype(np.float64) - expected).max(initial=0) <= level + FLOAT32_ANGLES * span
+
+
+def test_random_numbers():
+    for case in ANSWERS["draws"]:
+        draw = getattr(ndd.random, case["name"])
+        rng = ndd.random.RNG(case["seed"])
+        for batch in case["draws"]:
+            found = draw(**case["arguments"], batch_size=case["batch_size"], rng=rng)
+            for ours, theirs in zip(found.samples, map(unpack, batch), strict=True):
+                _equal_draws(case["name"], ours, theirs)
+
+
+def _equal_draws(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
+    if name == "normal":  # its sines and logarithms are not rounded alike everywhere
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_max_ulp(ours, theirs, maxulp=4)
+    else:
+        assert same(ours, theirs)
+
+
+# -- live ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_what_dali_answers(dali: Oracle):
+    assert record(dali) == ANSWERS
+
+
+def random_rotation(generator: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
+    """An image and arguments that DALI accepts."""
+    dtype = generator.choice(["uint8", "int16", "int32", "float32"])
+    shape = (*generator.integers(1, 40, 2), generator.choice([1, 2, 3, 4, 5]))
+    image = (generator.random(shape) * 255).astype(dtype)
+    quarter = generator.random() < 0.2
+    angle = generator.choice([0, 90, -90, 180, 270]) if quarter else np.float32(generator.uniform(-400, 400))
+    arguments: dict[str, Any] = {"angle": float(angle), "interp_type": str(generator.choice(["linear", "nn"]))}
+    if generator.random() < 0.5:
+        arguments["fill_value"] = float(generator.integers(0, 255))
+    kind = generator.integers(3)
+    if kind == 1:
+        arguments["keep_size"] = True
+    elif kind == 2:
+        arguments["size"] = [float(extent) for extent in generator.uniform(0.5, 50, 2)]
+    if dtype == "uint8" and generator.random() < 0.3:
+        arguments["dtype"] = "float32"
+    return image, arguments
+
+
+def between_pixels(image: np.ndarray, size: tuple[int, ...], angle: float) -> np.ndarray:
+    """Output pixels whose centres are so close to an edge between input pixels that float32 may take the other one."""
+    matrix = warp.rotation(image.shape[:2], size, angle)
+    x, y = np.meshgrid(np.arange(size[1]) + 0.5, np.arange(size[0]) + 0.5)
+    points = np.stack([x, y, np.ones_like(x)], axis=-1) @ matrix.T
+    return (np.abs(points - np.round(points)) < 1e-4).any(axis=-1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rotate(dali: Oracle, seed):
+    generator = np.random.default_rng(seed)
+    values = equal = 0
+    for _ in range(60):
+        image, arguments = random_rotation(generator)
+        expected = dali.call("rotate", [Laid(image, "HWC")], **arguments).array
+        found = ndd.rotate(ndd.as_tensor(image, layout="HWC"), **arguments).array
+        if arguments["interp_type"] == "nn":
+            assert found.shape == expected.shape
+            unclear = between_pixels(image, found.shape[:2], arguments["angle"])
+            assert ((found == expected).all(axis=-1) | unclear).all()
+        else:
+            close(found, expected)
+            if expected.dtype == np.uint8 and arguments["angle"] % 90:
+                values += expected.size
+                equal += int((found == expected).sum())
+    assert equal / values > 0.99
+
+
+def test_rotate_volumes(dali: Oracle):
+    generator = np.random.default_rng(3)
+    for _ in range(40):
+        volume = generator.integers(0, 255, (*generator.integers(1, 12, 3), 2), np.uint8)
+        arguments = {"angle": float(generator.uniform(-200, 200)), "axis": generator.normal(size=3).tolist()}
+        if generator.random() < 0.5:
+            arguments["fill_value"] = 7.0
+        expected = dali.call("rotate", [Laid(volume, "DHWC")], **arguments).array
+        close(ndd.rotate(ndd.as_tensor(volume, layout="DHWC"), **arguments).array, expected)
+
+
+def test_an_angle_for_each_sample(dali: Oracle):
+    generator = np.random.default_rng(4)
+    images = [generator.integers(0, 255, (*generator.integers(2, 30, 2), 3), np.uint8) for _ in range(9)]
+    angles = [float(angle) for angle in np.float32(generator.uniform(-180, 180, 9))]
+    expected = dali.call("rotate", [Samples(images, "HWC")], angle=Samples(angles), fill_value=9.0)
+    found = ndd.rotate(ndd.as_batch(images, layout="HWC"), angle=ndd.as_batch(angles), fill_value=9.0)
+    assert found.layout == expected.layout
+    for ours, theirs in zip(found.samples, expected.samples, strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "FHWC", "FCHW", "DHWC", "CDHW", "FDHWC"])
+def test_flip(dali: Oracle, layout):
+    generator = np.random.default_rng(5)
+    for dtype in (d for d in DTYPES if d not in {"bool", "float16"}):
+        image = generator.integers(0, 100, generator.integers(1, 6, len(layout))).astype(dtype)
+        flags = dict(zip(("horizontal", "vertical", "depthwise"), generator.integers(-1, 2, 3).tolist(), strict=True))
+        flags["depthwise"] *= "D" in layout
+        expected = dali.call("flip", [Laid(image, layout)], **flags)
+        found = ndd.flip(ndd.as_tensor(image, layout=layout), **flags)
+        assert found.layout == expected.layout == layout
+        assert same(found.array, expected.array)
+
+
+@pytest.mark.parametrize("have", DTYPES)
+def test_cast_of_random_values(dali: Oracle, have):
+    generator = np.random.default_rng(6)
+    bits = np.frombuffer(generator.bytes(800), have) if have != "bool" else generator.random(100) < 0.5
+    small = (generator.random(200) * 700 - 300).round(1).astype(have) if have.startswith("float") else bits
+    for want in DTYPES:
+        for values in (bits, small):
+            expected = dali.call("cast", [values], dtype=want).array
+            with np.errstate(invalid="ignore"):
+                assert _equal_or_nan(ndd.cast(values, dtype=want).array, expected).all(), want
+
+
+@pytest.mark.parametrize("name", ["+", "-", "*", "/", "&", "<", "=="])
+def test_values_of_results(dali: Oracle, name):
+    generator = np.random.default_rng(7)
+    for a, b in generator.choice([d for d in DTYPES if d != "float16"], (25, 2)):
+        left, right = (generator.integers(0, 50, 20).astype(dtype) for dtype in (a, b))
+        try:
+            expected = dali.binary(name, left, right)
+        except DaliError:
+            continue
+        assert same(PYTHON[name](ndd.as_tensor(left), ndd.as_tensor(right)).array, expected.array), (a, b)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**40 + 7])
+def test_streams_of_random_numbers(dali: Oracle, seed):
+    for name, arguments in (
+        ("uniform", {"range": [-30.0, 30.0]}), ("uniform", {"range": [0.0, 1000.0], "dtype": "int32", "shape": [7]}),
+        ("uniform", {"range": [0.0, 1.0], "dtype": "float64"}), ("uniform", {"values": [1.0, 5.0, 9.0], "shape": [9]}),
+        ("coin_flip", {"probability": 0.25, "shape": [3, 4]}), ("normal", {"shape": [50]}),
+    ):  # fmt: skip
+        expected = dali.call(f"random.{name}", seed=seed, calls=3, batch_size=5, **arguments)
+        rng = ndd.random.RNG(seed)
+        for batch in expected:
+            found = getattr(ndd.random, name)(**arguments, batch_size=5, rng=rng)
+            for ours, theirs in zip(found.samples, batch.samples, strict=True):
+                _equal_draws(name, ours, theirs)
+
+
+def test_states_of_streams(dali: Oracle):
+    text = "r = ndd.random.RNG(77); [ndd.random.uniform(batch_size=2, rng=r).evaluate() for _ in range(3)]; "
+    state = dali.script(text + "result = str(r.state)")
+    rng = ndd.random.RNG(77)
+    for _ in range(3):
+        ndd.random.uniform(batch_size=2, rng=rng)
+    assert str(rng.state) == state
+    follow = "r = ndd.random.RNG(state=str(s)); result = ndd.random.uniform(batch_size=2, rng=r)"
+    expected = dali.script(follow.replace("str(s)", repr(str(rng.state))))
+    found = ndd.random.uniform(batch_size=2, rng=rng)
+    assert all(same(a, b) for a, b in zip(found.samples, expected.samples, strict=True))
+
+
+@pytest.mark.parametrize("quality", [30, 95])
+def test_pixels_of_jpegs(dali: Oracle, quality):
+    pytest.importorskip("dynamic.decoders")
+    cv2 = pytest.importorskip("cv2")
+    generator = np.random.default_rng(8)
+    for shape in ((37, 53, 3), (8, 8, 3), (1, 17, 3), (64, 48)):
+        image = cv2.GaussianBlur(generator.integers(0, 255, shape, np.uint8), (5, 5), 1)
+        encoded = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].ravel()
+        for output_type in ("RGB", "GRAY"):
+            expected = dali.call("decoders.image", [encoded], output_type=output_type)
+            found = ndd.decoders.image(encoded, output_type=output_type)
+            assert found.layout == expected.layout
+            assert same(found.array, expected.array)
