@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -82,14 +81,18 @@ def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
         x0, x1 = below & mask, below >> 32
     m0, m1 = _MULTIPLIERS
     k0, k1 = (key & _LOW) * ones, (key >> 32) * ones
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS - 1):
         p0, p1 = x0 * m0, x2 * m1
         x0, x2 = (p1 >> 32 ^ x1 ^ k0) & mask, (p0 >> 32 ^ x3 ^ k1) & mask
         x1, x3 = p1, p0
         k0 += step0
         k1 += step1
-    final = (x0, x1, x2, x3)
-    return [numpy.frombuffer(final[w].to_bytes(8 * n, "little"), numpy.uint32)[::2] for w in wanted]
+    # The last round, of which a caller often wants one word only.
+    p1 = x2 * m1 if 0 in wanted or 1 in wanted else 0
+    p0 = x0 * m0 if 2 in wanted or 3 in wanted else 0
+    final = (p1 >> 32 ^ x1 ^ k0 if 0 in wanted else 0, p1, p0 >> 32 ^ x3 ^ k1 if 2 in wanted else 0, p0)
+    lanes = [(final[w] & mask).to_bytes(8 * n, "little") for w in wanted]
+    return [numpy.frombuffer(lane, numpy.uint32)[::2] for lane in lanes]
 
 
 _COLUMN = numpy.array([[_MULTIPLIERS[0]], [_MULTIPLIERS[1]]], numpy.uint64)
@@ -127,8 +130,7 @@ def sample_steps(n: int) -> Any:
     return steps
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(NamedTuple):
     """Where the words of one random operator lie: each sample has a stream of its own, each element a place in it.
 
     Element i of a sample reads the words from ``phase + 257 * i`` on, counted from the sample's block ``(high, low)``.

@@ -223,7 +223,8 @@ def promote(a: numpy.dtype[Any], b: numpy.dtype[Any]) -> numpy.dtype[Any]:
 def rounded(xp: Any, values: Any) -> Any:
     """Floating-point values rounded half away from zero: 0.5 is 1, -2.5 is -3. Exact for every value."""
     whole = xp.trunc(values)
-    return whole + xp.copysign(xp.abs(values - whole) >= 0.5, values)
+    with numpy.errstate(invalid="ignore"):  # infinity less infinity
+        return whole + xp.copysign(xp.abs(values - whole) >= 0.5, values)
 
 
 def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:

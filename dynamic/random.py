@@ -37,9 +37,9 @@ else:
 
 
 @functools.lru_cache(maxsize=256)
-def _limits(low: float, high: float, dtype: numpy.dtype[Any]) -> tuple[Any, tuple[Any, Any, Any], bool]:
+def _limits(low: float, high: float, dtype: numpy.dtype[Any]) -> tuple[bool, tuple[Any, Any, Any], bool]:
     fine, limits = _distributions.uniform_limits(numpy.float64(low), numpy.float64(high), dtype)
-    return fine, limits, bool(fine) and _distributions.sums_are_exact(limits)
+    return bool(fine), limits, bool(fine) and _distributions.sums_are_exact(limits)
 
 
 @distribution
@@ -84,13 +84,14 @@ def uniform(
         return _one_of_values(call, kind)
     if "range" in call.varying:
         low, high = numpy.array(call.values["range"], numpy.float64).reshape(-1, 2).T
-        fine, limits = _distributions.uniform_limits(low, high, kind)
-        exact = False
+        flags, limits = _distributions.uniform_limits(low, high, kind)
+        fine, exact = bool(flags.all()), False
     else:
+        flags = None
         fine, limits, exact = _limits(*call.values["range"], kind)
-    if not fine.all():
+    if not fine:
         precision = "" if kind.kind in "iu" else f", as {'float16' if kind.itemsize == 2 else 'float32'} numbers"
-        raise call.error("range", ~fine, f"a start and an end beyond it{precision}")
+        raise call.error("range", None if flags is None else ~flags, f"a start and an end beyond it{precision}")
     words = 2 if _distributions.wide(kind) else 1
 
     def compute(part: Part) -> Array:

@@ -134,7 +134,7 @@ def an_input(operator):
 
 
 @every
-@pytest.mark.parametrize("bad", [object(), "?", float("nan"), [1, "a"], {}], ids=repr)
+@pytest.mark.parametrize("bad", [object(), "?", float("nan"), [1, "a"], {}], ids=lambda bad: type(bad).__name__)
 def test_errors_name_the_operator_and_the_argument(operator, bad):
     for name, argument in operator.arguments.items():
         others = {a.name: example(a) for a in operator.arguments.values() if a.required and a is not argument}

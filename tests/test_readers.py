@@ -367,10 +367,11 @@ def test_an_iterator_knows_its_length(folder, n, shards, size, stop, shuffle, la
     reader = some(folder, n, num_shards=shards, shard_id=data.draw(st.integers(0, shards - 1)), random_shuffle=shuffle,
                   last_batch=last_batch)  # fmt: skip
     list(itertools.islice(reader.next_epoch(2), stop))
-    steps, epoch = reader.next_epoch(size), reader.epoch
-    left = len(steps)
-    assert sum(1 for _ in steps) == left
-    assert (len(steps), reader.epoch, reader.position) == (0, epoch + 1, 0)
+    for _ in range(3):
+        steps, epoch = reader.next_epoch(size), reader.epoch
+        left = len(steps)
+        assert sum(1 for _ in steps) == left
+        assert (len(steps), reader.epoch, reader.position) == (0, epoch + 1, 0)
 
 
 def test_iterators_share_the_place_of_their_reader(folder):

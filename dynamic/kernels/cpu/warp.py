@@ -7,6 +7,7 @@ output pixel to a point of the input, both as (x, y) or (x, y, z), where the pix
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -21,8 +22,10 @@ __all__ = ["affine", "canvas", "flip", "quarter_turn", "quarter_turns", "rotatio
 
 _TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
 _OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
+_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _MOST_CHANNELS = 128
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
+_SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
 _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
 
@@ -108,8 +111,12 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     matrix[:, -1] += matrix[:, :-1].sum(axis=1) / 2 - 0.5  # from here on it maps indices to indices
     nearest = nearest or not (matrix % 1).any()  # pixels only move: infinities do not spread, and int64 loses no digit
     reach = numpy.abs(matrix[:, :-1]).sum(axis=1).max() * _TILE
-    if not nearest and image.ndim == 3 and image.dtype in _IN_FLOAT32 and reach < _OPENCV_LIMIT:
-        _opencv(image, matrix, out, fill)
+    if image.ndim != 3 or reach >= _OPENCV_LIMIT:
+        _gather(image, matrix, out, fill, nearest)
+    elif nearest and image.shape[2] <= _MOST_CHANNELS:
+        _opencv_nearest(image, matrix, out, fill)
+    elif not nearest and image.dtype in _IN_FLOAT32:
+        _opencv_linear(image, matrix, out, fill)
     else:
         _gather(image, matrix, out, fill, nearest)
 
@@ -124,15 +131,12 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
         block = out[start : start + step]
         points = [_points(row, start, block.shape[:-1]) for row in matrix[::-1]]
         if pixels is not None:
-            place = _place([numpy.floor(point + 0.5) for point in points], image.shape)
+            (place,) = _places([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
             convert(numpy, _read(pixels, place, fill), out.dtype, out=block)
             continue
         corners = [numpy.floor(point) for point in points]
         weights = [point - corner for point, corner in zip(points, corners, strict=True)]
-        places = [
-            _place([corner + step for corner, step in zip(corners, steps, strict=True)], image.shape)
-            for steps in itertools.product((0, 1), repeat=len(points))
-        ]
+        places = _places(corners, image.shape, (0, 1))
         for channel, plane in enumerate(planes):
             taps = [_read(plane, place, None if fill is None else fill[channel]) for place in places]
             convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
@@ -154,17 +158,26 @@ def _points(row: Any, start: int, shape: Sequence[int]) -> Any:
     return total
 
 
-def _place(indices: Sequence[Any], shape: Sequence[int]) -> tuple[Any, Any]:
-    """Flat indices of pixels from those along each axis, the nearest where these are outside; and where they are."""
-    flat: Any = 0
-    outside = None
-    for index, extent in zip(indices, shape, strict=False):
-        if index.min() < 0 or index.max() >= extent:
-            beyond = (index < 0) | (index >= extent)
-            outside = beyond if outside is None else outside | beyond
-            index = numpy.clip(index, 0, extent - 1)
-        flat = flat * extent + index.astype(numpy.intp)
-    return flat, outside
+def _places(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]) -> list[tuple[Any, Any]]:
+    """For all steps from corners along each axis, the last varying fastest: flat indices, and which are outside."""
+    strides = [math.prod(shape[axis + 1 : -1]) for axis in range(len(corners))]
+    axes = [
+        [_along(corner + step, extent, stride) for step in steps]
+        for corner, extent, stride in zip(corners, shape, strides, strict=False)
+    ]
+    places = []
+    for parts in itertools.product(*axes):
+        masks = [outside for _, outside in parts if outside is not None]
+        places.append((sum(flat for flat, _ in parts), functools.reduce(numpy.bitwise_or, masks) if masks else None))
+    return places
+
+
+def _along(indices: Any, extent: int, stride: int) -> tuple[Any, Any]:
+    """What indices along one axis add to flat ones, the nearest for those outside; and which are."""
+    if indices.min() >= 0 and indices.max() < extent:
+        return indices.astype(numpy.intp) * stride, None
+    outside = (indices < 0) | (indices >= extent)
+    return numpy.clip(indices, 0, extent - 1).astype(numpy.intp) * stride, outside
 
 
 def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
@@ -175,7 +188,7 @@ def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
     return values
 
 
-def _opencv(image: Any, matrix: Any, out: Any, fill: Any) -> None:
+def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     """`affine` for two dimensions, linear; the matrix maps indices. At most four channels at a time, never two."""
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
@@ -184,30 +197,55 @@ def _opencv(image: Any, matrix: Any, out: Any, fill: Any) -> None:
         if source.dtype != work or not _dense(source):
             source = numpy.ascontiguousarray(source, work)
         memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
-        border = None if fill is None else fill[channels].astype(numpy.float64)
-        for rows, columns in itertools.product(_spans(out.shape[0]), _spans(out.shape[1])):
-            _opencv_tile(source, matrix, memory[rows, columns], (columns.start, rows.start), border)
+        border = (0.0,) if fill is None else fill[channels].astype(numpy.float64).tolist()
+        mode = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
+            cv2.warpAffine(
+                source[part], shifted, memory[tile].shape[1::-1], dst=memory[tile],
+                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, borderMode=mode, borderValue=border,
+            )  # fmt: skip
         if memory is not target:
             convert(numpy, memory, out.dtype, out=target)
 
 
-def _opencv_tile(source: Any, matrix: Any, target: Any, place: tuple[int, int], border: Any) -> None:
-    """Compute a tile of the output whose first pixel is at `place`, (x, y), from as much of the source as it needs."""
-    height, width = target.shape[:2]
-    corners = numpy.array([[0, width - 1, 0, width - 1], [0, 0, height - 1, height - 1], [1, 1, 1, 1]])
-    shifted = matrix.copy()
-    shifted[:, 2] += matrix[:, :2] @ place
-    points = shifted @ corners
-    extents = numpy.array(source.shape[1::-1])
-    first = numpy.clip(numpy.floor(points.min(axis=1)) - 1, 0, extents - 1).astype(int)
-    end = numpy.clip(numpy.floor(points.max(axis=1)) + 3, first + 1, extents).astype(int)
-    shifted[:, 2] -= first
-    cv2.warpAffine(
-        source[first[1] : end[1], first[0] : end[0]], shifted, (width, height), dst=target,
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE if border is None else cv2.BORDER_CONSTANT,
-        borderValue=(0.0,) if border is None else border.tolist(),
-    )  # fmt: skip
+def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
+    """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
+    source, target = _single(image), _single(out)
+    source = source if _dense(source) else numpy.ascontiguousarray(source)
+    memory = target if target.dtype == source.dtype and _dense(target) else numpy.empty(target.shape, source.dtype)
+    if fill is not None:
+        memory[...] = numpy.tile(fill, out.shape[1]).reshape(memory.shape[1:])  # whole rows are fast
+    bits = _SAME_SIZE[source.itemsize]  # OpenCV only copies, and knows these types
+    for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _BLOCK // _TILE):
+        extents = source[part].shape
+        places = numpy.empty((*memory[tile].shape[:2], 2), numpy.int16)
+        for axis, row in enumerate(shifted):
+            row[2] += 1.5  # cutting off the fraction of what is at least 0 is its floor
+            limits = (0, extents[1 - axis] + 1) if fill is not None else (1, extents[1 - axis])
+            places[..., axis] = numpy.clip(_points(row, 0, places.shape[:2]), *limits)
+        places -= 1
+        cv2.remap(
+            source[part].view(bits), places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile].view(bits),
+            borderMode=cv2.BORDER_TRANSPARENT,
+        )  # fmt: skip
+    if memory is not target:
+        convert(numpy, memory, out.dtype, out=target)
+
+
+def _tiles(
+    shape: Sequence[int], source: Sequence[int], matrix: Any, most_rows: int = _TILE
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Tiles of an output, the part of the source that each of them needs, and the matrix between their indices."""
+    for rows, columns in itertools.product(_spans(shape[0], most_rows), _spans(shape[1], _TILE)):
+        right, bottom = columns.stop - columns.start - 1, rows.stop - rows.start - 1
+        parts, shifted = [], []
+        for (x, y, start), extent in zip(matrix.tolist(), source[1::-1], strict=True):
+            start += x * columns.start + y * rows.start
+            low, high = (start + pick(0.0, x * right) + pick(0.0, y * bottom) for pick in (min, max))
+            first = min(max(math.floor(low) - 1, 0), extent - 1)
+            parts.append(slice(first, min(max(math.floor(high) + 3, first + 1), extent)))
+            shifted.append([x, y, start - first])
+        yield (rows, columns), (parts[1], parts[0]), numpy.array(shifted)
 
 
 def _groups(channels: int, planar: bool) -> Iterator[slice]:
@@ -219,8 +257,8 @@ def _groups(channels: int, planar: bool) -> Iterator[slice]:
         start += size
 
 
-def _spans(extent: int) -> list[slice]:
-    return [slice(start, min(start + _TILE, extent)) for start in range(0, extent, _TILE)]
+def _spans(extent: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
 
 
 def _single(image: Any) -> Any:

@@ -1,0 +1,83 @@
+"""The names that users see."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import dynamic
+from dynamic import errors
+from dynamic._operator import registry
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_operator_is_public_under_its_own_name():
+    for name, operator in registry.items():
+        module = importlib.import_module(operator.__module__)
+        assert getattr(module, name) is operator
+        assert name in module.__all__
+        if module.__name__.startswith("dynamic.ops."):
+            assert getattr(dynamic, name) is operator
+
+
+def test_star_import_shadows_nothing_of_pythons():
+    assert not set(dynamic.__all__) & set(dir(builtins))
+    assert all(hasattr(dynamic, name) for name in dynamic.__all__)
+    assert dynamic.bool is dynamic.dtypes.bool_
+
+
+def test_public_names_are_meant_to_be():
+    visible = {name for name in vars(dynamic) if not name.startswith("_")}
+    modules = {name for name in visible if type(getattr(dynamic, name)).__name__ == "module"}
+    assert visible - modules == set(dynamic.__all__) | {"bool", "copy"}
+
+
+@pytest.mark.parametrize("name", [n for n in dynamic.__all__ if callable(getattr(dynamic, n))])
+def test_everything_public_is_documented(name):
+    assert (getattr(dynamic, name).__doc__ or "").strip()
+
+
+def test_errors_are_what_python_programs_expect():
+    assert issubclass(errors.ArgumentError, (TypeError, ValueError))
+    assert issubclass(errors.ArgumentError, TypeError)
+    assert issubclass(errors.DeviceError, RuntimeError)
+    assert issubclass(errors.DecodeError, errors.DataError)
+    assert issubclass(errors.DataError, ValueError)
+    assert issubclass(errors.StateError, ValueError)
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        assert name == "Failure" or issubclass(error, errors.DynamicError)
+
+
+def test_errors_pickle_whole():
+    import pickle
+
+    failure = errors.Failure(3, "it ends", "JPEG", "a.jpg")
+    for error in (errors.ArgumentError("f", "x", "a number", "None", "Do."), errors.TruncatedImage("f", [failure], 8)):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_broken_repr_does_not_hide_an_error():
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError("no")
+
+    assert errors.shown(Broken()) == "Broken (whose repr raises RuntimeError)"
+    assert len(errors.shown("x" * 1000)) < 80
+
+
+def test_version_is_in_the_changelog_or_unreleased():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert "dev" in dynamic.__version__ or f"## [{dynamic.__version__}]" in text
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
