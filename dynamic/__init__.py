@@ -6,6 +6,7 @@
 from importlib.metadata import version as _version
 
 from . import checkpoint as checkpoint
+from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
@@ -26,6 +27,7 @@ from .context import (
     stream,
 )
 from .data import Batch, Tensor
+from .decoders import imread, peek_image_shape
 from .devices import Device, device
 from .dtypes import (
     DType,
@@ -85,10 +87,12 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "peek_image_shape",
     "rotate",
     "set_current_stream",
     "set_default_stream",

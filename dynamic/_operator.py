@@ -187,7 +187,7 @@ class Operator(Generic[P]):
         specs = self._specs(call, samples) if self.output is not None else None
         if self.whole and call.uniform() and all(isinstance(x, Batch) for x in call.inputs):
             return self._results_at_once(call, specs)
-        storages, outs = self._memory(call, specs) if specs is not None and not call.failures else (None, None)
+        storages, outs = self._memory(call, specs) if specs is not None else (None, None)
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
 
@@ -239,9 +239,15 @@ class Operator(Generic[P]):
                 specs.append(self.output(*samples[i], **call.arguments(i)))
             except DataError as error:
                 call.failures[i] = error
+                specs.append(None)
             except Exception as error:
                 error.add_note(call.note(self.name, i))
                 raise
+        if call.failures:  # the others are tried all the same, so that one error can name all that fail
+            stand_in = next((spec for spec in specs if spec is not None), None)
+            if stand_in is None:
+                raise call.collected(self.name)
+            return [stand_in if spec is None else spec for spec in specs]
         return specs
 
     def _memory(self, call: Call, specs: list[Any]) -> tuple[list[Array], list[Any]]:

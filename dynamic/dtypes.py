@@ -222,8 +222,8 @@ def promote(a: numpy.dtype[Any], b: numpy.dtype[Any]) -> numpy.dtype[Any]:
 
 def rounded(xp: Any, values: Any) -> Any:
     """Floating-point values rounded half away from zero: 0.5 is 1, -2.5 is -3. Exact for every value."""
-    whole = xp.trunc(values)
-    with numpy.errstate(invalid="ignore"):  # infinity less infinity
+    with numpy.errstate(invalid="ignore"):  # infinity less infinity, signalling NaN
+        whole = xp.trunc(values)
         return whole + xp.copysign(xp.abs(values - whole) >= 0.5, values)
 
 

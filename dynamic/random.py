@@ -16,6 +16,7 @@ from . import _distributions
 from ._argument import Between, DTypeArgument, PerSample
 from ._array import Array, asarray
 from ._drawing import Call, Part, distribution
+from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import RNG, Keyed, Source, get_default_rng, set_seed
 from .data import Batch, Tensor
 from .devices import DeviceLike
@@ -34,6 +35,8 @@ else:
     Numbers = PerSample[tuple[float, ...] | None]
     Shape = PerSample[Annotated[int, Between(0)] | tuple[Annotated[int, Between(0)], ...] | None]
     Kind = DTypeArgument
+
+_INDEX = numpy.dtype("uint64")
 
 
 @functools.lru_cache(maxsize=256)
@@ -263,12 +266,12 @@ def choice(
     if call.device.device_type != "cpu" or a.device.device_type != "cpu":
         raise DeviceError("choice() runs on cpu; pass device='cpu', and its input as a.cpu().")
     counts = _counts(a)
-    index = numpy.dtype("uint64")
     if call.values["p"] is None:
-        indices = call.fill(index, lambda part: _equally_likely(part, counts))
+        indices = _equally_likely(call, counts, in_turn=a.ndim > 1)
     else:
         edges = _edges(call, counts)
-        indices = call.fill(index, lambda part: _weighted(part, edges))
+        stride = 2 if a.ndim > 1 else ELEMENT_STRIDE
+        indices = call.fill(_INDEX, lambda part: _weighted(part, edges), stride)
     return _items(call, a, indices)
 
 
@@ -287,18 +290,32 @@ def _count(name: str, array: Array) -> int:
     return len(array) if array.ndim else int(array)
 
 
-def _equally_likely(part: Part, counts: Array) -> Array:
-    n = part.of(counts)
-    if (counts > 1 << 32).any():
-        each = numpy.broadcast_to(n, part.size).tolist()
-        return numpy.array([_distributions.below(part.stream(i), bound) for i, bound in enumerate(each)], numpy.uint64)
-    (word,) = part.words(1)
-    product = word * n
-    found = product >> numpy.uint64(32)
-    rejected = (product & numpy.uint64(0xFFFFFFFF)) < numpy.uint64(1 << 32) % n
-    for i in numpy.flatnonzero(rejected).tolist():
-        found[i] = _distributions.below(part.stream(i), int(n[i] if n.ndim else n))
-    return found
+def _equally_likely(call: Call, counts: Array, *, in_turn: bool) -> Array:
+    """Indices below the counts. Items that are arrays read one stream of words a sample, in turn, as in DALI."""
+    redone: list[Draw] = []
+
+    def compute(part: Part) -> Array:
+        n = part.of(counts)
+        if (counts > 1 << 32).any():
+            each = numpy.broadcast_to(n, part.size).tolist()
+            return numpy.array([_distributions.below(part.stream(i), bound) for i, bound in enumerate(each)], _INDEX)
+        (word,) = part.words(1)
+        product = word * n
+        found = product >> numpy.uint64(32)
+        rejected = numpy.flatnonzero((product & numpy.uint64(0xFFFFFFFF)) < numpy.uint64(1 << 32) % n).tolist()
+        if in_turn and rejected:  # those that follow read other words
+            redone.append(part.draw)
+            return found
+        for i in rejected:
+            found[i] = _distributions.below(part.stream(i), int(n[i] if n.ndim else n))
+        return found
+
+    flat = call.fill(_INDEX, compute, 1 if in_turn else ELEMENT_STRIDE)
+    if redone:
+        for sample, (_, own) in enumerate(call.split(flat)):
+            stream, n = redone[0].stream(sample), int(counts[sample] if counts.ndim else counts)
+            own[:] = [_distributions.below(stream, n) for _ in own]
+    return flat
 
 
 def _edges(call: Call, counts: Array) -> list[Array]:

@@ -147,6 +147,7 @@ def test_failures_while_sizes_are_found_are_collected_too():
         tried.append(int(a))
         if a == 2:
             raise CorruptImage("x", [Failure(0, "no data")])
+        out[...] = a
 
     with pytest.raises(CorruptImage) as caught:
         check(as_batch([0, 1, 2, 3]))

@@ -200,7 +200,7 @@ def test_every_sample_that_cannot_be_read_is_named_and_can_be_tried_again(tmp_pa
     (tmp_path / "2.jpg").mkdir()
     (tmp_path / "3.jpg").unlink()
     os.mkfifo(tmp_path / "3.jpg")
-    before = reader.get_state()
+    before, descriptors = reader.get_state(), os.listdir("/dev/fd")
     for attempt in (lambda: next(steps), lambda: reader(4)):
         with pytest.raises(DataError, match="3 of 4 samples") as caught:
             attempt()
@@ -209,6 +209,7 @@ def test_every_sample_that_cannot_be_read_is_named_and_can_be_tried_again(tmp_pa
         assert [(f.index, f.source) for f in caught.value.failures] == [
             (i, str(tmp_path / f"{i}.jpg")) for i in (1, 2, 3)]  # fmt: skip
         assert reader.get_state() == before
+        assert len(os.listdir("/dev/fd")) == len(descriptors)
     for i in (2, 3):
         (tmp_path / f"{i}.jpg").rmdir() if i == 2 else (tmp_path / f"{i}.jpg").unlink()
     written(tmp_path, "1.jpg", "2.jpg", "3.jpg")
@@ -397,11 +398,12 @@ def test_an_epoch_that_was_left_after_its_last_batch_has_no_more_batches(folder)
 @given(n=sizes, batch_size=batches, shuffle=shuffles)
 def test_single_steps_go_from_epoch_to_epoch(folder, n, batch_size, shuffle):
     stepping, looping = some(folder, n, random_shuffle=shuffle), some(folder, n, random_shuffle=shuffle)
-    for _ in range(2):
+    for _ in range(4):
         for jpegs, _ in looping.next_epoch(batch_size):
             stepped = stepping(batch_size)
             assert contents(stepped[0]) == contents(jpegs)
             assert stepped[1].origin.epoch == jpegs.origin.epoch
+    assert len(stepping._orders) <= 2  # memory does not grow with the epochs
 
 
 def test_a_step_that_can_never_be_made_is_an_error(folder):

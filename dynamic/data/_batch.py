@@ -17,6 +17,7 @@ from dynamic._origin import Origin
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, shown
+
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, plain_index, refuse_mixed_devices, torch_tensor
 

@@ -15,6 +15,7 @@ from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import DeviceError
+
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import cv2
 import numpy
 
-from ....errors import CorruptImage, DecodeError, Failure, ImageTooLarge, TruncatedImage, UnsupportedImage
+from dynamic.errors import CorruptImage, DecodeError, Failure, ImageTooLarge, TruncatedImage, UnsupportedImage
 
 __all__ = [
     "CHANNELS",
@@ -19,6 +22,7 @@ __all__ = [
     "Limits",
     "check_size",
     "corrupt",
+    "imdecode",
     "too_large",
     "truncated",
     "unsupported",
@@ -64,7 +68,7 @@ def _refusal(kind: type[DecodeError], format: str | None, reason: str) -> Decode
     return kind("decoders.image", [Failure(0, reason, format)])
 
 
-def truncated(format: str, reason: str) -> DecodeError:
+def truncated(format: str | None, reason: str) -> DecodeError:
     """The bytes end before the image does."""
     return _refusal(TruncatedImage, format, reason)
 
@@ -84,6 +88,41 @@ def too_large(format: str | None, reason: str) -> DecodeError:
     return _refusal(ImageTooLarge, format, reason)
 
 
+_lock = threading.Lock()
+_quiet_calls = 0
+_level_before = 0
+
+
+def imdecode(format: str, library: str, data: bytes | Buffer, flags: int) -> Array:
+    """OpenCV's decoder for a format, without its messages; None from it and its exceptions are CorruptImage."""
+    try:
+        with _quiet():
+            image: Any = cv2.imdecode(numpy.frombuffer(data, numpy.uint8), flags)
+    except cv2.error as error:
+        raise corrupt(format, f"{library} cannot decode it ({error.err})") from None
+    if image is None:
+        raise corrupt(format, f"{library} cannot decode it")
+    decoded: Array = image
+    return decoded
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep OpenCV from printing while at least one thread is inside; then its level is what it was."""
+    global _quiet_calls, _level_before
+    with _lock:
+        _quiet_calls += 1
+        if _quiet_calls == 1:
+            _level_before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        with _lock:
+            _quiet_calls -= 1
+            if not _quiet_calls:
+                cv2.utils.logging.setLogLevel(_level_before)
+
+
 def check_size(format: str, height: int, width: int, limits: Limits) -> None:
     """Refuse an image that has no pixels, or more of them than allowed."""
     if height <= 0 or width <= 0:
@@ -93,7 +132,7 @@ def check_size(format: str, height: int, width: int, limits: Limits) -> None:
                                 "pass a larger max_pixels to accept it")  # fmt: skip
 
 
-def check_range(format: str, what: str, indices: Array, entries: int | Sequence[Any]) -> None:
+def check_range(format: str, what: str, indices: Array, entries: int | Sequence[Any] | Array) -> None:
     """Refuse an index beyond the end of its table."""
     count = entries if isinstance(entries, int) else len(entries)
     if indices.size and int(indices.max()) >= count:

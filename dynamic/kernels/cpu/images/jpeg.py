@@ -20,8 +20,12 @@ _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
 _PROGRESSIVE = 0xC2
 #: Frames that are not supported, by marker.
-_REFUSED = {0xC3: "lossless", 0xC5: "hierarchical", 0xC6: "hierarchical", 0xC7: "hierarchical lossless"} | {
-    marker: "arithmetic coding" for marker in (0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
+_REFUSED = {
+    **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic coding"),
+    0xC3: "lossless",
+    0xC5: "hierarchical",
+    0xC6: "hierarchical",
+    0xC7: "hierarchical lossless",
 }
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
 #: The next marker inside a scan: neither a stuffed byte, nor a restart, nor a fill byte.
@@ -70,9 +74,9 @@ def header(data: Buffer, limits: Limits) -> Header:
             if frame is not None:
                 raise corrupt(FORMAT, "there are two frames")
             frame = marker, data[start:end]
-        elif marker == _APP1 and data[start : start + 6] == b"Exif\0\0":
+        elif marker == _APP1 and bytes(data[start : start + 6]) == b"Exif\0\0":
             orientation = exif.orientation(data[start + 6 : end])
-        elif marker == _APP14 and end - start >= 12 and data[start : start + 5] == b"Adobe":
+        elif marker == _APP14 and end - start >= 12 and bytes(data[start : start + 5]) == b"Adobe":
             transform = data[start + 11]
         elif marker == _DAC:
             raise unsupported(FORMAT, "arithmetic coding")
@@ -120,7 +124,7 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     missing = set(frame.components)
     position = frame.first_scan
     while True:
-        for marker, start, end in _segments(data, position):
+        for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, after the loop
             if marker == _SOS:
                 break
             if marker in _FRAMES:

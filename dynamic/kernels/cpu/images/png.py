@@ -12,7 +12,17 @@ import numpy
 
 from . import exif
 from ._common import (
-    Array, Buffer, Colours, Header, Limits, check_range, check_size, corrupt, truncated, unsupported,
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_range,
+    check_size,
+    corrupt,
+    imdecode,
+    truncated,
+    unsupported,
 )  # fmt: skip
 
 __all__ = ["FORMAT", "decode", "header"]
@@ -162,9 +172,7 @@ def decode(head: Header) -> tuple[Array, Colours]:
     first = struct.pack(">IIBBBBB", head.width, head.height, found.depth, kind, 0, 0, found.interlaced)
     pixels = zlib.compress(_inflate(head), 0)
     clean = _SIGNATURE + _chunk(b"IHDR", first) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")
-    image = cv2.imdecode(numpy.frombuffer(clean, numpy.uint8), cv2.IMREAD_UNCHANGED)
-    if image is None:
-        raise corrupt(FORMAT, "libpng cannot decode it")
+    image = imdecode(FORMAT, "libpng", clean, cv2.IMREAD_UNCHANGED)
     if found.type == _PALETTE and found.palette is not None:
         palette = numpy.frombuffer(found.palette, numpy.uint8).reshape(-1, 3)
         indices = image // (255 // (2**found.depth - 1))

@@ -38,7 +38,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     width, height, most = (*values, 1)[:3]
     if position >= len(data):
         raise truncated(FORMAT, "the bytes end within the header")
-    if data[position : position + 1] not in (b" ", b"\n", b"\t", b"\r", b"\v", b"\f") and not plain:
+    if bytes(data[position : position + 1]) not in (b" ", b"\n", b"\t", b"\r", b"\v", b"\f") and not plain:
         raise corrupt(FORMAT, "no white space between the header and the pixels")
     check_size(FORMAT, height, width, limits)
     if not 1 <= most <= 65535:

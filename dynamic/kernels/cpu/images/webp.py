@@ -6,10 +6,9 @@ import struct
 from collections.abc import Iterator
 
 import cv2
-import numpy
 
 from . import exif
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, truncated, unsupported
+from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -49,7 +48,7 @@ def header(data: Buffer, limits: Limits) -> Header:
         elif name == b"ALPH":
             alpha = canvas is not None
         elif name == b"EXIF":
-            orientation = exif.orientation(chunk[6:] if chunk[:6] == b"Exif\0\0" else chunk)
+            orientation = exif.orientation(chunk[6:] if bytes(chunk[:6]) == b"Exif\0\0" else chunk)
     if frame is None:
         raise corrupt(FORMAT, "there is no picture")
     height, width, transparent = frame
@@ -68,7 +67,7 @@ def _read_canvas(chunk: Buffer) -> tuple[int, int]:
 
 
 def _read_lossy(chunk: Buffer) -> tuple[int, int, bool]:
-    if len(chunk) < 10 or chunk[3:6] != b"\x9d\x01\x2a" or chunk[0] & 1:
+    if len(chunk) < 10 or bytes(chunk[3:6]) != b"\x9d\x01\x2a" or chunk[0] & 1:
         raise corrupt(FORMAT, "the picture does not begin with a key frame")
     width, height = struct.unpack_from("<HH", chunk, 6)
     if 10 + (int.from_bytes(chunk[:3], "little") >> 5) > len(chunk):
@@ -88,11 +87,8 @@ def _read_lossless(chunk: Buffer) -> tuple[int, int, bool]:
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:
     """Decode to uint8 of shape (height, width, channels)."""
     flags = cv2.IMREAD_UNCHANGED if head.colours == "RGBA" else cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
-    try:
-        image = cv2.imdecode(numpy.frombuffer(data, numpy.uint8), flags)
-    except cv2.error as error:
-        raise corrupt(FORMAT, f"libwebp cannot decode it ({error.err})") from None
-    if image is None or image.shape[:2] != (head.height, head.width):
+    image = imdecode(FORMAT, "libwebp", data, flags)
+    if image.shape[:2] != (head.height, head.width):
         raise corrupt(FORMAT, "libwebp cannot decode it")
     if head.colours == "RGBA" and image.shape[2] != 4:
         return image, "BGR"

@@ -1,0 +1,91 @@
+"""Image files: recognised by their first bytes, checked before memory is taken, decoded by the strictest decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
+from ._common import Array, Buffer, Header, Limits, corrupt, too_large, truncated, unsupported
+
+__all__ = ["Header", "Limits", "decode", "header"]
+
+_SIGNATURES: tuple[tuple[bytes, Any], ...] = (
+    (b"\xff\xd8\xff", jpeg),
+    (b"\x89PNG\r\n\x1a\n", png),
+    (b"BM", bmp),
+    (b"GIF87a", gif),
+    (b"GIF89a", gif),
+    (b"II*\0", tiff),
+    (b"MM\0*", tiff),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", jpeg2000),
+    (b"\xff\x4f\xff\x51", jpeg2000),
+)
+
+
+def _format(data: Buffer) -> Any:
+    """The module for a file, by its first bytes; names are never looked at."""
+    start = bytes(data[:16])
+    for signature, module in _SIGNATURES:
+        if start.startswith(signature):
+            return module
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return webp
+    if start[:1] == b"P" and start[1:2].isdigit() and (start[2:3].isspace() or start[2:3] == b"#"):
+        pnm.check_kind(data)
+        return pnm
+    if not start:
+        raise truncated(None, "there are no bytes")
+    if any(signature.startswith(start) for signature, _ in _SIGNATURES):
+        raise truncated(None, f"there are only {len(start)} bytes")
+    raise unsupported(None, f"bytes that begin with {start[:8]!r} are no image format that is read here")
+
+
+def header(data: Buffer, limits: Limits) -> Header:
+    """What an encoded image says about itself; refuses one that is larger than the limits allow."""
+    module = _format(data)
+    if len(data) > limits.encoded_bytes:
+        raise too_large(module.FORMAT, f"{len(data)} bytes are more than max_encoded_bytes={limits.encoded_bytes}")
+    found: Header = module.header(data, limits)
+    return found
+
+
+def decode(
+    data: Buffer,
+    limits: Limits,
+    output_type: str,
+    *,
+    adjust_orientation: bool,
+    fast_idct: bool,
+    out: Array,
+) -> None:
+    """Decode an image into `out`, whose shape and dtype say what is wanted of size, channels and range of values."""
+    head = header(data, limits)
+    module = _format(data)
+    upright = not adjust_orientation or head.orientation == 1
+    if module is jpeg:
+        target = jpeg_target(head, output_type)
+        memory = out if upright and target == output_type and out.dtype == numpy.uint8 else None
+        pixels, colours = jpeg.decode(data, head, limits, target, fast_idct=fast_idct, out=memory)
+        if memory is not None and pixels.base is not None and numpy.may_share_memory(pixels, out):
+            return
+    elif module is png:
+        pixels, colours = png.decode(head)
+    else:
+        pixels, colours = module.decode(data, head)
+    if pixels.shape[:2] != (head.height, head.width):
+        raise corrupt(
+            head.format, f"{pixels.shape[1]} x {pixels.shape[0]} pixels came out of {head.width} x {head.height}"
+        )
+    pixels = convert.colours(pixels, colours, output_type)
+    if not upright:
+        pixels = convert.upright(pixels, head.orientation)
+    convert.values(pixels, out)
+
+
+def jpeg_target(head: Header, output_type: str) -> str:
+    """What to ask of libjpeg for an output type: the nearest that it makes itself."""
+    if output_type in ("RGB", "BGR", "GRAY"):
+        return output_type
+    return "GRAY" if output_type == "ANY_DATA" and head.colours == "GRAY" else "RGB"

@@ -1,0 +1,91 @@
+"""From what a decoder gives to what is asked for: channels, orientation, range of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic.dtypes import convert
+
+from ._common import CHANNELS, Array, Colours
+
+__all__ = ["channels", "colours", "upright", "values"]
+
+#: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
+_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_OFFSET = numpy.array([16.0, 128.0, 128.0])
+
+
+def channels(have: Colours, output_type: str) -> int:
+    """How many channels an output type has, for a file with these colours."""
+    if output_type == "ANY_DATA":
+        return CHANNELS[have]
+    return 1 if output_type == "GRAY" else 3
+
+
+def colours(pixels: Array, have: Colours, want: str) -> Array:
+    """Pixels (H, W, C) with the channels of an output type; alpha is dropped."""
+    if pixels.ndim == 2:
+        pixels = pixels[..., None]
+    if want == "ANY_DATA":
+        if have == "BGRA":
+            return pixels[..., [2, 1, 0, 3]]
+        return pixels[..., ::-1] if have == "BGR" else pixels
+    if have in ("GRAY", "GRAYA"):
+        gray = pixels[..., :1]
+        if want == "YCbCr":
+            return _to_ycbcr(numpy.repeat(gray, 3, axis=2))
+        return gray if want == "GRAY" else numpy.repeat(gray, 3, axis=2)
+    rgb = _from_ink(pixels) if have == "CMYK" else pixels[..., 2::-1] if have in ("BGR", "BGRA") else pixels[..., :3]
+    if want == "BGR":
+        return rgb[..., ::-1]
+    if want == "GRAY":
+        gray = cv2.cvtColor(numpy.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
+        return numpy.asarray(gray)[..., None]
+    return _to_ycbcr(rgb) if want == "YCbCr" else rgb
+
+
+def _from_ink(cmyk: Array) -> Array:
+    """Red, green and blue of what is left of the paper's white under two layers of ink."""
+    paper = (255 - cmyk).astype(numpy.uint16)
+    return ((paper[..., :3] * paper[..., 3:] + 127) // 255).astype(numpy.uint8)
+
+
+def _to_ycbcr(rgb: Array) -> Array:
+    most = _most(rgb.dtype)
+    scaled = rgb @ _YCBCR.T + _OFFSET * (most / 255)
+    converted: Array = convert(numpy, scaled, rgb.dtype)
+    return converted
+
+
+def upright(pixels: Array, orientation: int) -> Array:
+    """A view of pixels that are stored in an EXIF orientation, the right way up."""
+    if orientation >= 5:
+        pixels = pixels.transpose(1, 0, 2)
+    # After the exchange of rows and columns: which of them still run backwards.
+    rows, columns = {1: (1, 1), 2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}[
+        orientation
+    ]
+    return pixels[::rows, ::columns]
+
+
+def values(pixels: Array, out: Array) -> None:
+    """Put pixels into memory of any dtype, the full range of theirs to the full range of that; floats are in [0, 1]."""
+    if pixels.dtype == out.dtype:
+        out[...] = pixels
+        return
+    have, want = _most(pixels.dtype), _most(out.dtype)
+    if out.dtype == numpy.bool_:
+        out[...] = pixels > have // 2
+    elif out.dtype.kind == "f":
+        out[...] = (pixels / numpy.float64(have)).astype(out.dtype)
+    elif want % have == 0:
+        out[...] = pixels.astype(out.dtype) * out.dtype.type(want // have)
+    else:
+        convert(numpy, pixels * (want / have), out.dtype, out=out)
+
+
+def _most(dtype: numpy.dtype[Any]) -> int:
+    return 1 if dtype.kind in "fb" else int(numpy.iinfo(dtype).max)

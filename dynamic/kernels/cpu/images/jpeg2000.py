@@ -1,0 +1,63 @@
+"""JPEG 2000, a bare codestream or in its JP2 container: sizes are checked, then OpenJPEG (in OpenCV) decodes."""
+
+from __future__ import annotations
+
+import struct
+
+import cv2
+
+from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
+
+__all__ = ["FORMAT", "decode", "header"]
+
+FORMAT = "JPEG 2000"
+_SIZE, _END = b"\xff\x51", b"\xff\xd9"
+
+
+def header(data: Buffer, limits: Limits) -> Header:
+    """Find the codestream, and read its size segment."""
+    stream = data if data[0] == 0xFF else _codestream(data)
+    if len(stream) < 42:
+        raise truncated(FORMAT, "the bytes end within the size segment")
+    if bytes(stream[2:4]) != _SIZE:
+        raise corrupt(FORMAT, "the codestream does not begin with its size")
+    right, bottom, left, top = struct.unpack_from(">4I", stream, 8)
+    (count,) = struct.unpack_from(">H", stream, 40)
+    check_size(FORMAT, bottom - top, right - left, limits)
+    if len(stream) < 42 + 3 * count:
+        raise truncated(FORMAT, "the bytes end within the size segment")
+    colours: Colours | None = {1: "GRAY", 3: "RGB", 4: "RGBA"}.get(count)  # type: ignore[assignment]
+    depths = {stream[42 + 3 * i] for i in range(count)}
+    if colours is None or depths - {7, 15} or len(depths) != 1:
+        raise unsupported(FORMAT, f"{count} components of {sorted(d % 128 + 1 for d in depths)} bits")
+    if any(bytes(stream[43 + 3 * i : 45 + 3 * i]) != b"\1\1" for i in range(count)):
+        raise unsupported(FORMAT, "components of different sizes")
+    if bytes(stream[-2:]) != _END:
+        raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
+    return Header(FORMAT, bottom - top, right - left, colours, depths.pop() + 1)
+
+
+def _codestream(data: Buffer) -> Buffer:
+    position = 0
+    while position + 8 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, position)
+        start, end = position + 8, position + length
+        if length == 1 and position + 16 <= len(data):
+            start, end = position + 16, position + struct.unpack_from(">Q", data, position + 8)[0]
+        elif length == 0:
+            end = len(data)
+        if end < start:
+            raise corrupt(FORMAT, f"a box of length {length}")
+        if end > len(data):
+            raise truncated(FORMAT, "the bytes end within a box")
+        if name == b"jp2c":
+            return data[start:end]
+        position = end
+    raise truncated(FORMAT, "there is no codestream")
+
+
+def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:
+    """Decode to uint8 or uint16 of shape (height, width, channels)."""
+    image = imdecode(FORMAT, "OpenJPEG", data, cv2.IMREAD_UNCHANGED)
+    swapped: dict[Colours, Colours] = {"RGB": "BGR", "RGBA": "BGRA"}
+    return image, swapped.get(head.colours, head.colours)

@@ -1,0 +1,200 @@
+"""TIFF: the directory is read and checked by us; libtiff (in OpenCV) sees a new file with nothing else in it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy
+
+from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
+
+__all__ = ["FORMAT", "decode", "header"]
+
+FORMAT = "TIFF"
+_SIZES = {1: 1, 3: 2, 4: 4}  # bytes of the types that matter here: BYTE, SHORT, LONG
+_CODES = {1: "B", 3: "H", 4: "I"}
+_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
+_COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
+_MOST_ENTRIES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    tags: dict[int, tuple[int, ...]]
+    strips: list[Buffer]
+    bits: int
+    samples: int
+    order: str
+
+
+def header(data: Buffer, limits: Limits) -> Header:
+    """Read the first directory, and find the strips or tiles in the file."""
+    order = "<" if data[0] == 0x49 else ">"
+    tags = _read_tags(data, order)
+    width, height = _one(tags, 256), _one(tags, 257)
+    check_size(FORMAT, height, width, limits)
+    samples, photometric = _one(tags, 277, 1), _one(tags, 262)
+    bits = set(tags.get(258, (1,)))
+    colours = _colours(tags, samples, photometric, bits)
+    compression = _one(tags, 259, _NONE)
+    if compression not in _COMPRESSIONS:
+        raise unsupported(FORMAT, f"compression {compression}")
+    strips = _find_strips(data, tags, height, width, samples * bits.copy().pop())
+    orientation = _one(tags, 274, 1)
+    detail = _Directory(tags, strips, bits.pop(), samples, order)
+    return Header(FORMAT, height, width, colours, detail.bits, orientation if 1 <= orientation <= 8 else 1, detail)
+
+
+def _read_tags(data: Buffer, order: str) -> dict[int, tuple[int, ...]]:
+    if len(data) < 8:
+        raise truncated(FORMAT, "the bytes end within the header")
+    (start,) = struct.unpack_from(order + "I", data, 4)
+    if start + 2 > len(data):
+        raise truncated(FORMAT, "the directory lies beyond the end")
+    (count,) = struct.unpack_from(order + "H", data, start)
+    if start + 2 + 12 * count > len(data):
+        raise truncated(FORMAT, "the bytes end within the directory")
+    if count > _MOST_ENTRIES:
+        raise corrupt(FORMAT, f"the directory has {count} entries")
+    tags: dict[int, tuple[int, ...]] = {}
+    for entry in range(start + 2, start + 2 + 12 * count, 12):
+        tag, kind, number = struct.unpack_from(order + "HHI", data, entry)
+        if kind not in _SIZES or tag in tags:
+            continue
+        size = _SIZES[kind] * number
+        place = entry + 8 if size <= 4 else struct.unpack_from(order + "I", data, entry + 8)[0]
+        if place + size > len(data):
+            raise truncated(FORMAT, f"the values of tag {tag} lie beyond the end")
+        tags[tag] = struct.unpack_from(f"{order}{number}{_CODES[kind]}", data, place)
+    return tags
+
+
+def _one(tags: dict[int, tuple[int, ...]], tag: int, default: int | None = None) -> int:
+    values = tags.get(tag) or ((default,) if default is not None else ())
+    if not values:
+        raise corrupt(FORMAT, f"tag {tag} is missing")
+    return values[0]
+
+
+def _colours(tags: dict[int, tuple[int, ...]], samples: int, photometric: int, bits: set[int]) -> Colours:
+    if len(bits) != 1 or not bits <= {8, 16}:
+        raise unsupported(FORMAT, f"{sorted(bits)} bits a channel")
+    if set(tags.get(339, (1,))) != {1}:
+        raise unsupported(FORMAT, "channels that are not unsigned integers")
+    if _one(tags, 284, 1) != 1 and samples > 1:
+        raise unsupported(FORMAT, "channels in separate planes")
+    if photometric in (0, 1) and samples == 1:
+        return "GRAY"
+    if photometric == 2 and samples in (3, 4):
+        return "RGB" if samples == 3 else "RGBA"
+    if photometric == 3 and samples == 1 and bits == {8}:
+        if len(tags.get(320, ())) != 3 * 256:
+            raise corrupt(FORMAT, "the palette does not have 256 colours")
+        return "RGB"
+    raise unsupported(FORMAT, f"photometric interpretation {photometric} with {samples} channels")
+
+
+def _find_strips(data: Buffer, tags: dict[int, tuple[int, ...]], height: int, width: int, bits: int) -> list[Buffer]:
+    """The bytes of each strip or tile; there must be as many as the image needs, and each must hold its rows."""
+    tiled = 322 in tags
+    across, down = (_one(tags, 322), _one(tags, 323)) if tiled else (width, min(_one(tags, 278, height), height))
+    if across <= 0 or down <= 0 or across * down > 4 * height * width + 2**20:
+        raise corrupt(FORMAT, f"strips or tiles of {across} x {down} pixels")
+    needed = -(-width // across) * -(-height // down)
+    starts, counts = tags.get(324 if tiled else 273, ()), tags.get(325 if tiled else 279, ())
+    if len(starts) != needed or len(counts) != needed:
+        raise corrupt(FORMAT, f"{len(starts)} strips or tiles where {needed} are needed")
+    compression = _one(tags, 259, _NONE)
+    strips = []
+    for i, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        if start + count > len(data):
+            raise truncated(FORMAT, "a strip or tile lies beyond the end")
+        rows = down if tiled else min(down, height - i * down)
+        size = -(-across * bits // 8) * rows
+        strip = data[start : start + count]
+        if compression == _NONE and count < size:
+            raise truncated(FORMAT, f"a strip or tile has {count} bytes for {size}")
+        if compression in (_DEFLATE, _OLD_DEFLATE):
+            strip = memoryview(_inflated(strip, size))
+        strips.append(strip)
+    return strips
+
+
+def _inflated(strip: Buffer, size: int) -> bytes:
+    machine = zlib.decompressobj()
+    try:
+        content = machine.decompress(strip, size)
+        if len(content) == size:
+            machine.decompress(machine.unconsumed_tail, 1)
+    except zlib.error as error:
+        raise corrupt(FORMAT, f"a strip or tile cannot be inflated: {error}") from None
+    if len(content) < size:
+        raise truncated(FORMAT, f"a strip or tile holds {len(content)} of {size} bytes")
+    if not machine.eof and machine.unconsumed_tail:
+        raise corrupt(FORMAT, "a strip or tile holds more than its rows")
+    return content
+
+
+def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001 - the strips are in the header
+    """Decode to uint8 or uint16 of shape (height, width, channels)."""
+    directory: _Directory = head.detail
+    wide = imdecode(FORMAT, "libtiff", _clean(head, directory), cv2.IMREAD_UNCHANGED)
+    if wide.shape != (head.height, head.width * directory.samples):
+        raise corrupt(FORMAT, "libtiff cannot decode it")
+    image = wide.reshape(head.height, head.width, directory.samples)
+    if _one(directory.tags, 317, 1) == 2:
+        image = _summed(image, _one(directory.tags, 322, head.width))
+    if _one(directory.tags, 262) == 0:
+        image = numpy.invert(image)
+    if head.colours == "RGB" and directory.samples == 1:
+        palette = numpy.array(directory.tags[320], numpy.uint16).reshape(3, 256).T
+        return (palette[image[..., 0]] >> 8).astype(numpy.uint8), "RGB"
+    return image, head.colours
+
+
+def _summed(image: Array, across: int) -> Array:
+    """Values from the differences along the rows of each strip or tile, which is `across` pixels wide."""
+    parts = [image[:, start : start + across] for start in range(0, image.shape[1], across)]
+    return numpy.concatenate([numpy.cumsum(part, axis=1, dtype=part.dtype) for part in parts], axis=1)
+
+
+def _clean(head: Header, directory: _Directory) -> bytes:
+    """A file with the same strips, and the tags that libtiff needs to see the channels of a row as so many shades."""
+    tags, order, samples = directory.tags, directory.order, directory.samples
+    compression = _one(tags, 259, _NONE)
+    if compression in (_DEFLATE, _OLD_DEFLATE):
+        compression = _NONE
+    if _one(tags, 317, 1) not in (1, 2):
+        raise unsupported(FORMAT, f"predictor {_one(tags, 317)}")
+    tiled = 322 in tags
+    starts, position = [], 8
+    for strip in directory.strips:
+        starts.append(position)
+        position += len(strip) + len(strip) % 2
+    entries: dict[int, tuple[int, ...]] = {
+        256: (head.width * samples,), 257: (head.height,), 258: (directory.bits,), 259: (compression,), 262: (1,),
+        277: (1,), (324 if tiled else 273): tuple(starts), (325 if tiled else 279): tuple(map(len, directory.strips)),
+    }  # fmt: skip
+    if tiled:
+        entries |= {322: (tags[322][0] * samples,), 323: tags[323]}
+    else:
+        entries[278] = (min(_one(tags, 278, head.height), head.height),)
+    content = b"".join(bytes(strip) + b"\0" * (len(strip) % 2) for strip in directory.strips)
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    table, extra = _packed(entries, order, position)
+    return mark + struct.pack(order + "I", position) + content + table + extra
+
+
+def _packed(entries: dict[int, tuple[int, ...]], order: str, position: int) -> tuple[bytes, bytes]:
+    after = position + 2 + 12 * len(entries) + 4
+    table, extra = struct.pack(order + "H", len(entries)), b""
+    for tag, values in sorted(entries.items()):
+        packed: Any = struct.pack(f"{order}{len(values)}I", *values)
+        if len(values) > 1:
+            extra, packed = extra + packed, struct.pack(order + "I", after + len(extra))
+        table += struct.pack(order + "HHI", tag, 4, len(values)) + packed
+    return table + struct.pack(order + "I", 0), extra
