@@ -43,22 +43,22 @@ def uniform_limits(low: Any, high: Any, dtype: numpy.dtype[Any]) -> tuple[Any, t
         the largest value, in the type in which values are computed.
     """
     kind: Any = numpy.float64 if wide(dtype) else numpy.float32
-    if dtype.kind in "iu":
-        limits = numpy.iinfo(dtype)
-        fine = low < high
-        low, high = (kind(numpy.clip(numpy.trunc(x), float(limits.min), float(limits.max))) for x in (low, high))
-        top = numpy.nextafter(high, low)
-    else:
-        with numpy.errstate(over="ignore"):
-            low, high = numpy.asarray((low, high), numpy.float16 if dtype.itemsize == 2 else numpy.float32)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            fine = (low < high) & numpy.isfinite(numpy.float32(high) - numpy.float32(low))
-        if dtype.itemsize == 2:
-            top, low = kind(numpy.nextafter(high, low)), kind(low)
-        else:
-            low, high = kind(low), kind(high)
-            top = numpy.nextafter(high, low)
     with numpy.errstate(over="ignore", invalid="ignore"):
+        if dtype.kind in "iu":
+            limits = numpy.iinfo(dtype)
+            fine = low < high
+            # DALI takes bounds as float32; those that float32 cannot tell apart are taken as they are.
+            low, high = (numpy.where(abs(x) <= 2.0**24, x.astype(numpy.float32), x) for x in (low, high))
+            low, high = (kind(numpy.clip(numpy.trunc(x), float(limits.min), float(limits.max))) for x in (low, high))
+            top = numpy.nextafter(high, low)
+        else:
+            low, high = numpy.asarray((low, high), numpy.float16 if dtype.itemsize == 2 else numpy.float32)
+            fine = (low < high) & numpy.isfinite(numpy.float32(high) - numpy.float32(low))
+            if dtype.itemsize == 2:
+                top, low = kind(numpy.nextafter(high, low)), kind(low)
+            else:
+                low, high = kind(low), kind(high)
+                top = numpy.nextafter(high, low)
         return fine, (low, (top - low) * kind(2.0 ** (-64 if wide(dtype) else -32)), top)
 
 

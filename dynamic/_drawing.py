@@ -15,7 +15,7 @@ import numpy
 from . import _pool
 from ._argument import Argument, argument
 from ._array import Array, asarray
-from ._philox import Draw
+from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, source
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -68,6 +68,7 @@ class Part:
     draw: Draw
     samples: Any  #: for each number its sample, or a slice of the samples, which have one number each
     elements: Any  #: for each number its place in its sample, or None where that is 0
+    stride: int  #: how many words the elements of a sample are apart
 
     @property
     def size(self) -> int:
@@ -76,7 +77,7 @@ class Part:
 
     def words(self, count: int) -> list[Any]:
         """The first words of each number."""
-        return self.draw.words(self.xp, self.samples, self.elements, count)
+        return self.draw.words(self.xp, self.samples, self.elements, count, self.stride)
 
     def stream(self, i: int) -> Iterator[int]:
         """All words of a number, one after the other."""
@@ -182,7 +183,7 @@ class Call:
         i = int(numpy.flatnonzero(wrong)[0])
         return ArgumentError(self.name, f"{name}[{i}]", expected, shown(value[i]))
 
-    def fill(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array]) -> Array:
+    def fill(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE) -> Array:
         """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on."""
         draw = self.source.draw(self.n)
         sizes: Any = (
@@ -193,14 +194,14 @@ class Call:
             import cupy
 
             with cupy.cuda.Device(self.device.device_id):
-                return compute(_part(cupy, draw, sizes, 0, total)) if total else cupy.empty(0, dtype)
+                return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
         if 0 < total <= _PART:
-            return compute(_part(numpy, draw, sizes, 0, total))
+            return compute(_part(numpy, draw, sizes, 0, total, stride))
         flat = numpy.empty(total, dtype)
 
         def one(i: int) -> None:
             start, stop = i * _PART, min(total, (i + 1) * _PART)
-            flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop))
+            flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, stride))
 
         _pool.run(one, -(-total // _PART), total * _BYTES_OF_WORK)
         return flat
@@ -222,15 +223,15 @@ class Call:
         return [(shape, flat[end - math.prod(shape) : end]) for shape, end in zip(shapes, ends, strict=True)]
 
 
-def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int) -> Part:
+def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -> Part:
     """The numbers from `start` to `stop` of samples that have `sizes` of them each, or all the same number."""
     if isinstance(sizes, int) and sizes == 1:
-        return Part(xp, draw, slice(start, stop), None)
+        return Part(xp, draw, slice(start, stop), None, stride)
     places = xp.arange(start, stop)
     if isinstance(sizes, int):
         samples = places // sizes
-        return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64))
+        return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64), stride)
     ends = numpy.cumsum(sizes)
     samples = xp.searchsorted(xp.asarray(ends), places, side="right")
     first = xp.asarray(ends - sizes)
-    return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64))
+    return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride)

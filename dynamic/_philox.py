@@ -141,7 +141,7 @@ class Draw(NamedTuple):
     high: Any  #: uint64 array of shape (n,): the upper half of each sample's counter
     phase: int  #: 0 to 3: the word of the first block to begin with
 
-    def words(self, xp: Any, samples: Any, elements: Any, count: int, skip: int = 0) -> list[Any]:
+    def words(self, xp: Any, samples: Any, elements: Any, count: int, stride: int = ELEMENT_STRIDE) -> list[Any]:
         """The words of many elements.
 
         Args:
@@ -149,15 +149,15 @@ class Draw(NamedTuple):
             samples: For each element the number of its sample: an integer array, or a slice of all samples.
             elements: For each element its number in its sample, a uint64 array; None for number 0.
             count: How many words each element needs.
-            skip: How many words each element passes over before.
+            stride: How many words the elements are apart.
 
         Returns:
             `count` uint32 arrays, in the order in which the words follow each other; an item for each element.
         """
         high = xp.asarray(self.high)[samples]
         if elements is None:
-            return self._first(xp, high, count, skip)
-        place = elements * xp.uint64(ELEMENT_STRIDE) + xp.uint64(self.phase + skip)
+            return self._first(xp, high, count)
+        place = elements * xp.uint64(stride) + xp.uint64(self.phase)
         low, word = (place >> xp.uint64(2)) + xp.uint64(self.low), (place & xp.uint64(3)).astype(xp.intp)
         high = high + (low < xp.uint64(self.low))
         each = xp.arange(len(place))
@@ -174,11 +174,11 @@ class Draw(NamedTuple):
                 block[:, over] = xp.stack(blocks(xp, self.key, low[over], high[over]))
         return found
 
-    def _first(self, xp: Any, high: Any, count: int, skip: int) -> list[Any]:
+    def _first(self, xp: Any, high: Any, count: int) -> list[Any]:
         """The words of the first elements of samples, which all lie in the same block of their streams."""
         found: list[Any] = []
         while len(found) < count:
-            block, word = divmod(self.phase + skip + len(found), 4)
+            block, word = divmod(self.phase + len(found), 4)
             low = self.low + block
             carried = high + xp.uint64(1) if low > _MASK64 else high
             found += blocks(xp, self.key, low & _MASK64, carried, range(word, min(4, word + count - len(found))))
