@@ -78,8 +78,10 @@ def uniform(xp: Any, found: list[Any], limits: tuple[Any, Any, Any], *, exact: b
 
 
 def sums_are_exact(limits: tuple[Any, Any, Any]) -> bool:
-    """Whether float64 holds every integer below 2**32, times the factor of a range, plus its start, to the last bit."""
+    """Whether float64 holds every float32 of a word, times the factor of a range, plus its start, to the last bit."""
     low, scale, top = (float(x) for x in limits)
+    if low == 0:
+        return True
     finest = max(scale.as_integer_ratio()[1], low.as_integer_ratio()[1])
     return max(abs(low), abs(top)) * finest < 2.0**52
 

@@ -57,9 +57,10 @@ class Operator(Generic[P]):
         output_of_values: bool,
         whole: bool,
         devices: tuple[str, ...],
+        name: str | None,
     ) -> None:
         functools.update_wrapper(self, body)
-        self.name = body.__name__
+        self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices, self.output_of_values, self.whole = devices, output_of_values, whole
         hints = get_type_hints(body, include_extras=True)
@@ -101,8 +102,6 @@ class Operator(Generic[P]):
             self._wrapped(call, part, self._layout_out(call, layout))
             for part, layout in zip(results, layouts, strict=True)
         )
-
-    # -- binding --------------------------------------------------------------------------------------------------
 
     def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
         if not self._least <= len(given) <= len(self.inputs):
@@ -178,8 +177,6 @@ class Operator(Generic[P]):
             return fitting[0]
         got = f"layout {data.layout!r}" if data.layout else f"{data.ndim} dimensions, no layout"
         raise ArgumentError(self.name, name, f"laid out as {', '.join(self.layouts)}", got)
-
-    # -- running --------------------------------------------------------------------------------------------------
 
     def _results(self, call: Call) -> Any:
         """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
@@ -291,11 +288,13 @@ class Operator(Generic[P]):
             return Batch(storage, layout, call.origin)
         return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
 
+    __name__: str
+
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 
     def __reduce__(self) -> str:
-        return self.name
+        return self.__name__
 
 
 def operator(
@@ -307,6 +306,7 @@ def operator(
     output_of_values: bool = False,
     whole: bool = False,
     devices: Sequence[str] = ("cpu",),
+    name: str | None = None,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -326,6 +326,7 @@ def operator(
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
             front, layout "N...".
         devices: Where the function runs.
+        name: What errors call it, where that is not the function's own name.
     """
 
     def declare(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
@@ -339,6 +340,7 @@ def operator(
             output_of_values,
             whole,
             tuple(devices),
+            name,
         )
         registry[lifted.name] = lifted
         return lifted

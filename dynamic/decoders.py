@@ -45,12 +45,12 @@ def _decoded(
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image` makes of a file."""
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    head = images.header(_buffer(encoded, "image"), limits)
+    head = images.header(_buffer(encoded, "decoders.image"), limits)
     shape = head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
     return shape, numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_decoded, output_of_values=True, out_layout="HWC")
+@operator(dtypes="uint8", output=_decoded, output_of_values=True, out_layout="HWC", name="decoders.image")
 def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
@@ -82,7 +82,7 @@ def image(
     """
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
     images.decode(
-        _buffer(encoded, "image"), limits, output_type,
+        _buffer(encoded, "decoders.image"), limits, output_type,
         adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
     )  # fmt: skip
     return out

@@ -79,7 +79,7 @@ def uniform(
 
     >>> angles = dynamic.random.uniform(range=(-30, 30), batch_size=3, rng=dynamic.random.RNG(5))
     >>> [round(angle, 3) for angle in angles.tolist()]
-    [1]
+    [-29.459, -23.055, -25.554]
     """
     call = Call("uniform", shape_like, batch_size, device, rng, range=range, values=values, shape=shape, dtype=dtype)
     kind = _number_dtype(call)

@@ -27,7 +27,7 @@ def _sources() -> list[tuple[str, Path]]:
 
 
 def make(folder: Path) -> Path:
-    """Write JPEG photos into class folders: of each photo itself, a crop, and copies with EXIF orientations 3, 6 and 8."""
+    """Write JPEG photos into class folders: each photo itself, a crop, and copies with EXIF orientations 3, 6 and 8."""
     if (folder / "complete").exists():
         return folder
     sources = _sources()

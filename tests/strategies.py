@@ -1,10 +1,11 @@
-"""Values to test with: arrays of every kind that enters, and arguments of any operator, drawn from its own declaration."""
+"""Values to test with: arrays of every kind, and arguments of any operator, drawn from its own declaration."""
 
 from __future__ import annotations
 
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
 
+import corpus
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -77,13 +78,18 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(mark.spellings))
     if isinstance(mark, Between):
         low, high = max(mark.low, -400), min(mark.high, 12 if mark.low >= 0 else 400)
-        return st.integers(int(low), int(high)) if inner is int else st.floats(low, high, width=32)
+        if inner is int:
+            return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
+        return st.floats(low, high, width=32)
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
 @st.composite
 def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray], str | None]:
     """`n` samples that an operator accepts, of one dtype and layout, ragged or alike."""
+    if operator.__module__ == "dynamic.decoders":
+        files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
+        return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
     layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))

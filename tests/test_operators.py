@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from strategies import calls
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, DecodeError, as_batch, as_tensor
 from dynamic._operator import Operator, registry
 
 every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operator: operator.name)
 
 
 def attempt(operator: Operator, *args, **kwargs):
-    """The result; a call whose arguments do not go together is refused by an ArgumentError, and is no example."""
+    """The result; a call whose arguments do not go together, or with their sample, is refused and is no example."""
     try:
         return operator(*args, **kwargs)
-    except ArgumentError:
+    except (ArgumentError, DecodeError):
         assume(False)
 
 

@@ -19,8 +19,9 @@ ROOT = Path(__file__).parent.parent
 def test_every_operator_is_public_under_its_own_name():
     for name, operator in registry.items():
         module = importlib.import_module(operator.__module__)
-        assert getattr(module, name) is operator
-        assert name in module.__all__
+        assert getattr(module, operator.__name__) is operator
+        assert operator.__name__ in module.__all__
+        assert name.split(".")[-1] == operator.__name__
         if module.__name__.startswith("dynamic.ops."):
             assert getattr(dynamic, name) is operator
 

@@ -15,6 +15,7 @@ __all__ = ["channels", "colours", "upright", "values"]
 
 #: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
 _YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_LUMA = numpy.array([0.299, 0.587, 0.114])
 _OFFSET = numpy.array([16.0, 128.0, 128.0])
 
 
@@ -41,6 +42,8 @@ def colours(pixels: Array, have: Colours, want: str) -> Array:
     rgb = _from_ink(pixels) if have == "CMYK" else pixels[..., 2::-1] if have in ("BGR", "BGRA") else pixels[..., :3]
     if want == "BGR":
         return rgb[..., ::-1]
+    if want == "GRAY" and pixels.dtype != numpy.uint8:
+        return numpy.asarray(convert(numpy, rgb @ _LUMA, rgb.dtype))[..., None]
     if want == "GRAY":
         gray = cv2.cvtColor(numpy.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
         return numpy.asarray(gray)[..., None]

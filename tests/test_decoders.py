@@ -1,0 +1,264 @@
+"""Decoding: right pixels of every format, and refusal of everything else."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+
+import corpus
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from PIL import Image, ImageOps
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, decoders, errors
+from dynamic._origin import Origin
+
+LOSSLESS = corpus.lossless()
+BAD = corpus.bad()
+FORMATS = {
+    **corpus.small_files(),
+    "JPEG progressive": corpus.encoded(corpus.photo(), "JPEG", progressive=True),
+    "TIFF LZW": corpus.encoded(corpus.photo(), "TIFF", compression="tiff_lzw"),
+    "TIFF deflate": corpus.encoded(corpus.photo(), "TIFF", compression="tiff_adobe_deflate"),
+    "WebP lossy": corpus.encoded(corpus.photo(), "WEBP"),
+    "JPEG CMYK": corpus.encoded(Image.fromarray(corpus.photo()).convert("CMYK"), "JPEG"),
+    "PNG interlaced": corpus.png(corpus.photo(), 8, 2, interlace=True),
+}
+
+
+def decoded(data, **arguments):
+    result = decoders.image(data, **arguments)
+    assert isinstance(result, Tensor)
+    assert result.layout == "HWC"
+    assert list(ndd.peek_image_shape(data, image_type=arguments.get("output_type", "RGB"))) == list(result.shape)
+    return result.array
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_lossless_files_give_their_pixels(name):
+    data, pixels = LOSSLESS[name]
+    assert np.array_equal(decoded(data, output_type="ANY_DATA", dtype=pixels.dtype), pixels)
+    rgb = np.repeat(pixels[..., :1], 3, axis=2) if pixels.shape[2] < 3 else pixels[..., :3]
+    assert np.array_equal(decoded(data, dtype=pixels.dtype), rgb)
+    assert np.array_equal(decoded(data, dtype=pixels.dtype, output_type="BGR"), rgb[..., ::-1])
+    most = np.iinfo(pixels.dtype).max
+    luma = rgb @ [0.299, 0.587, 0.114]
+    assert np.abs(decoded(data, dtype=pixels.dtype, output_type="GRAY")[..., 0] - luma).max() <= max(1, most / 65535)
+    y = 16 + rgb @ [65.481, 128.553, 24.966] / 255 * (255 / most)
+    assert np.abs(decoded(data, dtype="f64", output_type="YCbCr")[..., 0] * 255 - y).max() <= 0.51
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("sampling", [0, 1, 2])
+@pytest.mark.parametrize("size", [(1, 1), (17, 9), (64, 48)])
+def test_jpegs_are_libjpegs_bit_for_bit(size, sampling, progressive):
+    data = corpus.encoded(corpus.photo(*size), "JPEG", quality=88, subsampling=sampling, progressive=progressive)
+    expected = np.asarray(Image.open(io.BytesIO(data)))
+    assert np.array_equal(decoded(data), expected)
+    assert np.array_equal(decoded(data, jpeg_fancy_upsampling=True), expected)
+    assert np.array_equal(decoded(data, output_type="BGR"), expected[..., ::-1])
+    assert np.array_equal(decoded(data, output_type="ANY_DATA"), expected)
+    fast = decoded(data, use_fast_idct=True).astype(int)
+    assert np.abs(fast - expected).max() <= 12
+
+
+def test_gray_and_cmyk_jpegs():
+    gray = corpus.encoded(corpus.photo()[..., 0].copy(), "JPEG")
+    expected = np.asarray(Image.open(io.BytesIO(gray)))
+    assert np.array_equal(decoded(gray, output_type="ANY_DATA")[..., 0], expected)
+    assert np.array_equal(decoded(gray), np.repeat(expected[..., None], 3, axis=2))
+    cmyk = FORMATS["JPEG CMYK"]
+    ink = np.asarray(Image.open(io.BytesIO(cmyk)), np.int64)
+    assert np.array_equal(decoded(cmyk, output_type="ANY_DATA"), ink)
+    assert np.array_equal(decoded(cmyk), (255 - ink[..., :3]) * (255 - ink[..., 3:]) // 255)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_images_are_turned_upright(format, orientation):
+    data = corpus.encoded(corpus.photo(), format, orientation, **({"lossless": True} if format == "WEBP" else {}))
+    stored = Image.open(io.BytesIO(data)) if format == "JPEG" else Image.fromarray(corpus.photo())
+    stored.getexif()[0x0112] = orientation
+    assert np.array_equal(decoded(data), np.asarray(ImageOps.exif_transpose(stored)))
+    assert np.array_equal(decoders.image(data, adjust_orientation=False).array, np.asarray(stored))
+    assert list(ndd.peek_image_shape(data, adjust_orientation=False)) == [21, 33, 3]
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_hostile_exif_is_harmless(content, known):
+    block = (b"II*\0\x08\0\0\0" if known else b"") + content
+    plain = corpus.small_files()["JPEG"]
+    segment = b"Exif\0\0" + block
+    data = plain[:2] + b"\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment + plain[2:]
+    assert sorted(decoders.image(data).shape) == sorted(decoders.image(plain).shape)
+
+
+@pytest.mark.parametrize("dtype", [t.word for t in ndd.dtypes.ALL])
+def test_the_full_range_becomes_the_full_range(dtype):
+    shades = np.array([[0, 1, 127, 128, 254, 255]], np.uint8)
+    result = decoded(corpus.encoded(shades, "PNG"), output_type="GRAY", dtype=dtype)[0, :, 0]
+    if result.dtype.kind == "f":
+        assert np.allclose(result, shades[0] / 255, rtol=1e-3 if dtype == "float16" else 1e-6)
+    elif dtype == "bool":
+        assert result.tolist() == [False, False, False, True, True, True]
+    else:
+        most = int(np.iinfo(dtype).max)
+        assert all(
+            abs(int(r) - int(s) * most / 255) <= max(0.5, most * 2**-53) for r, s in zip(result, shades[0], strict=True)
+        )
+        assert (result[0], result[-1]) == (0, most)
+    deep = np.array([[0, 128, 129, 385, 65535]], np.uint16)
+    assert decoded(corpus.by_opencv(deep, ".png"), output_type="GRAY").ravel().tolist() == [0, 0, 1, 1, 255]
+
+
+@given(npst.arrays(np.uint8, npst.array_shapes(min_dims=3, max_dims=3, max_side=9).map(lambda s: (*s[:2], 3))))
+def test_what_was_encoded_without_loss_comes_back(image):
+    for format in ("PNG", "BMP", "PPM", "TIFF"):
+        assert np.array_equal(decoders.image(corpus.encoded(image, format)).array, image)
+
+
+# -- batches
+
+
+def test_a_batch_of_equal_sizes_is_one_array():
+    data = np.frombuffer(corpus.encoded(corpus.photo(), "JPEG"), np.uint8)
+    batch = decoders.image(as_batch([data] * 3))
+    assert batch.whole is not None
+    assert batch.shape == [(21, 33, 3)] * 3
+    ragged = decoders.image(as_batch([data, np.frombuffer(corpus.small_files()["PNG"], np.uint8)]))
+    assert ragged.shape == [(21, 33, 3), (5, 7, 3)]
+
+
+def test_every_failing_sample_is_named():
+    good = np.frombuffer(corpus.small_files()["PNG"], np.uint8)
+    files = [good, good[:50], np.frombuffer(b"text", np.uint8), good]
+    names = ["a/0.png", "a/1.png", "b/2.txt", "b/3.png"]
+    batch = Batch(files, None, Origin(0, np.arange(4, dtype=np.uint64), names))
+    for function in (decoders.image, ndd.peek_image_shape):
+        with pytest.raises(DecodeError) as caught:
+            function(batch)
+        failures = caught.value.failures
+        assert [(f.index, f.source) for f in failures] == [(1, "a/1.png"), (2, "b/2.txt")]
+        assert failures[0].format == "PNG"
+        assert "image" in str(caught.value)
+        assert all(f.reason in str(caught.value) for f in failures)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_refused_for_the_right_reason(name, capfd):
+    data, kind = BAD[name]
+    with pytest.raises(getattr(errors, kind)) as caught:
+        decoders.image(data)
+    (failure,) = caught.value.failures
+    assert failure.reason
+    assert failure.format or kind in ("UnsupportedImage", "TruncatedImage")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_cut_files_are_refused(name, capfd):
+    data = FORMATS[name]
+    whole = decoders.image(data)
+    for end in range(0, len(data), max(1, len(data) // 60)):
+        try:
+            result = decoders.image(np.frombuffer(data[:end], np.uint8))
+        except DecodeError:
+            continue
+        assert end > 0.9 * len(data)  # only what does not belong to the first picture was cut
+        assert np.array_equal(result.array, whole.array)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_give_an_image_or_an_error(name, capfd):
+    data = FORMATS[name]
+    random = np.random.default_rng(len(name))
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(data)
+        for place in random.integers(len(data), size=random.integers(1, 4)):
+            damaged[place] ^= 1 << random.integers(8)
+        try:
+            assert decoders.image(bytes(damaged)).ndim == 3
+        except DecodeError:
+            refused += 1
+    if name.startswith("PNG"):
+        assert refused == 60  # it has checksums over everything
+    assert capfd.readouterr() == ("", "")
+
+
+@given(st.binary(max_size=100), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF89a", b"II*\0", b"P5 ", b"RIFF", b"\xff\x4f\xff\x51"]))  # fmt: skip
+def test_any_bytes_give_an_image_or_an_error(content, start):
+    try:
+        assert decoders.image(start + content).ndim == 3
+    except DecodeError as error:
+        assert error.failures[0].reason  # noqa: PT017
+
+
+def test_limits():
+    jpeg = FORMATS["JPEG progressive"]
+    for limit, low, high in (
+        ("max_pixels", 21 * 33 - 1, 21 * 33),
+        ("max_scans", 9, 10),
+        ("max_encoded_bytes", 10, len(jpeg)),
+    ):
+        with pytest.raises(errors.ImageTooLarge, match=limit):
+            decoders.image(jpeg, **{limit: low})
+        assert decoders.image(jpeg, **{limit: high}).shape == (21, 33, 3)
+        for wrong in (0, -1, 1.5, "9"):
+            with pytest.raises(ArgumentError, match=limit):
+                decoders.image(jpeg, **{limit: wrong})
+
+
+def test_wrong_inputs():
+    for bad in (np.zeros((2, 2), np.uint8), np.uint8(3)):
+        with pytest.raises(ArgumentError, match="one dimension"):
+            decoders.image(bad)
+    with pytest.raises(ArgumentError, match="dtype uint8"):
+        decoders.image(np.zeros(4, np.int8))
+    with pytest.raises(ArgumentError, match="output_type"):
+        decoders.image(FORMATS["PNG"], output_type="HSV")
+    for word in (ndd.types.RGB, 0, "rgb", ndd.ImageType.RGB):
+        assert decoders.image(FORMATS["PNG"], output_type=word).shape == (5, 7, 3)
+
+
+# -- files
+
+
+def test_imread(tmp_path):
+    paths = [tmp_path / name for name in ("a b.png", "ü.jpg")]
+    for path, name in zip(paths, ("PNG", "JPEG"), strict=True):
+        path.write_bytes(FORMATS[name])
+    one = ndd.imread(paths[0])
+    assert isinstance(one, Tensor)
+    assert np.array_equal(one.array, decoders.image(FORMATS["PNG"]).array)
+    assert ndd.imread(str(paths[0]), output_type="GRAY", device="cpu").shape == (5, 7, 1)
+    assert ndd.imread(os.fsencode(paths[1])).shape == (5, 7, 3)
+    many = ndd.imread(paths)
+    assert isinstance(many, Batch)
+    assert len(many) == 2
+    assert len(ndd.imread([])) == 0
+
+
+def test_imread_names_what_it_cannot_read(tmp_path):
+    good = tmp_path / "good.png"
+    good.write_bytes(FORMATS["PNG"])
+    (tmp_path / "bad.png").write_bytes(b"text")
+    os.mkfifo(tmp_path / "fifo.png")
+    with pytest.raises(DataError) as caught:
+        ndd.imread([good, tmp_path / "none.png", tmp_path, tmp_path / "fifo.png"])
+    failures = caught.value.failures
+    assert [f.index for f in failures] == [1, 2, 3]
+    assert [f.source for f in failures] == [str(tmp_path / "none.png"), str(tmp_path), str(tmp_path / "fifo.png")]
+    with pytest.raises(errors.UnsupportedImage, match=re.escape(f"sample 1 ({tmp_path / 'bad.png'})")):
+        ndd.imread([good, tmp_path / "bad.png"])
+    for bad in (3, None, [3], [None], np.zeros(3)):
+        with pytest.raises(ArgumentError, match=r"imread\(\): argument 'path"):
+            ndd.imread(bad)
+    with pytest.raises(ArgumentError, match="Did you mean"):
+        ndd.imread(good, output_typ="RGB")
