@@ -288,7 +288,6 @@ def set_seed(seed: int) -> None:
     5
     """
     get_default_rng()._go_to(_checked_seed("set_seed", seed), 0)
-    _default.random_key = None
 
 
 def _after_fork() -> None:

@@ -49,7 +49,7 @@ def chunk(name: bytes, content: bytes) -> bytes:
 
 def png(image: np.ndarray, depth: int, kind: int, *, interlace: bool = False, palette: bytes | None = None) -> bytes:
     """A PNG of raw samples (H, W, samples), which Pillow cannot write in all its varieties."""
-    height, width, samples = image.shape
+    height, width = image.shape[:2]
 
     def packed(part: np.ndarray) -> bytes:
         if depth == 16:
@@ -102,12 +102,13 @@ def lossless() -> dict[str, tuple[bytes, np.ndarray]]:
     files: dict[str, tuple[bytes, np.ndarray]] = {}
     for name, format, options in (
         ("PNG", "PNG", {}), ("BMP", "BMP", {}), ("PNM", "PPM", {}), ("TIFF", "TIFF", {}),
-        ("TIFF LZW", "TIFF", {"compression": "tiff_lzw"}), ("TIFF deflate", "TIFF", {"compression": "tiff_adobe_deflate"}),
+        ("TIFF LZW", "TIFF", {"compression": "tiff_lzw"}),
+        ("TIFF deflate", "TIFF", {"compression": "tiff_adobe_deflate"}),
         ("TIFF packbits", "TIFF", {"compression": "packbits"}), ("WebP", "WEBP", {"lossless": True, "exact": True}),
         ("JPEG 2000", "JPEG2000", {"irreversible": False}),
     ):  # fmt: skip
         files[f"{name} color"] = encoded(color, format, **options), color
-        if format not in ("WEBP",):
+        if format != "WEBP":
             files[f"{name} gray"] = encoded(gray, format, **options), gray[..., None]
         if format not in ("PPM", "BMP"):
             files[f"{name} alpha"] = encoded(alpha, format, **options), alpha
@@ -158,7 +159,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
     """Files that are refused, with the class of the error."""
     jpeg, gray16 = encoded(photo(), "JPEG"), by_opencv(noise((20, 30), np.uint16), ".png")
     start = jpeg.index(b"\xff\xda")
-    scan = jpeg[start:-2]
+    scan, frame = jpeg[start:-2], jpeg[jpeg.index(b"\xff\xc0") : start]
     progressive = encoded(photo(), "JPEG", progressive=True)
     last = progressive.rindex(b"\xff\xda")
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 100_000, 100_000, 1, 0, 0, 0, 0))
@@ -176,7 +177,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
         "JPEG without loss": (jpeg.replace(b"\xff\xc0", b"\xff\xc3", 1), "UnsupportedImage"),
         "JPEG with a marker in the scan": (jpeg[: start + 60] + b"\xff\xc4" + jpeg[start + 62 :], "DecodeError"),
         "JPEG of many scans": (progressive[:-2] + progressive[last:-2] * 200 + b"\xff\xd9", "ImageTooLarge"),
-        "JPEG with two frames": (jpeg[:start] + jpeg[jpeg.index(b"\xff\xc0") : start] + scan + b"\xff\xd9", "CorruptImage"),
+        "JPEG with two frames": (jpeg[:start] + frame + scan + b"\xff\xd9", "CorruptImage"),
         "PNG of 100000 x 100000": (signature + header + chunk(b"IDAT", zlib.compress(b"")) + end, "ImageTooLarge"),
         "PNG with too few rows": (signature + small + chunk(b"IDAT", zlib.compress(bytes(8))) + end, "DecodeError"),
         "PNG with too many": (signature + small + chunk(b"IDAT", zlib.compress(bytes(80))) + end, "DecodeError"),
@@ -189,8 +190,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
             "UnsupportedImage",
         ),
         "WebP of 16383 x 16383": (
-            b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8L" + struct.pack("<I", 10) + b"\x2f" + struct.pack("<I", 0xFFFFFFF)
-            + bytes(5),
+            b"RIFF\x16\0\0\0WEBPVP8L\x0a\0\0\0\x2f" + struct.pack("<I", 0xFFFFFFF) + bytes(5),
             "ImageTooLarge",
         ),
         "PNM of 10**9 x 10**9": (b"P6 1000000000 1000000000 255\n" + bytes(9), "ImageTooLarge"),

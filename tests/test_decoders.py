@@ -192,7 +192,10 @@ def test_damaged_files_give_an_image_or_an_error(name, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@given(st.binary(max_size=100), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF89a", b"II*\0", b"P5 ", b"RIFF", b"\xff\x4f\xff\x51"]))  # fmt: skip
+SIGNATURES = [b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF89a", b"II*\0", b"P5 "]
+
+
+@given(st.binary(max_size=100), st.sampled_from(SIGNATURES))
 def test_any_bytes_give_an_image_or_an_error(content, start):
     try:
         assert decoders.image(start + content).ndim == 3

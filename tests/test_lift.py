@@ -179,7 +179,8 @@ def numbers():
 @pytest.mark.parametrize(
     ("name", "good", "value"),
     [
-        ("f", 2, 2.0), ("f", np.float16(2), 2.0), ("f", as_tensor([2.5]), 2.5), ("f", np.array(7), 7.0), ("f", True, 1.0),
+        ("f", 2, 2.0), ("f", np.float16(2), 2.0), ("f", as_tensor([2.5]), 2.5), ("f", np.array(7), 7.0),
+        ("f", True, 1.0),
         ("i", 3.0, 3), ("i", np.int8(3), 3), ("i", as_tensor(2.5), 3), ("i", np.array([-2.5]), -3), ("i", True, 1),
         ("b", 1, True), ("b", np.bool_(True), True), ("pair", [1, 2], (1, 2)), ("pair", np.array([1.6, 2]), (2, 2)),
         ("pair", as_tensor([3, 4]), (3, 4)), ("many", [1, 2.5], (1.0, 2.5)), ("many", (), ()), ("part", 1, 1.0),

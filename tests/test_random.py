@@ -197,7 +197,9 @@ GOOD = "Philox_0000000000000005_0000000000000000:0000000000000001_2"
     "state",
     [
         "", "Philox", GOOD + " ", GOOD[:-1] + "4", GOOD.replace("Philox", "Threefry"), GOOD.replace(":", "_"),
-        GOOD[:-2], GOOD.replace("5", "g"), GOOD + "\n", 5, b"Philox", [GOOD], {}, {"state": GOOD}, {"algorithm": "philox4x32-10"},
+        GOOD[:-2],
+        GOOD.replace("5", "g"), GOOD + "\n", 5, b"Philox", [GOOD], {}, {"state": GOOD},
+        {"algorithm": "philox4x32-10"},
         {"algorithm": "pcg64", "state": GOOD}, {"algorithm": "philox4x32-10", "state": 5},
         {"algorithm": "philox4x32-10", "state": GOOD, "more": 1}, {"algorithm": ["philox4x32-10"], "state": GOOD},
     ],
@@ -339,6 +341,7 @@ normal_floats = floats32.filter(lambda x: x == 0 or abs(x) > 1e-30)
 @given(st.integers(0, 2**32 - 1), normal_floats, normal_floats)
 @example(2**24 + 1, 2.0**-24, 2.0**-60)
 @example(3, 0.5, 2.0**24)
+@example(2**23 + 1, (2**23 - 1) * 2.0**-46, 2.0**24 + 2)  # a hair less than half way between two numbers
 def test_float32_multiply_and_add_rounds_once(word, b, c):
     a = np.float32(word)
     exact = Fraction(float(a)) * Fraction(b) + Fraction(c)
@@ -351,6 +354,7 @@ def test_float32_multiply_and_add_rounds_once(word, b, c):
 
 @given(st.integers(0, 2**64 - 1), st.floats(2.0**-90, 2.0**90), st.floats(-(2.0**90), 2.0**90))
 @example(2**63 + 2**10, 1 + 2.0**-52, -(2.0**62))
+@example(2**52 + 1, (1 - 2.0**-52) * 2.0**-105, 1 + 2.0**-52)  # a hair less than half way between two numbers
 def test_float64_multiply_and_add_rounds_once(word, b, c):
     assume(c == 0 or abs(c) > 2.0**-90)
     a = np.float64(word)
@@ -395,6 +399,17 @@ def test_normal_numbers_of_words_of_zero_are_finite():
     zero, some = np.zeros(1, np.uint32), np.array([5], np.uint32)
     for words in ([zero, zero], [zero, some], [some, zero], [zero] * 4, [zero, zero, some, zero]):
         assert np.isfinite(_distributions.normal(np, words)).all()
+    for words, other in (([zero, some], 5 * 2.0**-32), ([zero, zero, some, zero], 5 * 2.0**-64)):
+        (found,) = _distributions.normal(np, words).tolist()
+        assert found == pytest.approx(math.sqrt(-2 * math.log(other)))
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=50).filter(lambda p: sum(p) > 1e-3))
+def test_the_last_item_is_chosen_where_no_other_is(p):
+    p = np.array(p) / sum(p)
+    sums = dynamic.random._sums("p", tuple(p.tolist()), len(p))
+    assert sums[-1] == 1
+    assert (np.diff(sums) >= 0).all()
 
 
 @given(st.integers(1, 2**64), st.lists(st.integers(0, 2**32 - 1), min_size=1))
@@ -740,7 +755,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "arguments", "name"), BAD, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    ("function", "inputs", "arguments", "name"),
+    BAD,
+    ids=lambda v: getattr(v, "__name__", str(v)).split(" at 0x")[0][:40],
+)
 def test_errors_name_the_argument_and_draw_nothing(function, inputs, arguments, name):
     rng = at(5, 9)
     keyed = RNG(5).keyed([1, 2])
@@ -933,7 +952,7 @@ def cases() -> list[dict[str, Any]]:
         *({"range": r, "dtype": d} for r in ([-30, 30], [0.1, 0.9], [-7.3, 11.9]) for d in ("int8", "int32", *FLOATS)),
         {"range": [-32000, 32767], "dtype": "int16", "shape": [2, 2]}, {"range": [0, 2**62], "dtype": "int64"},
         {}, {"range": {"each": [[0, 1], [5, 6], [-9, 100]]}}, {"values": [1.5, -2, 300], "shape": [4]},
-        {"values": [1, 2, 300], "dtype": "uint8"}, {"values": {"each": [[1, 2], [3], [4, 5, 6]]}, "shape": [2]},
+        {"values": [1, 2, 300], "dtype": "uint8"}, {"values": [0.1, 0.2], "dtype": "float64"}, {"values": {"each": [[1, 2], [3], [4, 5, 6]]}, "shape": [2]},
         {"shape": {"each": [[1, 2], [2, 0], [3, 1]]}},
     ]  # fmt: skip
     coins = [{"dtype": d, "shape": [4]} for d in ("bool", "uint8", "int32")] + [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -30,6 +31,7 @@ class Entry(NamedTuple):
     state: JSON
 
 
+@functools.cache
 def _library() -> str:
     try:
         return "dynamic " + importlib.metadata.version("dynamic-batch")
