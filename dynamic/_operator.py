@@ -180,10 +180,10 @@ class Operator(Generic[P]):
 
     def _results(self, call: Call) -> Any:
         """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
+        if self.whole and not call.varying and all(isinstance(x, Batch) and x.whole is not None for x in call.inputs):
+            return self._results_at_once(call)
         samples = call.samples()
         specs = self._specs(call, samples) if self.output is not None else None
-        if self.whole and call.uniform() and all(isinstance(x, Batch) for x in call.inputs):
-            return self._results_at_once(call, specs)
         storages, outs = self._memory(call, specs) if specs is not None else (None, None)
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
@@ -210,10 +210,10 @@ class Operator(Generic[P]):
             return self._storages(storages, outs)
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
 
-    def _results_at_once(self, call: Call, specs: Any) -> Array:
+    def _results_at_once(self, call: Call) -> Array:
         """What the function makes of samples that are one array, given many at a time: a part for each thread."""
-        ((shape, kind),) = specs
         wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
+        ((shape, kind),) = self._specs(call, [tuple(whole[0, ...] for whole in wholes)])
         xp = library(wholes[0])
         storage = (empty if xp is numpy else xp.empty)((call.count, *shape), kind)
         arguments = call.fixed

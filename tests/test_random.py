@@ -952,7 +952,8 @@ def cases() -> list[dict[str, Any]]:
         *({"range": r, "dtype": d} for r in ([-30, 30], [0.1, 0.9], [-7.3, 11.9]) for d in ("int8", "int32", *FLOATS)),
         {"range": [-32000, 32767], "dtype": "int16", "shape": [2, 2]}, {"range": [0, 2**62], "dtype": "int64"},
         {}, {"range": {"each": [[0, 1], [5, 6], [-9, 100]]}}, {"values": [1.5, -2, 300], "shape": [4]},
-        {"values": [1, 2, 300], "dtype": "uint8"}, {"values": [0.1, 0.2], "dtype": "float64"}, {"values": {"each": [[1, 2], [3], [4, 5, 6]]}, "shape": [2]},
+        {"values": [1, 2, 300], "dtype": "uint8"}, {"values": [0.1, 0.2], "dtype": "float64"},
+        {"values": {"each": [[1, 2], [3], [4, 5, 6]]}, "shape": [2]},
         {"shape": {"each": [[1, 2], [2, 0], [3, 1]]}},
     ]  # fmt: skip
     coins = [{"dtype": d, "shape": [4]} for d in ("bool", "uint8", "int32")] + [

@@ -136,6 +136,10 @@ def flip(
         return out
     if not vertical and image.flags.c_contiguous:  # rows do not care which image they belong to
         image, out = (x.reshape(-1, *x.shape[-2:]) for x in (image, out))
+    axes = (0, 1) if vertical else (1,)
+    if image.ndim == 3:
+        warp.flip(image, axes, out)
+        return out
     for place in numpy.ndindex(image.shape[:-3]):
-        warp.flip(image[place], (0, 1) if vertical else (1,), out[place])
+        warp.flip(image[place], axes, out[place])
     return out
