@@ -14,7 +14,6 @@ from strategies import ALL_DTYPES, any_dtype, arrays, read_only
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor, batch
 
-
 try:
     import torch
 except ImportError:
