@@ -41,9 +41,13 @@ class Call:
         return list(zip(*columns, strict=True))
 
     def bytes(self) -> int:
-        """About how much memory the inputs take."""
-        first = [x.array if isinstance(x, Tensor) else x.samples[0] for x in self.inputs]
-        return self.count * sum(int(array.nbytes) for array in first)
+        """About how much memory the inputs take: where they are separate, as much as the first of them each."""
+        return sum(
+            int(x.whole.nbytes)
+            if isinstance(x, Batch) and x.whole is not None
+            else self.count * int(x.array.nbytes if isinstance(x, Tensor) else x.samples[0].nbytes)
+            for x in self.inputs
+        )
 
     def arguments(self, i: int) -> dict[str, Any]:
         """The arguments of one sample."""

@@ -29,7 +29,7 @@ from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, empty, library
 from ._call import Call, Spec, allocated
 from .data import Batch, Tensor
-from .devices import DeviceLike, device
+from .devices import DeviceLike
 from .dtypes import ALL, dtype, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, shown
 
@@ -79,6 +79,8 @@ class Operator(Generic[P]):
         returned = get_args(hints["return"]) if get_origin(hints["return"]) is tuple else ()
         self.outputs = len(returned)  # 0 for one result that is no tuple
         self._least = sum(p.default is p.empty for p in self.inputs)
+        self._names = [p.name for p in self.inputs]
+        self._usual_layout = {len(layout): layout for layout in reversed(layouts or ())}
         public = [p for p in [*self.inputs, *keyword] if p.name != self._layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
@@ -105,9 +107,8 @@ class Operator(Generic[P]):
 
     def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
         if not self._least <= len(given) <= len(self.inputs):
-            names = ", ".join(p.name for p in self.inputs)
-            got = f"{len(given)} positional arguments"
-            raise ArgumentError(self.name, "inputs", f"{len(self.inputs)} positional arguments ({names})", got)
+            expected = f"{len(self.inputs)} positional arguments ({', '.join(self._names)})"
+            raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
@@ -134,10 +135,9 @@ class Operator(Generic[P]):
 
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         if not isinstance(value, (Tensor, Batch)):
-            value = Tensor(asarray(value, self.name, self.inputs[index].name))
-        target = device(where)
-        if target is not None:
-            value = value.to_device(target)
+            value = Tensor(asarray(value, self.name, self._names[index]))
+        if where is not None:
+            value = value.to_device(where)
         found = value.device.device_type
         if found not in self.devices:
             have = " and ".join(self.devices)
@@ -146,16 +146,16 @@ class Operator(Generic[P]):
 
     def _count(self, inputs: list[Tensor | Batch], arguments: dict[str, Any], batch_size: Any) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
-        sizes = {p.name: len(x) for p, x in zip(self.inputs, inputs, strict=False) if isinstance(x, Batch)}
-        sizes |= {name: len(value) for name, value in arguments.items() if isinstance(value, Batch)}
+        sizes = [(name, len(x)) for name, x in zip(self._names, inputs, strict=False) if isinstance(x, Batch)]
+        sizes += [(name, len(value)) for name, value in arguments.items() if isinstance(value, Batch)]
         if batch_size is not None:
             if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
                 raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
-            sizes = {"batch_size": int(batch_size), **sizes}
+            sizes.insert(0, ("batch_size", int(batch_size)))
         if not sizes:
             return None
-        first, count = next(iter(sizes.items()))
-        for name, size in sizes.items():
+        first, count = sizes[0]
+        for name, size in sizes[1:]:
             if size != count:
                 expected = f"a Batch of {count}, like {first!r}"
                 raise ArgumentError(self.name, name, expected, f"a Batch of {size}")
@@ -163,19 +163,16 @@ class Operator(Generic[P]):
 
     def _checked_input(self, data: Tensor | Batch) -> str | None:
         """The layout of an input; where it has none, the first declared one with as many dimensions."""
-        name = self.inputs[0].name
+        name, layout = self._names[0], data.layout
         if data._numpy_dtype not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
             hint = "Convert it with cast(x, dtype=...)."
             raise ArgumentError(self.name, name, f"of dtype {allowed}", str(data._numpy_dtype), hint)
-        if self.layouts is None:
-            return data.layout
-        if data.layout is not None and data.layout in self.layouts:
-            return data.layout
-        fitting = [layout for layout in self.layouts if len(layout) == data.ndim]
-        if data.layout is None and fitting:
-            return fitting[0]
-        got = f"layout {data.layout!r}" if data.layout else f"{data.ndim} dimensions, no layout"
+        if self.layouts is None or layout in self.layouts:
+            return layout
+        if layout is None and data.ndim in self._usual_layout:
+            return self._usual_layout[data.ndim]
+        got = f"layout {layout!r}" if layout else f"{data.ndim} dimensions, no layout"
         raise ArgumentError(self.name, name, f"laid out as {', '.join(self.layouts)}", got)
 
     def _results(self, call: Call) -> Any:

@@ -82,3 +82,14 @@ def test_links_between_pages_lead_somewhere():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_of_differences_names_tests_that_exist():
+    page = (ROOT / "docs" / "differences.md").read_text()
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert len(named) > 40
+    missing = [name for name in named if f"def {name}(" not in tests]
+    assert not missing
+    for module in re.findall(r"`(test_\w+\.py)`", page):
+        assert (ROOT / "tests" / module).exists()

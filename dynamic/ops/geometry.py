@@ -134,8 +134,9 @@ def flip(
     if not horizontal:
         out[...] = image[..., ::-1, :, :] if vertical else image
         return out
-    if not vertical and image.flags.c_contiguous:  # rows do not care which image they belong to
-        image, out = (x.reshape(-1, *x.shape[-2:]) for x in (image, out))
+    if not vertical and image.ndim > 3 and image.flags.c_contiguous:  # rows do not care whose they are
+        rows = (-1, *image.shape[-2:])
+        image, out = image.reshape(rows), out.reshape(rows)
     axes = (0, 1) if vertical else (1,)
     if image.ndim == 3:
         warp.flip(image, axes, out)

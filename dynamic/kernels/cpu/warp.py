@@ -310,6 +310,8 @@ def flip(image: Any, axes: Sequence[int], out: Any) -> None:
 def _as_bytes(image: Any) -> Any:
     """An (H, W, C) array as one of bytes that OpenCV can use, or None where there is no such view."""
     pixel = image.itemsize * image.shape[2]
+    if image.flags.c_contiguous and image.size and pixel <= _MOST_CHANNELS:
+        return image.view(numpy.uint8)
     image = _single(image)
     if not image.size or not _dense(image) or pixel > _MOST_CHANNELS:
         return None
