@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format bench record clean
+.PHONY: demo test check format bench clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -31,6 +31,7 @@ format: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/job.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

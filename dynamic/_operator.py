@@ -219,7 +219,11 @@ class Operator(Generic[P]):
         body = self.__wrapped__  # type: ignore[attr-defined]
 
         def some(part: slice) -> None:
-            body(*(whole[part] for whole in wholes), **arguments, out=storage[part])
+            try:
+                body(*(whole[part] for whole in wholes), **arguments, out=storage[part])
+            except Exception as error:
+                error.add_note(f"In {self.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
+                raise
 
         _pool.run_parts(some, call.count, call.bytes() + storage.nbytes)
         return storage

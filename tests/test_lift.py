@@ -109,6 +109,16 @@ def test_an_error_of_a_kernel_says_where():
     assert note == "In check(), sample 1 of 2 (class/1.jpg): shape (2,) int32, layout None."
 
 
+def test_a_kernel_that_takes_many_samples_says_which():
+    @lift(output=lambda a: (a.shape, a.dtype), whole=True)
+    def check(a: Array, /, *, out: Array) -> Array:
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError) as caught:
+        check(as_batch(np.zeros((3, 2))))
+    assert caught.value.__notes__ == ["In check(), samples 0 to 2 of 3."]
+
+
 def test_samples_that_cannot_be_read_are_all_named():
     check = failing(TruncatedImage("check", [Failure(0, "it ends", "JPEG")]))
     batch = Batch([np.full(1, i % 2 * 5, np.int32) for i in range(30)], None, origin(30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -63,15 +64,21 @@ def _to_ycbcr(rgb: Array) -> Array:
     return converted
 
 
+_TURNS: dict[int, Callable[[Any], Any]] = {
+    2: lambda pixels: cv2.flip(pixels, 1),
+    3: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_180),
+    4: lambda pixels: cv2.flip(pixels, 0),
+    5: cv2.transpose,
+    6: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_90_CLOCKWISE),
+    7: lambda pixels: cv2.flip(cv2.transpose(pixels), -1),
+    8: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_90_COUNTERCLOCKWISE),
+}
+
+
 def upright(pixels: Array, orientation: int) -> Array:
-    """A view of pixels that are stored in an EXIF orientation, the right way up."""
-    if orientation >= 5:
-        pixels = pixels.transpose(1, 0, 2)
-    # After the exchange of rows and columns: which of them still run backwards.
-    rows, columns = {1: (1, 1), 2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}[
-        orientation
-    ]
-    return pixels[::rows, ::columns]
+    """Pixels (H, W, C) that are stored in an EXIF orientation of 2 to 8, the right way up."""
+    turned: Array = _TURNS[orientation](numpy.ascontiguousarray(pixels))
+    return turned.reshape(*turned.shape[:2], pixels.shape[2])
 
 
 def values(pixels: Array, out: Array) -> None:
