@@ -3,8 +3,6 @@
 `import dynamic as ndd` runs scripts written for NVIDIA DALI's dynamic mode.
 """
 
-from importlib.metadata import version as _version
-
 from . import checkpoint as checkpoint
 from . import decoders as decoders
 from . import devices as devices
@@ -54,7 +52,15 @@ from .ops.values import copy as copy
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
-__version__ = _version("dynamic-batch")
+
+def __getattr__(name: str) -> str:
+    """`__version__`, read when it is asked for: looking it up takes longer than the rest of the import."""
+    if name != "__version__":
+        raise AttributeError(f"module 'dynamic' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("dynamic-batch")
+
 
 __all__ = [
     "ArgumentError",

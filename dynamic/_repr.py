@@ -1,12 +1,15 @@
-"""How Tensors and Batches print themselves: as DALI's do, in bounded time and length."""
+"""How Tensors and Batches show themselves: text as DALI's, with pictures in a notebook; both bounded in length."""
 
 from __future__ import annotations
 
+import base64
+import html
 from typing import Any
 
+import cv2
 import numpy
 
-__all__ = ["of_batch", "of_tensor"]
+__all__ = ["html_of", "of_batch", "of_tensor"]
 
 _EDGE = 2  # items shown at either end of what is left out
 _INDENT = "    "
@@ -48,3 +51,31 @@ def _shapes(batch: Any) -> str:
     if len(shapes) > 16:
         shapes = [*shapes[:_EDGE], "...", *shapes[-_EDGE:]]
     return "[" + ", ".join(shapes) + "]"
+
+
+_THUMBNAIL = 128  # pixels of its longer side
+_SHOWN = 8  # samples of a batch that are drawn
+
+
+def html_of(text: str, samples: list[Any], layout: str | None) -> str:
+    """The text for a notebook, with pictures of the samples above it where they are images."""
+    pictures = "".join(map(_picture, samples[:_SHOWN])) if _is_image(samples, layout) else ""
+    return f"<div>{pictures}</div><pre>{html.escape(text)}</pre>" if pictures else f"<pre>{html.escape(text)}</pre>"
+
+
+def _is_image(samples: list[Any], layout: str | None) -> bool:
+    """Whether samples are host images of bytes, gray or in colour."""
+    return layout in ("HW", "HWC") and all(
+        isinstance(s, numpy.ndarray) and s.dtype == numpy.uint8 and s.size and (s.ndim == 2 or s.shape[2] in (1, 3))
+        for s in samples
+    )
+
+
+def _picture(image: Any) -> str:
+    step = -(-max(image.shape[:2]) // _THUMBNAIL)
+    small = image[::step, ::step]
+    if small.ndim == 3 and small.shape[2] == 3:
+        small = small[..., ::-1]
+    _, png = cv2.imencode(".png", numpy.ascontiguousarray(small))
+    data = base64.b64encode(png.tobytes()).decode()
+    return f'<img alt="{image.shape[0]} x {image.shape[1]}" src="data:image/png;base64,{data}">'

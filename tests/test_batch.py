@@ -334,3 +334,21 @@ def test_members_and_devices():
         as_batch([[1]], layout="HW")
     with pytest.raises(TypeError):
         hash(b)
+
+
+def test_a_notebook_shows_pictures_of_images_and_text_of_everything():
+    from base64 import b64decode
+
+    image = np.arange(300 * 200 * 3, dtype=np.uint8).reshape(300, 200, 3)
+    shown = as_batch([image] * 20, layout="HWC")._repr_html_()
+    assert shown.count("<img") == 8
+    assert "num_samples=20" in shown
+    pictures = [b64decode(part.split('"')[0]) for part in shown.split("base64,")[1:]]
+    assert np.array_equal(ndd.decoders.image(pictures[0]).array, image[::3, ::3])
+    gray = as_tensor(np.arange(6, dtype=np.uint8).reshape(2, 3), layout="HW")
+    picture = b64decode(gray._repr_html_().split("base64,")[1].split('"')[0])
+    assert np.array_equal(ndd.decoders.image(picture, output_type="GRAY").array[..., 0], gray.array)
+    for other in (as_tensor([1.5]), as_tensor(image), as_batch([], dtype="u8", layout="CHW"), as_batch([[1], [2, 3]])):
+        assert "<img" not in other._repr_html_()
+        assert "dtype=" in other._repr_html_()
+    assert "&lt;" not in as_tensor(1)._repr_html_()

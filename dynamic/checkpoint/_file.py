@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import math
 from collections.abc import Mapping
@@ -33,9 +32,11 @@ class Entry(NamedTuple):
 
 @functools.cache
 def _library() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return "dynamic " + importlib.metadata.version("dynamic-batch")
-    except importlib.metadata.PackageNotFoundError:
+        return "dynamic " + version("dynamic-batch")
+    except PackageNotFoundError:
         return "dynamic"
 
 

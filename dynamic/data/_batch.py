@@ -315,6 +315,9 @@ class Batch(Data):
     def __repr__(self) -> str:
         return _repr.of_batch(self)
 
+    def _repr_html_(self) -> str:
+        return _repr.html_of(repr(self), self.samples, self._layout)
+
     def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
         whole = self._whole
         host = moved(whole, Device.CPU) if whole is not None else [moved(s, Device.CPU) for s in self.samples]

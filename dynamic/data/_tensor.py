@@ -246,6 +246,9 @@ class Tensor(Data):
     def __repr__(self) -> str:
         return _repr.of_tensor(self)
 
+    def _repr_html_(self) -> str:
+        return _repr.html_of(repr(self), [self._array], self._layout)
+
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         return _restored, (moved(self._array, Device.CPU), self._layout, self._origin, self.device)
 
