@@ -16,7 +16,7 @@ try:
 except ImportError:  # pragma: no cover - Windows
     _fcntl = None  # type: ignore[assignment]
 
-from ..errors import StateError
+from dynamic.errors import StateError
 
 __all__ = ["read", "write"]
 

@@ -9,8 +9,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .._state import JSON, Stateful
-from ..errors import ArgumentError, StateError, shown
+from dynamic._state import JSON, Stateful
+from dynamic.errors import ArgumentError, StateError, shown
+
 from ._atomic import read, write
 from ._file import LARGEST, Entry, decoded, encoded
 from ._save import applied, collected, type_name

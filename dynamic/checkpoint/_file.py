@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .._state import JSON
-from ..errors import StateError, shown
+from dynamic._state import JSON
+from dynamic.errors import StateError, shown
+
 from ._values import plain
 
 __all__ = ["LARGEST", "Entry", "decoded", "encoded"]

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._state import Stateful
-from ..errors import ArgumentError, StateError, shown
+from dynamic._state import Stateful
+from dynamic.errors import ArgumentError, StateError, shown
+
 from ._atomic import read, write
 from ._file import LARGEST, Entry, decoded, encoded
 

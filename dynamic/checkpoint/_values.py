@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 
-from .._state import JSON
-from ..dtypes import ALL, numpy_dtype
-from ..errors import StateError, shown
+from dynamic._state import JSON
+from dynamic.dtypes import ALL, numpy_dtype
+from dynamic.errors import StateError, shown
 
 __all__ = ["array_from_json", "array_to_json", "plain"]
 

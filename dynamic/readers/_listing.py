@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy
 
-from ..errors import ArgumentError, DataError, Failure, shown
+from dynamic.errors import ArgumentError, DataError, Failure, shown
+
 from ._order import sample_ids
 
 __all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "listed_folder", "listed_lines"]

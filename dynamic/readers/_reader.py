@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
-from .._origin import Origin
-from .._state import State
-from ..data import Batch, Tensor
-from ..errors import ArgumentError, StateError, shown
+from dynamic._origin import Origin
+from dynamic._state import State
+from dynamic.data import Batch, Tensor
+from dynamic.errors import ArgumentError, StateError, shown
+
 from ._order import Order
 
 __all__ = ["DEFAULT_SEED", "Epoch", "LastBatch", "Reader", "flag", "natural"]

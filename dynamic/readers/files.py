@@ -11,12 +11,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy
 
-from .._array import Array, empty
-from .._origin import Origin
-from .._pool import run
-from ..data import Batch
-from ..devices import Device
-from ..errors import ArgumentError, DataError, DeviceError, Failure, shown
+from dynamic._array import Array, empty
+from dynamic._origin import Origin
+from dynamic._pool import run
+from dynamic.data import Batch
+from dynamic.devices import Device
+from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+
 from ._listing import FILE_FILTERS, Listing, displayed, kind_of, listed_files, listed_folder, listed_lines
 from ._reader import LastBatch, Reader, flag, natural
 

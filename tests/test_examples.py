@@ -1,0 +1,81 @@
+"""The examples, and the code of the README, as a newcomer runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynamic as ndd
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    pytest.importorskip("skimage")
+    pytest.importorskip("sklearn")
+    folder = tmp_path_factory.mktemp("photos")
+    code = "import sys, pathlib, photos; photos.make(pathlib.Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, cwd=ROOT / "examples")
+    return folder
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_demo_ends_with_its_sentence_and_its_picture(photos, tmp_path, own):
+    folder = [str(photos)] if own else []
+    command = [sys.executable, str(ROOT / "examples" / "resume.py"), *folder, "--output", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith("File order and random angles match exactly.\n")
+    angles = re.findall(r"^(?:reference|resumed) +angles (.*)$", run.stdout, re.M)
+    assert len(angles) == 2
+    assert angles[0] == angles[1]
+    picture = ndd.imread(tmp_path / "resume.png")
+    height, width, _ = picture.shape
+    assert width > 8 * 200
+    above, below = picture.array[26 : height // 2], picture.array[height // 2 + 22 :][: height // 2 - 26]
+    assert above.std() > 20
+    assert np.array_equal(above, below[: len(above)])
+
+
+def test_the_demo_fails_where_the_folder_has_no_photos(tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "resume.py"), str(tmp_path / "none"), "--output", str(tmp_path)]
+    assert subprocess.run(command, capture_output=True).returncode != 0
+
+
+def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text()
+    code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "next_epoch" in block)
+    (tmp_path / "photos").symlink_to(photos)
+    monkeypatch.chdir(tmp_path)
+    first_start = re.sub(r"^ndd\.checkpoint\.load.*\n", "", code, flags=re.M)
+
+    class Stop(Exception):
+        pass
+
+    def trained(code: str, stop: int) -> list:
+        seen = []
+
+        def train(images, labels):
+            if len(seen) == stop:
+                raise Stop
+            seen.append([image.array for image in images])
+
+        try:
+            exec(code, {"ndd": ndd, "train": train})
+        except Stop:
+            assert len(seen) == stop
+        return seen
+
+    whole = trained(first_start, 100)
+    assert sum(map(len, whole)) == len(list(photos.glob("*/*.jpg")))
+    begun = trained(first_start, 3)
+    rest = trained(code, 100)
+    assert len(begun) + len(rest) == len(whole)
+    for a, b in zip(whole, begun + rest, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
