@@ -71,6 +71,110 @@ def png(image: np.ndarray, depth: int, kind: int, *, interlace: bool = False, pa
     )
 
 
+def bmp(
+    pixels: bytes,
+    width: int,
+    height: int,
+    bits: int,
+    *,
+    masks: tuple[int, ...] = (),
+    palette: bytes = b"",
+    size: int = 40,
+    compression: int | None = None,
+    planes: int = 1,
+) -> bytes:
+    """A BMP of raw rows, with masks or a palette; a `size` of 12 is the header of OS/2."""
+    kind = (3 if masks else 0) if compression is None else compression
+    if size == 12:
+        header = struct.pack("<IHHHH", 12, width, height, planes, bits)
+    else:
+        header = struct.pack("<IiiHHIIiiII", size, width, height, planes, bits, kind, len(pixels), 0, 0, 0, 0)
+    tables = struct.pack(f"<{len(masks)}I", *masks)
+    if size > 40:  # the masks are part of the header then
+        header, tables = header + tables + bytes(size - 40 - len(tables)), b""
+    start = 14 + len(header) + len(tables) + len(palette)
+    return b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start) + header + tables + palette + pixels
+
+
+def _bmp_files() -> dict[str, tuple[bytes, np.ndarray]]:
+    shades = np.array([[0, 1, 2], [3, 2, 1]])
+    table = noise((4, 3))
+    rows = {8: b"".join(bytes([*row, 0]) for row in shades[::-1].tolist())}
+    rows[4] = bytes([0x32, 0x10, 0, 0, 0x01, 0x20, 0, 0])
+    blue_first = b"".join(bytes([b, g, r, 0]) for r, g, b in table.tolist())
+    files = {
+        f"BMP palette of {bits} bits": (bmp(rows[bits], 3, 2, bits, palette=blue_first), table[shades])
+        for bits in (4, 8)
+    }
+    files["BMP of OS/2"] = bmp(rows[8], 3, 2, 8, palette=bytes(table[:, ::-1].tobytes()), size=12), table[shades]
+    ink = bytes([255, 255, 255, 0, 0, 0, 0, 0])
+    files["BMP of 1 bit"] = bmp(b"\xa0\0\0\0", 3, 1, 1, palette=ink), np.array([[[0], [255], [0]]], np.uint8)
+    words = np.array([[0x7FFF, 0x7C00], [0x03E0, 0x001F]], "<u2")
+    primaries = np.array([[[255] * 3, [255, 0, 0]], [[0, 255, 0], [0, 0, 255]]], np.uint8)
+    files["BMP 5-5-5"] = bmp(words[::-1].tobytes(), 2, 2, 16), primaries
+    files["BMP 5-5-5 downwards"] = bmp(words.tobytes(), 2, -2, 16), primaries
+    half = np.array([[16 << 11 | 32 << 5 | 16, 0]], "<u2")  # 16 of 31, 32 of 63, 16 of 31
+    middle = np.array([[[132, 130, 132], [0, 0, 0]]], np.uint8)
+    files["BMP 5-6-5"] = bmp(half.tobytes(), 2, 1, 16, masks=(0xF800, 0x7E0, 0x1F)), middle
+    alpha = np.array([[0x80112233, 0xFF445566]], "<u4")
+    with_alpha = np.array([[[0x11, 0x22, 0x33, 0x80], [0x44, 0x55, 0x66, 0xFF]]], np.uint8)
+    masks = (0xFF0000, 0xFF00, 0xFF, 0xFF000000)
+    files["BMP with alpha"] = bmp(alpha.tobytes(), 2, 1, 32, masks=masks, size=108), with_alpha
+    files["BMP with masks after the header"] = bmp(alpha.tobytes(), 2, 1, 32, masks=masks[:3]), with_alpha[..., :3]
+    files["BMP of 32 bits"] = bmp(alpha.tobytes(), 2, 1, 32), with_alpha[..., :3]
+    return files
+
+
+def tiff(image: np.ndarray, order: str = "<", *, predictor: bool = False, tile: int = 0, invert: bool = False) -> bytes:
+    """A TIFF (H, W, C) of 8 or 16 bits, deflated, in strips of 4 rows or in square tiles."""
+    height, width, samples = image.shape
+    kind = np.dtype(image.dtype).newbyteorder(order)
+    across, down = (tile, tile) if tile else (width, 4)
+    parts = []
+    for y in range(0, height, down):
+        for x in range(0, width, across):
+            part = image[y : y + down, x : x + across]
+            if tile:
+                part = np.pad(part, [(0, down - part.shape[0]), (0, across - part.shape[1]), (0, 0)])
+            if predictor:
+                part = np.concatenate([part[:, :1], part[:, 1:] - part[:, :-1]], axis=1)
+            parts.append(zlib.compress(part.astype(kind).tobytes()))
+    starts = np.cumsum([8, *map(len, parts)]).tolist()
+    sizes = [len(part) for part in parts]
+    entries = {256: [width], 257: [height], 258: [8 * image.itemsize] * samples, 259: [8], 277: [samples]}
+    entries |= {262: [2 if samples > 2 else 0 if invert else 1], 317: [2 if predictor else 1]}
+    entries |= (
+        {322: [tile], 323: [tile], 324: starts[:-1], 325: sizes} if tile else {273: starts[:-1], 278: [4], 279: sizes}
+    )
+    table, extra = struct.pack(order + "H", len(entries)), b""
+    after = starts[-1] + 2 + 12 * len(entries) + 4
+    for tag, values in sorted(entries.items()):
+        packed = struct.pack(f"{order}{len(values)}I", *values)
+        if len(values) > 1:
+            extra, packed = extra + packed, struct.pack(order + "I", after + len(extra))
+        table += struct.pack(order + "HHI", tag, 4, len(values)) + packed
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    return mark + struct.pack(order + "I", starts[-1]) + b"".join(parts) + table + bytes(4) + extra
+
+
+def _tiff_files() -> dict[str, tuple[bytes, np.ndarray]]:
+    files = {}
+    for order in "<>":
+        for shape, dtype in (
+            ((21, 33, 3), np.uint8),
+            ((10, 17, 4), np.uint8),
+            ((9, 5, 1), np.uint16),
+            ((9, 5, 3), np.uint16),
+        ):
+            image = noise(shape, dtype)
+            for options in ({}, {"predictor": True}, {"tile": 16}, {"tile": 16, "predictor": True}):
+                name = f"TIFF {order} {shape} {np.dtype(dtype)} {' '.join(options)}"
+                files[name] = tiff(image, order, **options), image
+    white = noise((5, 6, 1))
+    files["TIFF where 0 is white"] = tiff(white, invert=True), 255 - white
+    return files
+
+
 @functools.cache
 def small_files() -> dict[str, bytes]:
     """A few good files, in colour and gray."""
@@ -99,7 +203,7 @@ def lossless() -> dict[str, tuple[bytes, np.ndarray]]:
     quantized = Image.fromarray(color).quantize(256)
     looked_up = np.asarray(quantized.convert("RGB"))
     deep, deep_color = noise((20, 30), np.uint16), noise((20, 30, 3), np.uint16)
-    files: dict[str, tuple[bytes, np.ndarray]] = {}
+    files = {**_bmp_files(), **_tiff_files()}
     for name, format, options in (
         ("PNG", "PNG", {}), ("BMP", "BMP", {}), ("PNM", "PPM", {}), ("TIFF", "TIFF", {}),
         ("TIFF LZW", "TIFF", {"compression": "tiff_lzw"}),
@@ -187,6 +291,26 @@ def bad() -> dict[str, tuple[bytes, str]]:
         "PNG with a chunk of 4 GB": (signature + b"\xff\xff\xff\xffIDAT" + bytes(50), "DecodeError"),
         "BMP with run lengths": (
             b"BM" + struct.pack("<IHHIIiiHHIIiiII", 100, 0, 0, 54, 40, 4, 4, 1, 8, 1, 20, 0, 0, 0, 0) + bytes(50),
+            "UnsupportedImage",
+        ),
+        "BMP with JPEG inside": (bmp(bytes(8), 2, 1, 0, compression=4), "UnsupportedImage"),
+        "BMP of 7 bits": (bmp(bytes(8), 2, 1, 7), "CorruptImage"),
+        "BMP of two planes": (bmp(bytes(8), 2, 1, 24, planes=2), "CorruptImage"),
+        "BMP with a strange header": (bmp(bytes(80), 2, 1, 24, size=80), "UnsupportedImage"),
+        "BMP with overlapping masks": (bmp(bytes(8), 2, 1, 32, masks=(0xFF, 0xFF, 0xFF00)), "CorruptImage"),
+        "BMP with a mask in pieces": (bmp(bytes(8), 2, 1, 32, masks=(0xFF0000, 0xA000, 0xFF)), "CorruptImage"),
+        "BMP without a palette": (bmp(bytes(8), 2, 1, 8), "CorruptImage"),
+        "BMP with an index beyond the palette": (bmp(b"\5\0\0\0", 1, 1, 8, palette=bytes(8)), "CorruptImage"),
+        "TIFF of 1 bit": (encoded(Image.new("1", (9, 9)), "TIFF"), "UnsupportedImage"),
+        "TIFF of floats": (encoded(np.zeros((3, 3), np.float32), "TIFF"), "UnsupportedImage"),
+        "TIFF of CMYK": (encoded(Image.new("CMYK", (9, 9)), "TIFF"), "UnsupportedImage"),
+        "TIFF with JPEG inside": (encoded(Image.new("RGB", (9, 9)), "TIFF", compression="jpeg"), "UnsupportedImage"),
+        "GIF with a frame outside": (
+            b"GIF89a" + struct.pack("<HHBBB", 3, 3, 0, 0, 0) + b"," + struct.pack("<HHHHB", 2, 2, 3, 3, 0) + bytes(9),
+            "CorruptImage",
+        ),
+        "WebP that moves": (
+            encoded(photo(), "WEBP", save_all=True, append_images=[Image.fromarray(255 - photo())]),
             "UnsupportedImage",
         ),
         "WebP of 16383 x 16383": (

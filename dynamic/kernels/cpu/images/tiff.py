@@ -1,11 +1,12 @@
-"""TIFF: the directory is read and checked by us; libtiff (in OpenCV) sees a new file with nothing else in it."""
+"""TIFF: directory, strips and tiles are read by us; libtiff (in OpenCV) only unpacks LZW and PackBits, one by one."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy
@@ -29,6 +30,7 @@ class _Directory:
     bits: int
     samples: int
     order: str
+    part: tuple[int, int]  #: pixels across and down of a strip or tile
 
 
 def header(data: Buffer, limits: Limits) -> Header:
@@ -43,9 +45,12 @@ def header(data: Buffer, limits: Limits) -> Header:
     compression = _one(tags, 259, _NONE)
     if compression not in _COMPRESSIONS:
         raise unsupported(FORMAT, f"compression {compression}")
-    strips = _find_strips(data, tags, height, width, samples * bits.copy().pop())
+    (depth,) = bits
+    tiled = 322 in tags
+    part = (_one(tags, 322), _one(tags, 323)) if tiled else (width, min(_one(tags, 278, height), height))
+    strips = _find_strips(data, tags, height, width, part, samples * depth)
     orientation = _one(tags, 274, 1)
-    detail = _Directory(tags, strips, bits.pop(), samples, order)
+    detail = _Directory(tags, strips, depth, samples, order, part)
     return Header(FORMAT, height, width, colours, detail.bits, orientation if 1 <= orientation <= 8 else 1, detail)
 
 
@@ -98,10 +103,12 @@ def _colours(tags: dict[int, tuple[int, ...]], samples: int, photometric: int, b
     raise unsupported(FORMAT, f"photometric interpretation {photometric} with {samples} channels")
 
 
-def _find_strips(data: Buffer, tags: dict[int, tuple[int, ...]], height: int, width: int, bits: int) -> list[Buffer]:
+def _find_strips(
+    data: Buffer, tags: dict[int, tuple[int, ...]], height: int, width: int, part: tuple[int, int], bits: int
+) -> list[Buffer]:
     """The bytes of each strip or tile; there must be as many as the image needs, and each must hold its rows."""
     tiled = 322 in tags
-    across, down = (_one(tags, 322), _one(tags, 323)) if tiled else (width, min(_one(tags, 278, height), height))
+    across, down = part
     if across <= 0 or down <= 0 or across * down > 4 * height * width + 2**20:
         raise corrupt(FORMAT, f"strips or tiles of {across} x {down} pixels")
     needed = -(-width // across) * -(-height // down)
@@ -142,12 +149,18 @@ def _inflated(strip: Buffer, size: int) -> bytes:
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001 - the strips are in the header
     """Decode to uint8 or uint16 of shape (height, width, channels)."""
     directory: _Directory = head.detail
-    wide = imdecode(FORMAT, "libtiff", _clean(head, directory), cv2.IMREAD_UNCHANGED)
-    if wide.shape != (head.height, head.width * directory.samples):
-        raise corrupt(FORMAT, "libtiff cannot decode it")
-    image = wide.reshape(head.height, head.width, directory.samples)
-    if _one(directory.tags, 317, 1) == 2:
-        image = _summed(image, _one(directory.tags, 322, head.width))
+    predictor = _one(directory.tags, 317, 1)
+    if predictor not in (1, 2):
+        raise unsupported(FORMAT, f"predictor {predictor}")
+    image = numpy.empty((head.height, head.width, directory.samples), f"u{directory.bits // 8}")
+    across, down = directory.part
+    places = itertools.product(range(0, head.height, down), range(0, head.width, across))
+    for (top, left), strip in zip(places, directory.strips, strict=True):
+        target = image[top : top + down, left : left + across]
+        part = _part(directory, strip, down if 322 in directory.tags else len(target))
+        if predictor == 2:
+            part = numpy.cumsum(part, axis=1, dtype=part.dtype)
+        target[...] = part[: target.shape[0], : target.shape[1]]
     if _one(directory.tags, 262) == 0:
         image = numpy.invert(image)
     if head.colours == "RGB" and directory.samples == 1:
@@ -156,45 +169,29 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
     return image, head.colours
 
 
-def _summed(image: Array, across: int) -> Array:
-    """Values from the differences along the rows of each strip or tile, which is `across` pixels wide."""
-    parts = [image[:, start : start + across] for start in range(0, image.shape[1], across)]
-    return numpy.concatenate([numpy.cumsum(part, axis=1, dtype=part.dtype) for part in parts], axis=1)
+def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
+    """The values of a strip or tile: (rows, pixels, channels)."""
+    kind, across = numpy.dtype(f"{directory.order}u{directory.bits // 8}"), directory.part[0]
+    shape = (rows, across, directory.samples)
+    compression = _one(directory.tags, 259, _NONE)
+    if compression in (_LZW, _PACKBITS):
+        file = _file_of(directory, strip, rows, across * directory.samples, compression)
+        shades = imdecode(FORMAT, "libtiff", file, cv2.IMREAD_UNCHANGED)
+        if shades.shape != (rows, across * directory.samples) or shades.itemsize != kind.itemsize:
+            raise corrupt(FORMAT, "libtiff cannot decode it")
+        return shades.reshape(shape)
+    return numpy.frombuffer(strip, kind, math.prod(shape)).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _clean(head: Header, directory: _Directory) -> bytes:
-    """A file with the same strips, and the tags that libtiff needs to see the channels of a row as so many shades."""
-    tags, order, samples = directory.tags, directory.order, directory.samples
-    compression = _one(tags, 259, _NONE)
-    if compression in (_DEFLATE, _OLD_DEFLATE):
-        compression = _NONE
-    if _one(tags, 317, 1) not in (1, 2):
-        raise unsupported(FORMAT, f"predictor {_one(tags, 317)}")
-    tiled = 322 in tags
-    starts, position = [], 8
-    for strip in directory.strips:
-        starts.append(position)
-        position += len(strip) + len(strip) % 2
+def _file_of(directory: _Directory, strip: Buffer, rows: int, width: int, compression: int) -> bytes:
+    """A file with one strip or tile and the tags that libtiff needs to see it as so many shades."""
+    content = bytes(strip) + b"\0" * (len(strip) % 2)
     entries: dict[int, tuple[int, ...]] = {
-        256: (head.width * samples,), 257: (head.height,), 258: (directory.bits,), 259: (compression,), 262: (1,),
-        277: (1,), (324 if tiled else 273): tuple(starts), (325 if tiled else 279): tuple(map(len, directory.strips)),
+        256: (width,), 257: (rows,), 258: (directory.bits,), 259: (compression,), 262: (1,), 273: (8,), 277: (1,),
+        278: (rows,), 279: (len(strip),),
     }  # fmt: skip
-    if tiled:
-        entries |= {322: (tags[322][0] * samples,), 323: tags[323]}
-    else:
-        entries[278] = (min(_one(tags, 278, head.height), head.height),)
-    content = b"".join(bytes(strip) + b"\0" * (len(strip) % 2) for strip in directory.strips)
-    mark = b"II*\0" if order == "<" else b"MM\0*"
-    table, extra = _packed(entries, order, position)
-    return mark + struct.pack(order + "I", position) + content + table + extra
-
-
-def _packed(entries: dict[int, tuple[int, ...]], order: str, position: int) -> tuple[bytes, bytes]:
-    after = position + 2 + 12 * len(entries) + 4
-    table, extra = struct.pack(order + "H", len(entries)), b""
-    for tag, values in sorted(entries.items()):
-        packed: Any = struct.pack(f"{order}{len(values)}I", *values)
-        if len(values) > 1:
-            extra, packed = extra + packed, struct.pack(order + "I", after + len(extra))
-        table += struct.pack(order + "HHI", tag, 4, len(values)) + packed
-    return table + struct.pack(order + "I", 0), extra
+    table = struct.pack(directory.order + "H", len(entries))
+    for tag, (value,) in sorted(entries.items()):
+        table += struct.pack(directory.order + "HHII", tag, 4, 1, value)
+    mark = b"II*\0" if directory.order == "<" else b"MM\0*"
+    return mark + struct.pack(directory.order + "I", 8 + len(content)) + content + table + bytes(4)
