@@ -45,7 +45,16 @@ from .dtypes import (
     uint64,
 )
 from .dtypes import bool_ as bool  # noqa: F401 - DALI's name; not in __all__, so that `import *` leaves Python's alone
-from .errors import ArgumentError, DataError, DecodeError, DeviceError, DynamicError, StateError
+from .errors import (
+    ArgumentError,
+    DataError,
+    DecodeError,
+    DeviceError,
+    DynamicError,
+    StateError,
+    StateMismatch,
+    StateWarning,
+)
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
@@ -76,6 +85,8 @@ __all__ = [
     "ImageType",
     "InterpType",
     "StateError",
+    "StateMismatch",
+    "StateWarning",
     "Stream",
     "Tensor",
     "ThreadPool",

@@ -6,7 +6,10 @@
      ├─ DataError (ValueError)                  samples that cannot be read
      │   └─ DecodeError                         ... because their bytes are no image that we accept
      │       ├─ TruncatedImage  CorruptImage  UnsupportedImage  ImageTooLarge
-     └─ StateError (ValueError)                 a saved state does not fit the object that it is given to
+     └─ StateError (ValueError)                 a saved state is damaged, or none of this kind
+         └─ StateMismatch                       ... or of other data, or of other arguments
+
+StateWarning (UserWarning) says where a state cannot be returned to exactly.
 
 Every argument error has one shape:
 ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``.
@@ -28,6 +31,8 @@ __all__ = [
     "Failure",
     "ImageTooLarge",
     "StateError",
+    "StateMismatch",
+    "StateWarning",
     "TruncatedImage",
     "UnsupportedImage",
 ]
@@ -119,6 +124,25 @@ class ImageTooLarge(DecodeError):
 
 class StateError(DynamicError, ValueError):
     """A saved state is damaged, or does not fit the object that it is given to."""
+
+
+class StateMismatch(StateError):
+    """A saved state is of other data, or of other arguments, than the object has.
+
+    Attributes:
+        differences: What differs, one by one: ``"seed: 1 in the state, 2 here"``.
+    """
+
+    def __init__(self, text: str, differences: Sequence[str]) -> None:
+        self.differences = tuple(differences)
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[type[StateMismatch], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.differences)
+
+
+class StateWarning(UserWarning):
+    """A state is taken or returned to, but not exactly: the message says what is lost."""
 
 
 def shown(value: object) -> str:

@@ -52,14 +52,18 @@ def test_errors_are_what_python_programs_expect():
     assert issubclass(errors.StateError, ValueError)
     for name in errors.__all__:
         error = getattr(errors, name)
-        assert name == "Failure" or issubclass(error, errors.DynamicError)
+        assert name == "Failure" or issubclass(error, (errors.DynamicError, UserWarning))
 
 
 def test_errors_pickle_whole():
     import pickle
 
     failure = errors.Failure(3, "it ends", "JPEG", "a.jpg")
-    for error in (errors.ArgumentError("f", "x", "a number", "None", "Do."), errors.TruncatedImage("f", [failure], 8)):
+    for error in (
+        errors.ArgumentError("f", "x", "a number", "None", "Do."),
+        errors.TruncatedImage("f", [failure], 8),
+        errors.StateMismatch("other", ["seed: 1 in the state, 2 here"]),
+    ):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 

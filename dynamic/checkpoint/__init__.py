@@ -3,5 +3,6 @@
 from ._checkpoint import Checkpoint
 from ._save import load, save
 from ._values import array_from_json, array_to_json
+from ._verify import VerifiedEpoch, verify_epoch
 
-__all__ = ["Checkpoint", "array_from_json", "array_to_json", "load", "save"]
+__all__ = ["Checkpoint", "VerifiedEpoch", "array_from_json", "array_to_json", "load", "save", "verify_epoch"]

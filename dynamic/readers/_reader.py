@@ -1,71 +1,49 @@
-"""What all readers share: epochs, shards, the place among the samples, and its state.
-
-A place is an epoch and a position in it. The position counts the samples of the epoch that all shards together have
-been given: a step of B samples on each of S shards takes the next B * S of the epoch's order (fewer at its end), and
-of these shard k takes every S-th, from the k-th on. So the position means the same for any number of shards and any
-batch size, and shards that step alike have the same place after each step.
-"""
+"""What all readers share: steps and epochs over the samples of a shard, and what becomes of those that are bad."""
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
+import dataclasses
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy
 
 from dynamic._origin import Origin
-from dynamic._state import State
 from dynamic.data import Batch, Tensor
-from dynamic.errors import ArgumentError, StateError, shown
+from dynamic.errors import ArgumentError, DataError, Failure
 
-from ._order import Order
+from ._checks import natural, word
+from ._place import Place, Tally
+from ._placed import OnMismatch, Placed
 
-__all__ = ["DEFAULT_SEED", "Epoch", "LastBatch", "Reader", "flag", "natural"]
-
-#: Seed of the shuffle where none is given: fixed, so that all ranks and a resumed run agree without a word.
-DEFAULT_SEED = 0
+__all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
 LastBatch: TypeAlias = Literal["partial", "drop", "pad"]
-
-_VERSION = 1
-_PLACE = {"version": int, "epoch": int, "position": int, "last": str, "shuffle": bool, "seed": int, "dealt": int,
-          "samples": int}  # fmt: skip
-_DIGESTS = {"names": "other samples, or in another order", "labels": "the same samples with other labels",
-            "sizes": "the same samples with other sizes"}  # fmt: skip
+OnError: TypeAlias = Literal["raise", "skip", "replace"]
+_LAST_BATCH: tuple[LastBatch, ...] = ("partial", "drop", "pad")
+_ON_ERROR: tuple[OnError, ...] = ("raise", "skip", "replace")
+_REPLACEMENTS = 100  # samples that are tried in the place of one that cannot be read
 
 
-class _Place(NamedTuple):
-    epoch: int
-    position: int
+class _Share(NamedTuple):
+    """What a shard takes in a step."""
+
+    places: Any  #: in the order of the epoch, shape (B,)
+    repeated: int  #: how many of them, at the end, only fill up the batch
+    position: int  #: of the reader after it
 
 
-def flag(operator: str, argument: str, value: Any, default: bool = False) -> bool:
-    """A yes or no; None is the default."""
-    if value is None:
-        return default
-    if not isinstance(value, (bool, numpy.bool_)):
-        raise ArgumentError(operator, argument, "True or False", shown(value))
-    return bool(value)
+def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
+    """The one sample of batches that have one, or None."""
+    return tuple(batch[0] for batch in batches) if len(batches[0]) else None
 
 
-def natural(operator: str, argument: str, value: Any, low: int = 0, high: int | None = None) -> int:
-    """An integer of at least `low` and at most `high`."""
-    integral = isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
-    if not integral or value < low or (high is not None and value > high):
-        span = f"an integer in [{low}, {high}]" if high is not None else f"an integer of {low} or more"
-        raise ArgumentError(operator, argument, span, shown(value))
-    return int(value)
-
-
-class Reader(ABC):
+class Reader(Placed):
     """A source of samples, visited in an order, with a place that can be saved.
 
     Subclasses say which samples there are (`_ids`, `_names`, `_digests`) and read them (`_read`).
     """
-
-    _operator: ClassVar[str]
 
     def __init__(
         self,
@@ -74,52 +52,33 @@ class Reader(ABC):
         name: str | None,
         shuffle: bool,
         seed: int | None,
+        shard: str | None,
         shard_id: int | None,
         num_shards: int | None,
         stick_to_shard: bool,
         last_batch: LastBatch,
+        on_error: OnError,
+        on_mismatch: OnMismatch,
     ) -> None:
-        operator = self._operator
+        super().__init__(
+            shuffle=shuffle,
+            seed=seed,
+            shard=shard,
+            shard_id=shard_id,
+            num_shards=num_shards,
+            stick_to_shard=stick_to_shard,
+            on_mismatch=on_mismatch,
+        )
         self._name = name
         self._max_batch_size = (
-            None if max_batch_size is None else natural(operator, "max_batch_size", max_batch_size, 1)
+            None if max_batch_size is None else natural(self._operator, "max_batch_size", max_batch_size, 1)
         )
-        self._num_shards = natural(operator, "num_shards", 1 if num_shards is None else num_shards, 1)
-        self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
-        self._stick_to_shard = stick_to_shard
-        self._shuffle = shuffle
-        self._seed = DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
-        self._last_batch = last_batch
-        self._place = _Place(0, 0)
-        self._orders: dict[int, Any] = {}
-        self._lock = threading.RLock()
-
-    @property
-    @abstractmethod
-    def _ids(self) -> Any:
-        """The id of each sample: uint64 of shape (N,)."""
-
-    @abstractmethod
-    def _names(self, indices: list[int]) -> list[str]:
-        """What to call some samples."""
-
-    @abstractmethod
-    def _digests(self, *, sort: bool) -> dict[str, str]:
-        """Digests of the data set under the keys of `_DIGESTS`, of its listed order too if not `sort`."""
+        self._last_batch = word(self._operator, "last_batch", last_batch, _LAST_BATCH)
+        self._on_error = word(self._operator, "on_error", on_error, _ON_ERROR)
 
     @abstractmethod
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
-        """The samples of these numbers, or a DataError that names all that cannot be read."""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that the next sample belongs to, or that all samples have been given of: 0, 1, 2 ..."""
-        return self._place.epoch
-
-    @property
-    def position(self) -> int:
-        """How many samples of the epoch have been given, to all shards together."""
-        return self._place.position
+        """The samples of these numbers, which may be none; or a DataError that names all that cannot be read."""
 
     def next_epoch(self, batch_size: int | None = None) -> Epoch:
         """Iterate over the rest of the current epoch; then the reader stands at the start of the next.
@@ -145,12 +104,15 @@ class Reader(ABC):
         """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
         size = self._batch_size("__call__", batch_size)
         with self._lock:
-            place = self._place
-            for _ in range(self._num_shards + 1):
+            place, ends = self._place, 0
+            while ends <= self._num_shards:
                 share = self._share(place, size or 1)
-                if share is not None:
-                    return self._step(place.epoch, share, size)
-                place = _Place(place.epoch + 1, 0)
+                if share is None:
+                    place, ends = Place(place.epoch + 1, 0), ends + 1
+                elif outputs := self._step(place, share, size):
+                    return outputs
+                else:
+                    place = self._place
         raise ArgumentError(self._operator, "batch_size", "so small that there is a batch for this shard", str(size),
                             f"There are {len(self._ids)} samples on {self._num_shards} shards.")  # fmt: skip
 
@@ -175,155 +137,104 @@ class Reader(ABC):
             "stick_to_shard": int(self._stick_to_shard),
         }
 
-    def get_state(self) -> State:
-        """The place, and what it is a place in; taken at any time, also before the first batch.
-
-        Returns:
-            JSON values: "version" (of the state's form); "epoch" and "position"; "last", the id of the last sample
-            given, in hexadecimal; "shuffle", "seed" and "dealt" (the number of shards that keep their own samples, else
-            1); and the fingerprint of the data set: the number of "samples", and digests over their "names", "labels"
-            and "sizes".
-        """
-        with self._lock:
-            epoch, position = self._place
-            return {
-                "version": _VERSION,
-                "epoch": epoch,
-                "position": position,
-                "last": self._last(epoch, position),
-                "shuffle": self._shuffle,
-                "seed": self._seed,
-                "dealt": self._dealt,
-                "samples": len(self._ids),
-                **self._digests(sort=self._shuffle),
-            }
-
-    def set_state(self, state: State) -> None:
-        """Return to the place of a state, at any time, also of a reader that has been used.
+    def peek(self, batch_size: int | None = None) -> tuple[Batch | Tensor, ...]:
+        """Read the next batch of this epoch and stay.
 
         Args:
-            state: What `get_state` of this or another reader of the same data in the same order gave. The number of
-                shards and the batch size may differ.
+            batch_size: As of `next_epoch`.
 
         Raises:
-            StateError: The state is not one of a reader, or is of another data set or order; the message lists
-                what differs, and the reader stays as it was.
+            IndexError: The epoch has no more batches for this shard.
         """
+        size = self._batch_size("peek", batch_size)
         with self._lock:
-            checked = self._checked(state)
-            differences = self._differences(checked)
-            if differences:
-                listed = "; ".join(differences)
-                raise StateError(f"{self._operator}: the state does not fit this reader. {listed}. "
-                                 "Give it the data and arguments that it had when the state was taken.")  # fmt: skip
-            place = _Place(checked["epoch"], checked["position"])
-            if place.position > len(self._ids):
-                raise self._no_state(f"'position' is {place.position} of {len(self._ids)} samples")
-            if checked["last"] != self._last(*place):
-                raise self._no_state(f"'last' is not the sample before position {place.position}")
-            self._place = place
-
-    state_dict = get_state
-    load_state_dict = set_state
-
-    def _no_state(self, reason: str) -> StateError:
-        return StateError(f"{self._operator}: this is no state of a reader: {reason}. Use one that get_state() gave.")
-
-    def _checked(self, state: Any) -> dict[str, Any]:
-        """The state, if its keys and types are those of one."""
-        if not isinstance(state, dict):
-            raise self._no_state(f"it must be a dict, and is {shown(state)}")
-        if state.get("version", _VERSION) != _VERSION:
-            raise StateError(f"{self._operator}: the state has version {shown(state['version'])}, and this library "
-                             f"knows {_VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
-        types = _PLACE | dict.fromkeys(_DIGESTS, str)
-        if odd := sorted(map(str, state.keys() ^ types.keys())):
-            raise self._no_state(f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} missing or too much")
-        for key, kind in types.items():
-            if type(state[key]) is not kind or (kind is int and state[key] < 0):
-                raise self._no_state(f"{key!r} is {shown(state[key])}")
-        return state
-
-    def _differences(self, state: dict[str, Any]) -> list[str]:
-        """What of the data and the order is not as in a state."""
-        found = []
-        mine: dict[str, Any] = {"samples": len(self._ids), "shuffle": self._shuffle}
-        if state["shuffle"] and self._shuffle:
-            mine |= {"seed": self._seed, "dealt": self._dealt}
-        for key, value in mine.items():
-            if state[key] != value:
-                found.append(f"{key}: {state[key]!r} in the state, {value!r} here")
-        digests = self._digests(sort=state["shuffle"])
-        changed = [key for key in _DIGESTS if state[key] != digests[key]]
-        if "names" in changed:  # then the others are of other files
-            changed = ["names"]
-        return found + [f"{key}: {_DIGESTS[key]}" for key in changed]
-
-    @property
-    def _dealt(self) -> int:
-        return self._num_shards if self._shuffle and self._stick_to_shard else 1
-
-    def _order(self, epoch: int) -> Any:
-        """The sample numbers of an epoch in their order; that of this epoch and another are kept."""
-        with self._lock:
-            if epoch not in self._orders:
-                for old in sorted(self._orders)[:-1]:
-                    del self._orders[old]
-                self._orders[epoch] = Order(self._ids, self._seed if self._shuffle else None, self._dealt).of(epoch)
-            return self._orders[epoch]
-
-    def _last(self, epoch: int, position: int) -> str:
-        """The id of the sample before a position, in hexadecimal; all zeros at the start."""
-        return f"{int(self._ids[self._order(epoch)[position - 1]]) if position else 0:016x}"
+            place = self._place
+            while share := self._share(place, size or 1):
+                batches, _ = self._read_share(place, share)
+                if outputs := batches if size is not None else _single(batches):
+                    return outputs
+                place = place._replace(position=share.position)
+            raise IndexError(f"{self._operator}: epoch {place.epoch} has no more batches for this shard.")
 
     def _batch_size(self, method: str, batch_size: int | None) -> int | None:
-        if batch_size is None:
-            return self._max_batch_size
-        return natural(f"{self._operator}.{method}", "batch_size", batch_size, 1, self._max_batch_size)
+        size = self._max_batch_size
+        if batch_size is not None:
+            size = natural(f"{self._operator}.{method}", "batch_size", batch_size, 1, self._max_batch_size)
+        if size is None and self._on_error == "skip" and self._num_shards > 1:
+            expected = "given with on_error='skip' on several shards"
+            hint = "Steps without a sample would let the shards drift apart."
+            raise ArgumentError(f"{self._operator}.{method}", "batch_size", expected, "None", hint)
+        return size
 
-    def _shard(self, epoch: int) -> int:
-        """Which shard this reader has in an epoch: its own, or another each epoch."""
-        return self._shard_id if self._stick_to_shard else (self._shard_id + epoch) % self._num_shards
-
-    def _share(self, place: _Place, batch_size: int) -> tuple[Any, int] | None:
-        """The places that this shard takes in the next step, and the position after it; None if it has none."""
+    def _share(self, place: Place, batch_size: int) -> _Share | None:
+        """What this shard takes in the next step; None if there is nothing."""
         n, shards = len(self._ids), self._num_shards
         start, stop = place.position + self._shard(place.epoch), place.position + batch_size * shards
         if place.position >= n or (self._last_batch == "drop" and stop > n):
             return None
+        places = numpy.arange(start, stop, shards)
+        inside = int(numpy.searchsorted(places, n))
         if self._last_batch == "pad":
-            return numpy.minimum(numpy.arange(start, stop, shards), n - 1), min(stop, n)
-        return (numpy.arange(start, min(stop, n), shards), min(stop, n)) if start < n else None
+            return _Share(numpy.minimum(places, n - 1), batch_size - inside, min(stop, n))
+        return _Share(places[:inside], 0, min(stop, n)) if inside else None
 
-    def _steps(self, place: _Place, batch_size: int) -> int:
+    def _steps(self, place: Place, batch_size: int) -> int:
         """How many more steps this shard makes in the epoch."""
         chunk = batch_size * self._num_shards
         full, rest = divmod(max(len(self._ids) - place.position, 0), chunk)
         spared = {"drop": chunk, "pad": 0, "partial": self._shard(place.epoch)}[self._last_batch]
         return full + (rest > spared)
 
-    def _step(self, epoch: int, share: tuple[Any, int], batch_size: int | None) -> tuple[Batch | Tensor, ...]:
-        """Read a share, then move on: after an error the place is as before."""
-        places, position = share
-        indices = self._order(epoch)[places]
-        numbers = indices.tolist()
-        outputs = self._read(numbers, Origin(epoch, self._ids[indices], self._names(numbers)))
-        self._place = _Place(epoch, position)
-        return outputs if batch_size is not None else tuple(output[0] for output in outputs)
+    def _step(self, place: Place, share: _Share, batch_size: int | None) -> tuple[Batch | Tensor, ...] | None:
+        """Read a share, then move on: after an error the place is as before. A single sample may be skipped: None."""
+        batches, failed = self._read_share(place, share)
+        taken = share.places[: len(share.places) - share.repeated]
+        given = Tally.of(self._ids[self._order(place)[taken]])
+        if place.position:
+            self._given = self._given.plus(given)
+        else:
+            self._given, self._before, self._skipped = given, None, {}
+        self._skipped |= failed
+        self._place = place._replace(position=share.position)
+        return batches if batch_size is not None else _single(batches)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_lock": None, "_orders": {}}
+    def _end_epoch(self) -> None:
+        """Go to the next epoch. What was given in this one is kept until a sample is given there."""
+        if not self._place.position:  # there was nothing for this shard
+            self._given, self._before, self._skipped = Tally(), None, {}
+        self._place = Place(self._place.epoch + 1, 0)
 
-    def __setstate__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.update(attributes)
-        self._lock = threading.RLock()
+    def _read_share(self, place: Place, share: _Share) -> tuple[tuple[Batch, ...], dict[int, Failure]]:
+        """Read a share, as far as it can be read; and what cannot, by sample id."""
+        order = self._order(place)
+        failed: dict[int, Failure] = {}
+        places, tries = share.places, numpy.zeros_like(share.places)
+        while True:
+            indices = order[(places + tries) % len(order)]
+            numbers = indices.tolist()
+            try:
+                return self._read(numbers, Origin(place.epoch, self._ids[indices], self._names(numbers))), failed
+            except DataError as error:
+                if self._on_error == "raise":
+                    raise
+                bad = [failure.index for failure in error.failures]
+                for failure in error.failures:
+                    if not tries[failure.index]:
+                        number = numbers[failure.index]
+                        failed[int(self._ids[number])] = dataclasses.replace(failure, index=number)
+                if self._on_error == "skip":
+                    places, tries = numpy.delete(places, bad), numpy.delete(tries, bad)
+                else:
+                    tries[bad] += 1
+                    if tries.max() >= min(len(order), _REPLACEMENTS):
+                        raise
 
     def __repr__(self) -> str:
         name = f" {self._name!r}" if self._name is not None else ""
-        order = f"shuffled with seed {self._seed}" if self._shuffle else "in listed order"
-        n = len(self._ids)
-        return (f"<{self._operator}{name}: {n} samples {order}, shard {self._shard_id} of {self._num_shards}, "
-                f"epoch {self.epoch}, position {self.position}>")  # fmt: skip
+        order = f"shuffled with seed {self._rule.seed}" if self._rule.shuffle else "in listed order"
+        launcher = f" (from {self._launcher})" if self._launcher else ""
+        return (f"<{self._operator}{name}: {len(self._ids)} samples {order}, shard {self._shard_id} of "
+                f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>")  # fmt: skip
 
 
 class Epoch(Iterator[tuple[Batch | Tensor, ...]]):
@@ -343,12 +254,12 @@ class Epoch(Iterator[tuple[Batch | Tensor, ...]]):
             if self._ended or place.epoch != self._epoch:
                 self._ended = True
                 raise StopIteration
-            share = reader._share(place, self._batch_size or 1)
-            if share is None:
-                self._ended = True
-                reader._place = _Place(place.epoch + 1, 0)
-                raise StopIteration
-            return reader._step(place.epoch, share, self._batch_size)
+            while share := reader._share(reader._place, self._batch_size or 1):
+                if outputs := reader._step(reader._place, share, self._batch_size):
+                    return outputs
+            self._ended = True
+            reader._end_epoch()
+            raise StopIteration
 
     def __len__(self) -> int:
         """How many steps are left."""

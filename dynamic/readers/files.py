@@ -18,14 +18,15 @@ from dynamic.data import Batch
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 
+from ._checks import flag, natural
 from ._listing import FILE_FILTERS, Listing, displayed, kind_of, listed_files, listed_folder, listed_lines
-from ._reader import LastBatch, Reader, flag, natural
+from ._placed import OnMismatch
+from ._reader import LastBatch, OnError, Reader
 
 __all__ = ["File"]
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
-_LAST_BATCH = ("partial", "drop", "pad")
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: Threads pay where a file takes its time to come; files in memory that are read in 20 microseconds would be slower.
@@ -58,14 +59,21 @@ class File(Reader):
         seed: Seed of the order, 0 to 2**64 - 1; None and -1 are 0: the same order in every run and on every rank.
         shuffle_after_epoch: The same as `random_shuffle`, seeded by `shuffle_after_epoch_seed`.
         shuffle_after_epoch_seed: Seed of that order.
-        shard_id: Which shard this reader starts with, 0 to `num_shards` - 1.
-        num_shards: How many readers share each epoch out.
+        shard: Take the next two from the environment of a launcher: "torchrun" (RANK and WORLD_SIZE) or "slurm"
+            (SLURM_PROCID and SLURM_NTASKS).
+        shard_id: Which shard this reader starts with, 0 to `num_shards` - 1; by default 0.
+        num_shards: How many readers share each epoch out; by default 1.
         stick_to_shard: Keep to one shard, of the same samples, in all epochs; by default take the next shard each
             epoch. With a shuffle, a state then fits this number of shards only.
         pad_last_batch: The same as ``last_batch="pad"``.
         last_batch: What becomes of the last batch if the samples do not fill it on all shards: "partial" gives what is
             left (a shard that nothing is left for makes one step less), "drop" leaves it out, and "pad" fills up with
             the last sample; with these two all shards make equally many steps of full batches.
+        on_error: What becomes of a file that cannot be read: "raise" an error that names all such files of the batch,
+            and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next file of
+            the epoch's order that can be read, of at most 100. `skipped` lists the last two.
+        on_mismatch: What `set_state` does with a state of other files or of another order: "raise"; "warn" and go on
+            from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
         lazy_init: List the files when they are first needed, instead of now.
         enable_checkpointing: Makes no difference: a state can always be taken.
         initial_fill: Makes no difference: a shuffle is always over all samples.
@@ -110,11 +118,14 @@ class File(Reader):
         seed: int | None = None,
         shuffle_after_epoch: bool | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        shard_id: int | None = 0,
-        num_shards: int | None = 1,
+        shard: str | None = None,
+        shard_id: int | None = None,
+        num_shards: int | None = None,
         stick_to_shard: bool | None = False,
         pad_last_batch: bool | None = False,
         last_batch: LastBatch | None = None,
+        on_error: OnError = "raise",
+        on_mismatch: OnMismatch = "raise",
         lazy_init: bool | None = False,
         enable_checkpointing: bool | None = False,
         initial_fill: int | None = None,
@@ -145,10 +156,13 @@ class File(Reader):
             name=name,
             shuffle=shuffle or anew,
             seed=shuffle_after_epoch_seed if anew else seed,
+            shard=shard,
             shard_id=shard_id,
             num_shards=num_shards,
             stick_to_shard=stick,
             last_batch=_last_batch(last_batch, pad=flag(operator, "pad_last_batch", pad_last_batch)),
+            on_error=on_error,
+            on_mismatch=on_mismatch,
         )
         self._source = _source(file_root, files, labels, file_list)
         self._filters = _patterns("file_filters", file_filters) or FILE_FILTERS, _patterns("dir_filters", dir_filters)
@@ -193,6 +207,8 @@ class File(Reader):
             except OSError as error:
                 failures.append(Failure(i, error.strerror or str(error), source=displayed(path)))
 
+        if not indices:
+            return Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1), Batch(listing.labels[:0, None])
         start = time.perf_counter()
         read_one(0)
         slow = time.perf_counter() - start > _WORTH_THREADS
@@ -259,15 +275,12 @@ def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] 
     return tuple(patterns)
 
 
-def _last_batch(last_batch: Any, *, pad: bool) -> LastBatch:
+def _last_batch(last_batch: LastBatch | None, *, pad: bool) -> LastBatch:
     if last_batch is None:
         return "pad" if pad else "partial"
-    if last_batch not in _LAST_BATCH:
-        raise ArgumentError(File._operator, "last_batch", "'partial', 'drop' or 'pad'", shown(last_batch))
     if pad and last_batch != "pad":
         raise ArgumentError(File._operator, "last_batch", "'pad' with pad_last_batch=True", shown(last_batch))
-    chosen: LastBatch = last_batch
-    return chosen
+    return last_batch
 
 
 def _only_cpu(device: Any, num_inputs: Any) -> None:

@@ -1,0 +1,357 @@
+"""Samples in an order, and a place among them that can be saved, returned to, and told from any other."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import warnings
+import weakref
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy
+
+from dynamic._state import State
+from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, shown
+
+from ._checks import natural, word
+from ._environment import environment_shard
+from ._order import Order
+from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, what_changed
+from ._sketch import sketch
+
+__all__ = ["DEFAULT_SEED", "Explanation", "OnMismatch", "Placed"]
+
+#: Seed of the shuffle where none is given: fixed, so that all ranks and a resumed run agree without a word.
+DEFAULT_SEED = 0
+
+OnMismatch: TypeAlias = Literal["raise", "warn", "adapt"]
+_ON_MISMATCH: tuple[OnMismatch, ...] = ("raise", "warn", "adapt")
+
+_DIGESTS = {"labels": "the same samples with other labels", "sizes": "the same samples with other sizes"}
+
+
+class Explanation(NamedTuple):
+    """Where a sample is in an epoch; printed, it is a sentence."""
+
+    name: str
+    id: int
+    epoch: int
+    place: int  #: how many samples come before it in the order of the epoch
+    given: bool  #: whether it lies before the reader's place
+    shard: int | None  #: which shard will be given it, of those there are now
+
+    def __str__(self) -> str:
+        state = "has been given" if self.given else f"comes on shard {self.shard}"
+        return f"{self.name!r} (id {hexadecimal(self.id)}) has place {self.place} in epoch {self.epoch} and {state}"
+
+
+#: Those that there are, for a forked child: whatever thread held a lock is not there.
+_readers: weakref.WeakSet[Placed] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for reader in _readers:
+        reader._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Placed(ABC):
+    """What has samples, an order in which they are visited, and a place in it.
+
+    Subclasses say which samples there are (`_ids`, `_names`, `_digests`).
+    """
+
+    _operator: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        shuffle: bool,
+        seed: int | None,
+        shard: str | None,
+        shard_id: int | None,
+        num_shards: int | None,
+        stick_to_shard: bool,
+        on_mismatch: OnMismatch,
+    ) -> None:
+        operator = self._operator
+        if shard is not None:
+            shard_id, num_shards = environment_shard(operator, shard, shard_id, num_shards)
+        self._launcher = shard
+        self._num_shards = natural(operator, "num_shards", 1 if num_shards is None else num_shards, 1)
+        self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
+        self._stick_to_shard = stick_to_shard
+        seed = DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
+        self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
+        self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)
+        self._place = Place(0, 0)
+        self._before: Place | None = None  # up to there this shard counts as given what was its share
+        self._given = Tally()  # after that, what it was given
+        self._skipped: dict[int, Failure] = {}  # by id: samples of this epoch that could not be read
+        self._orders: dict[Place, Any] = {}
+        self._known_sets: dict[str, str] | None = None
+        self._lock = threading.RLock()
+        _readers.add(self)
+
+    @property
+    @abstractmethod
+    def _ids(self) -> Any:
+        """The id of each sample: uint64 of shape (N,)."""
+
+    @abstractmethod
+    def _names(self, indices: list[int]) -> list[str]:
+        """What to call some samples."""
+
+    @abstractmethod
+    def _digests(self, *, sort: bool) -> dict[str, str]:
+        """Digests over the "names", "labels" and "sizes" of the data set, and their listed order too if not `sort`."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next sample belongs to, or that all samples have been given of: 0, 1, 2 ..."""
+        return self._place.epoch
+
+    @property
+    def position(self) -> int:
+        """How many samples of the epoch have been given, to all shards together."""
+        return self._place.position
+
+    @property
+    def skipped(self) -> list[Failure]:
+        """The samples of this epoch that could not be read and were skipped, or replaced by others, by this shard.
+
+        `Failure.index` is the sample's number in the listing. What was skipped before a state was taken is listed as
+        such.
+        """
+        with self._lock:
+            return list(self._skipped.values())
+
+    def seek(self, position: int, epoch: int | None = None) -> None:
+        """Go to a place.
+
+        Args:
+            position: How many samples of the epoch all shards together have been given: 0 to the number of samples.
+            epoch: The epoch; by default this one.
+        """
+        operator = f"{self._operator}.seek"
+        with self._lock:
+            position = natural(operator, "position", position, 0, len(self._ids))
+            epoch = self._place.epoch if epoch is None else natural(operator, "epoch", epoch)
+            place = self._place if epoch == self._place.epoch else Place(epoch, 0)
+            self._go_to(place._replace(position=position), Tally(), {})
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the start of an epoch, unless the reader is in it already: as of samplers of PyTorch.
+
+        Args:
+            epoch: 0 or more.
+        """
+        if natural(f"{self._operator}.set_epoch", "epoch", epoch) != self._place.epoch:
+            self.seek(0, epoch)
+
+    def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
+        """Tell where a sample is in an epoch.
+
+        With keyed draws its crops and angles can be told too: ``rng.keyed([explanation.id], epoch)["angle"]``.
+
+        Args:
+            sample: Its name (a path relative to the root) or its id, an integer or 16 hexadecimal digits.
+            epoch: The epoch; by default this one.
+
+        Raises:
+            ArgumentError: There is no such sample.
+        """
+        operator = f"{self._operator}.explain"
+        with self._lock:
+            here = self._place
+            epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch)
+            number = self._number(operator, sample)
+            order = self._order(here if epoch == here.epoch else Place(epoch, 0))
+            place = int(numpy.flatnonzero(order == number)[0])
+            begun = here.position if epoch == here.epoch else 0
+            given = epoch < here.epoch or place < begun
+            shard = None if given else self._shard_of(epoch, (place - begun) % self._num_shards)
+            return Explanation(self._names([number])[0], int(self._ids[number]), epoch, place, given, shard)
+
+    def _number(self, operator: str, sample: Any) -> int:
+        """The number of a sample in the listing."""
+        wanted: int | None = None
+        if isinstance(sample, (int, numpy.integer)) and not isinstance(sample, bool):
+            wanted = int(sample)
+        elif isinstance(sample, str):
+            names = self._names(list(range(len(self._ids))))
+            if sample in names:
+                return names.index(sample)
+            wanted = int(sample, 16) if re.fullmatch("[0-9a-f]{16}", sample) else None
+        if wanted is None or not 0 <= wanted < 2**64:
+            found = numpy.empty(0, numpy.intp)
+        else:
+            found = numpy.flatnonzero(self._ids == numpy.uint64(wanted))
+        if not len(found):
+            raise ArgumentError(operator, "sample", "the name or id of a sample of this reader", shown(sample))
+        return int(found[0])
+
+    def get_state(self) -> State:
+        """The place, and what it is a place in; taken at any time, also before the first batch.
+
+        Returns:
+            JSON values, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the order ("shuffle",
+            "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sizes", "whole",
+            "sketch"), and what this shard was given in the epoch ("given", "skipped"), in which alone the states of
+            shards differ.
+        """
+        with self._lock:
+            place = self._place
+            rule = place.rule or self._rule
+            return {
+                "version": VERSION,
+                "epoch": place.epoch,
+                "position": place.position,
+                "last": hexadecimal(self._last(place)),
+                "late": [hexadecimal(i) for i in place.late],
+                "shuffle": rule.shuffle,
+                "seed": rule.seed,
+                "dealt": rule.dealt,
+                "samples": len(self._ids),
+                **self._digests(sort=rule.shuffle),
+                **self._sets(),
+                "given": str(self._tally()),
+                "skipped": [hexadecimal(i) for i in self._skipped],
+            }
+
+    def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
+        """Return to the place of a state, at any time, also of a reader that has been used.
+
+        Args:
+            state: What `get_state` of this or another reader of the same data in the same order gave. The number of
+                shards and the batch size may differ.
+            on_mismatch: What to do where the state is of other data or of another order; by default what the reader
+                was made with.
+
+        Raises:
+            StateMismatch: The state is of another data set or order; the message lists what differs.
+            StateError: The state is not one of a reader, or does not let the rest of the epoch be told.
+                After either error the reader is as it was.
+        """
+        with self._lock:
+            known = checked(self._operator, state)
+            policy = self._on_mismatch
+            if on_mismatch is not None:
+                policy = word(f"{self._operator}.set_state", "on_mismatch", on_mismatch, _ON_MISMATCH)
+            differences = self._differences(known)
+            place = self._mended(known, differences, policy) if differences else self._exact(known)
+            skipped = {int(i, 16): self._skip_of_old(int(i, 16)) for i in known["skipped"]}
+            self._go_to(place, Tally.parsed(known["given"]), skipped)
+
+    state_dict = get_state
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """The same as `set_state`, under the name that torch users expect."""
+        self.set_state(state_dict)
+
+    def _exact(self, state: dict[str, Any]) -> Place:
+        """The place of a state of the same data in the same order."""
+        late = tuple(int(i, 16) for i in state["late"])
+        place = Place(state["epoch"], state["position"], None, late)
+        if not numpy.isin(numpy.array(late, numpy.uint64), self._ids).all():
+            raise no_state(self._operator, "'late' has ids of no samples")
+        if state["last"] != hexadecimal(self._last(place)):
+            raise no_state(self._operator, f"'last' is not the sample before position {place.position}")
+        return place
+
+    def _mended(self, state: dict[str, Any], differences: list[str], policy: OnMismatch) -> Place:
+        """The place to take for that of a state which does not fit."""
+        listed = "; ".join(differences)
+        text = f"{self._operator}: the state does not fit this reader. {listed}."
+        if policy == "raise":
+            hint = "Give it the data and arguments that it had when the state was taken, or on_mismatch='adapt'."
+            raise StateMismatch(f"{text} {hint}", differences)
+        if policy == "warn":
+            warnings.warn(f"{text} It goes on from the same position, so that samples may be left out or repeated; "
+                          "on_mismatch='adapt' does neither.", StateWarning, stacklevel=3)  # fmt: skip
+            return Place(state["epoch"], min(state["position"], len(self._ids)))
+        same = self._digests(sort=state["shuffle"])["names"] == state["names"]
+        place, exact = adapted(self._operator, state, self._ids, same_list=same)
+        if not exact:
+            warnings.warn(f"{text} Every sample of the epoch that is still there will be given once; new ones may have "
+                          "to wait for the next epoch.", StateWarning, stacklevel=3)  # fmt: skip
+        return place if place.rule != self._rule else place._replace(rule=None)
+
+    def _differences(self, state: dict[str, Any]) -> list[str]:
+        """What of the data and the order is not as in a state."""
+        found = []
+        mine: dict[str, Any] = {"samples": len(self._ids), "shuffle": self._rule.shuffle}
+        if state["shuffle"] and self._rule.shuffle:
+            mine |= {"seed": self._rule.seed, "dealt": self._rule.dealt}
+        for key, value in mine.items():
+            if state[key] != value:
+                found.append(f"{key}: {state[key]!r} in the state, {value!r} here")
+        digests = self._digests(sort=state["shuffle"])
+        if state["names"] != digests["names"]:  # then the others are of other samples
+            return [*found, f"names: {what_changed(state, self._ids, self._names)}"]
+        return found + [f"{key}: {text}" for key, text in _DIGESTS.items() if state[key] != digests[key]]
+
+    def _skip_of_old(self, sample_id: int) -> Failure:
+        found = numpy.flatnonzero(self._ids == numpy.uint64(sample_id))
+        number = int(found[0]) if len(found) else -1
+        name = self._names([number])[0] if len(found) else hexadecimal(sample_id)
+        return Failure(number, "was skipped before the state was taken", source=name)
+
+    def _sets(self) -> dict[str, str]:
+        """The keys of a state that tell which samples are in a set, whatever their order."""
+        if self._known_sets is None:
+            self._known_sets = {"whole": str(Tally.of(self._ids)), "sketch": sketch(self._ids)}
+        return self._known_sets
+
+    def _go_to(self, place: Place, given: Tally, skipped: dict[int, Failure]) -> None:
+        """Take a place. What is given before it in its epoch counts as this shard's as far as it is its share."""
+        self._place, self._skipped = place, skipped
+        self._before, self._given = (place, Tally()) if place.position else (None, given)
+
+    def _tally(self) -> Tally:
+        """What this shard was given in the epoch that it is in, or in the last where it stands at the start of one."""
+        if self._before is not None:
+            order = self._order(self._before)[: self._before.position]
+            share = order[self._shard(self._before.epoch) :: self._num_shards]
+            self._given, self._before = self._given.plus(Tally.of(self._ids[share])), None
+        return self._given
+
+    def _order(self, place: Place) -> Any:
+        """The sample numbers of the epoch of a place in their order; that of this epoch and another are kept."""
+        key = place._replace(position=0)
+        with self._lock:
+            if key not in self._orders:
+                for old in list(self._orders)[:-1]:
+                    del self._orders[old]
+                rule = place.rule or self._rule
+                order = Order(self._ids, rule.seed if rule.shuffle else None, rule.dealt).of(place.epoch)
+                if place.late:
+                    late = numpy.isin(self._ids[order], numpy.array(place.late, numpy.uint64))
+                    order = numpy.concatenate([order[~late], order[late]])
+                self._orders[key] = order
+            return self._orders[key]
+
+    def _last(self, place: Place) -> int:
+        """The id of the sample before a place; 0 at the start."""
+        return int(self._ids[self._order(place)[place.position - 1]]) if place.position else 0
+
+    def _shard(self, epoch: int) -> int:
+        """Which shard this reader has in an epoch: its own, or another each epoch."""
+        return self._shard_id if self._stick_to_shard else (self._shard_id + epoch) % self._num_shards
+
+    def _shard_of(self, epoch: int, share: int) -> int:
+        """Which `shard_id` has a share in an epoch: `_shard` the other way round."""
+        return share if self._stick_to_shard else (share - epoch) % self._num_shards
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_lock": None, "_orders": {}}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.update(attributes)
+        self._lock = threading.RLock()
+        _readers.add(self)

@@ -1,0 +1,124 @@
+"""What changed in a data set, from a sketch of a hundred bytes: which samples are new, and how many are gone.
+
+The sketch of a set of ids is its first power sums in a prime field. The difference of two sketches belongs to the ids
+that only one of the sets has, however large the sets are, and as long as these are few they can be found in it: the
+power sums of L numbers follow a linear recurrence of order L, which the Berlekamp-Massey algorithm finds and whose
+roots the numbers are (Minsky, Trachtenberg and Zippel, "Set reconciliation with nearly optimal communication
+complexity", 2003).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import Any, NamedTuple
+
+import numpy
+
+__all__ = ["MOST", "Change", "changed", "is_sketch", "sketch"]
+
+_PRIME = (1 << 31) - 1
+_SUMS = 24
+#: So many samples may differ for all of them to be found. One pair of sums is left over to check the answer by.
+MOST = _SUMS // 2 - 1
+_CHUNK = 1 << 15  # numbers that stay in a core's cache
+
+
+class Change(NamedTuple):
+    """How a set of ids differs from an earlier one."""
+
+    added: Any  #: places of the new ones among the ids: intp of shape (A,)
+    removed: int  #: how many are gone
+
+
+def sketch(ids: Any) -> str:
+    """The sketch of some ids, as text; their order makes no difference.
+
+    >>> from dynamic.readers._sketch import changed, sketch
+    >>> before = sketch(numpy.arange(1000, dtype="uint64"))
+    >>> changed(before, 1000, numpy.arange(3, 1001, dtype="uint64"))
+    Change(added=array([997]), removed=3)
+    """
+    return base64.b64encode(struct.pack(f"<{_SUMS}I", *_power_sums(ids))).decode()
+
+
+def is_sketch(text: str) -> bool:
+    """Whether a text may be a sketch."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return len(data) == 4 * _SUMS and max(struct.unpack(f"<{_SUMS}I", data)) < _PRIME
+
+
+def changed(before: str, count: int, ids: Any) -> Change | None:
+    """What makes a set of ids differ from an earlier one; None if it is too much to be found.
+
+    Args:
+        before: The sketch of the earlier ids.
+        count: How many these were.
+        ids: The ids now, uint64 of shape (N,).
+    """
+    old = struct.unpack(f"<{_SUMS}I", base64.b64decode(before))
+    more = len(ids) - count
+    if abs(more) > MOST:
+        return None
+    recurrence = _recurrence([(new - was) % _PRIME for new, was in zip(_power_sums(ids), old, strict=True)])
+    order = len(recurrence) - 1
+    if order > MOST or abs(more) > order or (order + more) % 2:
+        return None
+    added = numpy.flatnonzero(_value(recurrence, _residues(ids)) == 0) if order else numpy.empty(0, numpy.intp)
+    if len(added) != (order + more) // 2:  # two ids of one residue: rare, and not worth more than to give up
+        return None
+    return Change(added, order - len(added))
+
+
+def _residues(ids: Any) -> Any:
+    """The ids as numbers of the field other than 0, whose powers would not show."""
+    return ids % numpy.uint64(_PRIME - 1) + numpy.uint64(1)
+
+
+def _power_sums(ids: Any) -> list[int]:
+    sums = [0] * _SUMS
+    for start in range(0, len(ids), _CHUNK):
+        numbers = _residues(ids[start : start + _CHUNK])
+        powers = numpy.ones_like(numbers)
+        for i in range(_SUMS):
+            powers *= numbers
+            powers %= numpy.uint64(_PRIME)
+            sums[i] += int(powers.sum())
+    return [total % _PRIME for total in sums]
+
+
+def _recurrence(terms: list[int]) -> list[int]:
+    """The coefficients c of the shortest recurrence of a sequence: c[0] * t[n] + c[1] * t[n - 1] + ... = 0, c[0] = 1.
+
+    The algorithm of Berlekamp and Massey.
+    """
+    current, previous = [1], [1]
+    order, shift, divisor = 0, 1, 1
+    for n, term in enumerate(terms):
+        error = (term + sum(current[i] * terms[n - i] for i in range(1, min(order, len(current) - 1) + 1))) % _PRIME
+        if not error:
+            shift += 1
+            continue
+        factor = error * pow(divisor, -1, _PRIME)
+        longer = current + [0] * (len(previous) + shift - len(current))
+        for i, coefficient in enumerate(previous, shift):
+            longer[i] = (longer[i] - factor * coefficient) % _PRIME
+        if 2 * order <= n:
+            previous, divisor = current, error
+            order, shift = n + 1 - order, 1
+        else:
+            shift += 1
+        current = longer
+    return (current + [0] * (order + 1))[: order + 1]
+
+
+def _value(coefficients: list[int], numbers: Any) -> Any:
+    """A polynomial at some numbers, the coefficient of the highest power first."""
+    value = numpy.full_like(numbers, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = (value * numbers + numpy.uint64(coefficient)) % numpy.uint64(_PRIME)
+    return value
