@@ -58,6 +58,7 @@ from .errors import (
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
+from .readers import ExternalSource
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
@@ -82,6 +83,7 @@ __all__ = [
     "DynamicError",
     "EvalContext",
     "EvalMode",
+    "ExternalSource",
     "ImageType",
     "InterpType",
     "StateError",

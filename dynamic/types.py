@@ -1,10 +1,27 @@
-"""DALI's enumerations, for scripts that use them; everywhere a word does as well: ``interp_type="linear"``."""
+"""DALI's enumerations, for which everywhere a word does as well (``interp_type="linear"``); what sources are told."""
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
-__all__ = ["DALIDataType", "DALIImageType", "DALIInterpType"]
+__all__ = ["BatchInfo", "DALIDataType", "DALIImageType", "DALIInterpType", "SampleInfo"]
+
+
+class SampleInfo(NamedTuple):
+    """Which sample a source is asked for."""
+
+    idx_in_epoch: int  #: number of the sample in its epoch
+    idx_in_batch: int
+    iteration: int  #: number of the batch in the epoch
+    epoch_idx: int
+
+
+class BatchInfo(NamedTuple):
+    """Which batch a source is asked for."""
+
+    iteration: int  #: number of the batch in the epoch
+    epoch_idx: int
 
 
 class DALIInterpType(enum.IntEnum):

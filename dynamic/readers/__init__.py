@@ -1,6 +1,7 @@
 """Readers: sources of samples, visited in exact epochs, with a place that can be saved."""
 
 from ._reader import Reader
+from .external import ExternalSource
 from .files import File
 
-__all__ = ["File", "Reader"]
+__all__ = ["ExternalSource", "File", "Reader"]

@@ -1,0 +1,333 @@
+"""Samples that a user's own function or iterable makes."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
+
+import numpy
+
+from dynamic._interop import as_batch, as_tensor
+from dynamic._origin import Origin
+from dynamic._state import State
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.dtypes import DTypeLike
+from dynamic.errors import ArgumentError, StateError, StateMismatch, StateWarning, shown
+from dynamic.types import BatchInfo, SampleInfo
+
+from ._checks import flag, natural
+
+__all__ = ["ExternalSource"]
+
+Kind: TypeAlias = Literal["sample", "batch", "index", "call", "iterable"]
+#: What is called with its place, and so can be called with it again.
+_COUNTED = ("sample", "batch", "index")
+_VERSION = 1
+_STATE = {"version": int, "source": str, "resumable": bool, "epoch": int, "iteration": int, "sample": int,
+          "batch_size": int}  # fmt: skip
+_CYCLES = {None: None, "no": "no", False: "no", "quiet": "quiet", True: "quiet", "raise": "raise"}
+
+Output: TypeAlias = "Tensor | Batch"
+
+
+class ExternalSource:
+    """Gives what a function or an iterable of yours makes, sample by sample or batch by batch.
+
+    A source that is called with its place resumes exactly, because it can be called with that place again:
+
+    - with ``batch=False`` it gets a `SampleInfo` for each sample, and a place counts samples: it may go on with another
+      batch size. Its batches know which samples they have, so that draws can be keyed by them;
+    - a function of one argument else gets the number of the batch in the epoch, or a `BatchInfo` with
+      ``batch_info=True``, and makes whole batches, which a place counts.
+
+    It ends an epoch by StopIteration. The place of an iterable, or of a function without an argument, is not known to
+    anybody: its state says so, and `set_state` warns that it goes on from wherever it is.
+
+    Args:
+        source: A function of one argument, a function without, or an iterable.
+        num_outputs: How many outputs it makes at a time, as a tuple or list; by default one, which is not in a tuple.
+        cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
+            goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
+            place goes to its next epoch instead, unless the word is "no".
+        name: A name to show.
+        device: Where the outputs are put; "cpu".
+        layout: The layout of the samples, or a list with one for each output.
+        dtype: Element type to convert to, or a list with one for each output.
+        batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
+            or single samples. By default functions of one argument make batches, and what else a source gives is one
+            Tensor, unless it is a Batch.
+        batch_info: Whether a source of batches gets a `BatchInfo` instead of a number.
+
+    Raises:
+        ArgumentError: The source is none, or does not go with the other arguments.
+
+    >>> def source(info):
+    ...     if info.idx_in_epoch == 5:
+    ...         raise StopIteration
+    ...     return [info.idx_in_epoch, info.epoch_idx]
+    >>> squares = dynamic.ExternalSource(source, batch=False)
+    >>> [batch.tolist() for batch in squares.next_epoch(batch_size=3)]
+    [[[0, 0], [1, 0], [2, 0]], [[3, 0], [4, 0]]]
+    """
+
+    _operator: ClassVar[str] = "ExternalSource"
+
+    def __init__(
+        self,
+        source: Callable[..., Any] | Iterable[Any],
+        num_outputs: int | None = None,
+        *,
+        cycle: str | bool | None = None,
+        name: str | None = None,
+        device: DeviceLike = "cpu",
+        layout: str | Sequence[str | None] | None = None,
+        dtype: DTypeLike | Sequence[DTypeLike] = None,
+        batch: bool | None = None,
+        batch_info: bool | None = False,
+    ) -> None:
+        operator = self._operator
+        self._source = source
+        self._outputs = None if num_outputs is None else natural(operator, "num_outputs", num_outputs, 1)
+        self._name, self._device = name, device
+        self._layouts = self._for_each_output("layout", layout)
+        self._dtypes = self._for_each_output("dtype", dtype)
+        self._batch = None if batch is None else flag(operator, "batch", batch)
+        self._kind: Kind = _kind(source, self._batch, batch_info=flag(operator, "batch_info", batch_info))
+        if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
+            raise ArgumentError(operator, "cycle", "None, 'no', 'quiet' or 'raise'", shown(cycle))
+        self._cycle = _CYCLES[cycle]
+        self._epoch = self._iteration = self._sample = self._batch_size = 0
+        self._iterator: Iterator[Any] | None = None
+        self._ended = False
+        self._lock = threading.RLock()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next sample belongs to: 0, 1, 2 ..."""
+        return self._epoch
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a state tells where to go on."""
+        return self._kind in _COUNTED
+
+    def __call__(self, batch_size: int | None = None) -> Output | tuple[Output, ...]:
+        """Take the next sample or batch from the source.
+
+        Args:
+            batch_size: Number of samples. Sources of samples make so many, fewer at the end of an epoch; from others
+                so many must come, and a single Tensor is repeated.
+
+        Returns:
+            A Batch, or without `batch_size` a Tensor from a source that makes no batches; with `num_outputs` a tuple.
+
+        Raises:
+            StopIteration: The source has ended the epoch.
+            ArgumentError: It has made something else than it should.
+            StateMismatch: It makes batches, and a state was taken with another `batch_size`.
+        """
+        size = None if batch_size is None else natural(self._operator, "batch_size", batch_size, 1)
+        with self._lock:
+            if self._ended:
+                raise StopIteration
+            if self._kind in ("batch", "index") and size and self._batch_size not in (0, size):
+                difference = f"batch_size: {self._batch_size} in the state, {size} here"
+                raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; "
+                                    "let it make samples, with batch=False.", [difference])  # fmt: skip
+            outputs = self._samples(size) if self._kind == "sample" else self._whole(size)
+            self._iteration += 1
+            return outputs if self._outputs is not None else outputs[0]
+
+    def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
+        """Iterate until the source ends the epoch; arguments and errors are those of a call.
+
+        The place is the source's, not the iterator's: one that is left early leaves the source where it got to.
+        """
+        while True:
+            try:
+                outputs = self(batch_size)
+            except StopIteration:
+                return
+            yield outputs
+
+    def _samples(self, size: int | None) -> tuple[Output, ...]:
+        """Samples that are asked for one by one."""
+        found: list[tuple[Any, ...]] = []
+        while len(found) < (size or 1):
+            try:
+                info = SampleInfo(self._sample + len(found), len(found), self._iteration, self._epoch)
+                found.append(self._split(self._source(info)))  # type: ignore[operator]
+            except StopIteration:
+                break
+        if not found:
+            self._end()
+        origin = Origin(self._epoch, numpy.arange(self._sample, self._sample + len(found), dtype=numpy.uint64),
+                        [f"sample {self._sample + i}" for i in range(len(found))])  # fmt: skip
+        batches = []
+        for samples, layout, dtype in zip(zip(*found, strict=True), self._layouts, self._dtypes, strict=True):
+            made = as_batch(samples, dtype, self._device, layout)
+            batches.append(Batch(made.samples if made.whole is None else made.whole, made.layout, origin))
+        self._sample += len(found)
+        return tuple(batches) if size is not None else tuple(batch[0] for batch in batches)
+
+    def _whole(self, size: int | None) -> tuple[Output, ...]:
+        """What the source makes at a time."""
+        try:
+            made = self._split(self._next())
+        except StopIteration:
+            self._end()
+        batches = self._batch if self._batch is not None else self._kind in _COUNTED
+        outputs = tuple(
+            as_batch(output, dtype, self._device, layout)
+            if batches or isinstance(output, Batch)
+            else as_tensor(output, dtype, self._device, layout)
+            for output, layout, dtype in zip(made, self._layouts, self._dtypes, strict=True)
+        )
+        if size is not None:
+            outputs = tuple(self._of_size(output, size) for output in outputs)
+            self._batch_size = size
+        return outputs
+
+    def _next(self) -> Any:
+        if self._kind == "iterable":
+            if self._iterator is None:
+                self._iterator = iter(self._source)  # type: ignore[arg-type]
+            try:
+                return next(self._iterator)
+            except StopIteration:
+                if self._cycle != "quiet":
+                    raise
+                self._iterator = iter(self._source)  # type: ignore[arg-type]
+                self._epoch, self._iteration = self._epoch + 1, 0
+                return next(self._iterator)
+        place = {"batch": BatchInfo(self._iteration, self._epoch), "index": self._iteration}
+        return self._source(*(place[self._kind],) if self._kind in place else ())  # type: ignore[operator]
+
+    def _end(self) -> NoReturn:
+        """End the epoch, or for good."""
+        self._ended = self._cycle == "no" or (self._cycle is None and self._kind not in _COUNTED)
+        if not self._ended:
+            self._epoch, self._iteration, self._sample, self._iterator = self._epoch + 1, 0, 0, None
+        raise StopIteration
+
+    def _split(self, made: Any) -> tuple[Any, ...]:
+        if self._outputs is None:
+            return (made,)
+        if not isinstance(made, (tuple, list)) or len(made) != self._outputs:
+            got = f"{len(made)}" if isinstance(made, (tuple, list)) else shown(made)
+            expected = f"one that makes a tuple of {self._outputs} outputs"
+            raise ArgumentError(self._operator, "source", expected, got)
+        return tuple(made)
+
+    def _of_size(self, output: Output, size: int) -> Batch:
+        if isinstance(output, Tensor):
+            return Batch([output.array] * size, output.layout)
+        if len(output) != size:
+            raise ArgumentError(self._operator, "source", f"one that makes batches of {size} samples, as asked for",
+                                f"a batch of {len(output)}")  # fmt: skip
+        return output
+
+    def _for_each_output(self, argument: str, value: Any) -> list[Any]:
+        count = self._outputs or 1
+        if not isinstance(value, (list, tuple)):
+            return [value] * count
+        if len(value) != count:
+            raise ArgumentError(self._operator, argument, f"one, or a list of {count}", f"a list of {len(value)}")
+        return list(value)
+
+    def get_state(self) -> State:
+        """The place, as JSON values; "resumable" tells whether it is good for anything."""
+        with self._lock:
+            return {
+                "version": _VERSION,
+                "source": self._kind,
+                "resumable": self.resumable,
+                "epoch": self._epoch,
+                "iteration": self._iteration,
+                "sample": self._sample,
+                "batch_size": self._batch_size,
+            }
+
+    def set_state(self, state: State) -> None:
+        """Return to a place.
+
+        Raises:
+            StateMismatch: The state is of another kind of source.
+            StateError: The state is not one of a source.
+
+        Warns:
+            StateWarning: The source has no place that it could return to; it goes on from wherever it is.
+        """
+        operator = self._operator
+        if not isinstance(state, dict) or state.keys() != _STATE.keys():
+            raise StateError(
+                f"{operator}: this is no state of a source: {shown(state)}. Use one that get_state() gave."
+            )
+        for key, kind in _STATE.items():
+            value = state[key]
+            if type(value) is not kind or (isinstance(value, int) and value < 0):
+                raise StateError(f"{operator}: this is no state of a source: {key!r} is {shown(value)}.")
+        if state["version"] != _VERSION:
+            raise StateError(f"{operator}: the state has version {shown(state['version'])}, and this library knows "
+                             f"{_VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
+        if state["source"] != self._kind:
+            difference = f"source: {state['source']!r} in the state, {self._kind!r} here"
+            raise StateMismatch(f"{operator}: the state is of another kind of source. {difference}.", [difference])
+        if not self.resumable:
+            warnings.warn(f"{operator}: there is no telling where its source was: it had given {state['iteration']} in "
+                          f"epoch {state['epoch']}, and goes on from wherever it is. A function of one argument can go "
+                          "on exactly.", StateWarning, stacklevel=2)  # fmt: skip
+            return
+        with self._lock:
+            place: Any = state
+            self._epoch, self._iteration = place["epoch"], place["iteration"]
+            self._sample, self._batch_size = place["sample"], place["batch_size"]
+            self._ended = False
+
+    def state_dict(self) -> State:
+        """The same as `get_state`, under the name that torch users expect."""
+        return self.get_state()
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """The same as `set_state`, under the name that torch users expect."""
+        self.set_state(state_dict)
+
+    def __repr__(self) -> str:
+        name = f" {self._name!r}" if self._name is not None else ""
+        place = f"epoch {self._epoch}, batch {self._iteration}" if self.resumable else "at a place that cannot be saved"
+        return f"<{self._operator}{name}: {self._kind} {getattr(self._source, '__name__', 'source')}, {place}>"
+
+
+def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:
+    """What a source is called with."""
+    counted: Kind = "sample" if batch is False else "batch" if batch_info else "index"
+    if callable(source):
+        arguments = _positional(source)
+        if arguments == 1:
+            return counted
+        if arguments == 0 and counted == "index":
+            return "call"
+        raise ArgumentError("ExternalSource", "source", f"a function of {'at most ' if counted == 'index' else ''}one "
+                            "argument", f"one of {arguments}")  # fmt: skip
+    if not isinstance(source, Iterable):
+        raise ArgumentError("ExternalSource", "source", "a function of at most one argument, or an iterable",
+                            shown(source))  # fmt: skip
+    if batch_info:
+        raise ArgumentError("ExternalSource", "batch_info", "False where the source is an iterable", "bool True")
+    return "iterable"
+
+
+def _positional(source: Callable[..., Any]) -> int:
+    """How many arguments a function must be called with."""
+    try:
+        parameters = inspect.signature(source).parameters.values()
+    except ValueError as error:
+        hint = "Wrap it: lambda i: f(i)."
+        expected = "a function whose arguments can be told"
+        raise ArgumentError("ExternalSource", "source", expected, shown(source), hint) from error
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is p.empty for p in parameters)

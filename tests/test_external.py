@@ -1,0 +1,262 @@
+"""Sources of the user's own: what they are called with, what they may make, and which can be resumed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamic import Batch, ExternalSource, Tensor, as_batch, checkpoint
+from dynamic.errors import ArgumentError, StateError, StateMismatch, StateWarning
+from dynamic.random import RNG, uniform
+from dynamic.types import BatchInfo, SampleInfo
+
+N = 11  # samples in an epoch
+counts = st.integers(1, 13)
+
+
+def of_sample(info):
+    if info.idx_in_epoch >= N:
+        raise StopIteration
+    return np.array([info.epoch_idx, info.idx_in_epoch], np.int64)
+
+
+def of_index(i):
+    if i >= 4:
+        raise StopIteration
+    return np.full((3, 2), i, np.int64)
+
+
+def of_batch(info):
+    if info.iteration >= 3:
+        raise StopIteration
+    return [np.array([info.epoch_idx, info.iteration, i]) for i in range(3)]
+
+
+COUNTED = {
+    "sample": lambda: ExternalSource(of_sample, batch=False),
+    "index": lambda: ExternalSource(of_index),
+    "batch": lambda: ExternalSource(of_batch, batch_info=True),
+}
+
+
+def values(batch):
+    return [sample.tolist() for sample in batch]
+
+
+def moved_through_json(state):
+    return json.loads(json.dumps(state, allow_nan=False))
+
+
+# What a source is called with
+
+
+def test_a_source_of_samples_is_told_which():
+    told = []
+
+    def source(info):
+        told.append(info)
+        if info.idx_in_epoch == 5:
+            raise StopIteration
+        return np.float32(info.idx_in_epoch)
+
+    sizes = [[len(batch) for batch in external.next_epoch(3)] for external in [ExternalSource(source, batch=False)] * 2]
+    assert sizes == [[3, 2], [3, 2]]
+    first = [SampleInfo(0, 0, 0, 0), SampleInfo(1, 1, 0, 0), SampleInfo(2, 2, 0, 0), SampleInfo(3, 0, 1, 0)]
+    assert told[:4] == first
+    assert [info for info in told if info.epoch_idx == 1][3:5] == [SampleInfo(3, 0, 1, 1), SampleInfo(4, 1, 1, 1)]
+
+
+def test_a_source_of_batches_is_told_which():
+    assert [values(batch)[0] for batch in ExternalSource(of_index).next_epoch()] == [[i, i] for i in range(4)]
+    external = ExternalSource(of_batch, batch_info=True)
+    assert [values(batch)[2] for _ in range(2) for batch in external.next_epoch(3)] == [
+        [epoch, i, 2] for epoch in range(2) for i in range(3)]  # fmt: skip
+    assert BatchInfo(3, 1) == (3, 1)
+
+
+def test_what_takes_no_argument_is_called_or_iterated():
+    counter = itertools.count()
+    external = ExternalSource(lambda: next(counter))
+    assert isinstance(external(), Tensor)
+    assert values(external(batch_size=3)) == [1, 1, 1]  # one Tensor is repeated
+    assert [t.item() for t in ExternalSource([1, 2, 3]).next_epoch()] == [1, 2, 3]
+    assert values(ExternalSource([as_batch([[1], [2, 3]])])()) == [[1], [2, 3]]
+    assert values(ExternalSource([[[1], [2, 3]]], batch=True)()) == [[1], [2, 3]]
+
+
+@pytest.mark.parametrize(("cycle", "expected"), [
+    (None, [1, 2, None, None, None]), ("no", [1, 2, None, None, None]), (False, [1, 2, None, None, None]),
+    ("quiet", [1, 2, 1, 2, 1]), (True, [1, 2, 1, 2, 1]), ("raise", [1, 2, None, 1, 2])])  # fmt: skip
+def test_what_becomes_of_an_iterable_that_has_ended(cycle, expected):
+    external, found = ExternalSource([1, 2], cycle=cycle), []
+    for _ in expected:
+        try:
+            found.append(external().item())
+        except StopIteration:
+            found.append(None)
+    assert found == expected
+
+
+def test_a_source_with_its_place_goes_to_the_next_epoch_unless_it_is_told_not_to():
+    external, for_good = ExternalSource(of_index), ExternalSource(of_index, cycle="no")
+    assert [len(list(external.next_epoch())) for _ in range(3)] == [4, 4, 4]
+    assert [len(list(for_good.next_epoch())) for _ in range(3)] == [4, 0, 0]
+    assert (external.epoch, for_good.epoch) == (3, 0)
+
+
+def test_an_iterable_that_has_nothing_ends_even_if_it_cycles():
+    with pytest.raises(StopIteration):
+        ExternalSource([], cycle="quiet")()
+
+
+def test_several_outputs_have_layouts_and_dtypes_of_their_own():
+    def source(info):
+        return np.zeros((2, 3, 3), np.uint8), [info.idx_in_epoch]
+
+    external = ExternalSource(source, 2, batch=False, layout=["HWC", None], dtype=[None, "float64"])
+    images, numbers = external(batch_size=4)
+    assert (images.layout, str(images.dtype), images.shape) == ("HWC", "u8", [(2, 3, 3)] * 4)
+    assert (numbers.layout, values(numbers)) == (None, [[0.0], [1.0], [2.0], [3.0]])
+    image, number = external()
+    assert (image.layout, number.tolist(), str(number.dtype)) == ("HWC", [4.0], "f64")
+    assert [type(output) for output in ExternalSource(lambda: ([1], [2, 3]), 2)()] == [Tensor, Tensor]
+
+
+def test_samples_know_which_they_are_so_that_draws_can_be_keyed_by_them():
+    def draws(batch_size):
+        external, rng = ExternalSource(of_sample, batch=False), RNG(5)
+        return [x for _ in range(2) for batch in external.next_epoch(batch_size)
+                for x in uniform(rng=rng.keyed(batch)).tolist()]  # fmt: skip
+
+    assert draws(3) == draws(4)
+    assert len(set(draws(2))) == 2 * N
+
+
+# Where it can be resumed
+
+
+@given(kind=st.sampled_from(sorted(COUNTED)), made=st.integers(0, 12), used=st.booleans())
+def test_a_source_that_is_called_with_its_place_resumes(kind, made, used, tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "run.json"
+    size = 3
+    first, second = COUNTED[kind](), COUNTED[kind]()
+    steps = itertools.chain.from_iterable(first.next_epoch(size) for _ in range(9))
+    for _ in range(made):
+        next(steps)
+    checkpoint.save(path, source=first)
+    if used:
+        list(second.next_epoch(size))
+    checkpoint.load(path, source=second)
+    assert second.get_state() == first.get_state() == moved_through_json(second.state_dict())
+    expected = [[values(batch) for batch in first.next_epoch(size)] for _ in range(2)]
+    assert [[values(batch) for batch in second.next_epoch(size)] for _ in range(2)] == expected
+    assert second.epoch == first.epoch
+
+
+@given(parts=st.lists(st.tuples(counts, st.integers(0, 4)), min_size=1, max_size=6))
+def test_a_source_of_samples_resumes_with_any_batch_size(parts):
+    state, found = None, []
+    for size, steps in parts:
+        external = ExternalSource(of_sample, batch=False)
+        if state is not None:
+            external.load_state_dict(state)
+        epochs = itertools.chain.from_iterable(external.next_epoch(size) for _ in range(9))
+        found += [value for _ in range(steps) for value in values(next(epochs))]
+        state = moved_through_json(external.get_state())
+    assert found == [[i // N, i % N] for i in range(len(found))]
+
+
+@pytest.mark.parametrize("kind", ["index", "batch"])
+def test_a_source_of_batches_refuses_another_batch_size_after_a_resume(kind):
+    first, second = COUNTED[kind](), COUNTED[kind]()
+    first(batch_size=3)
+    second.set_state(first.get_state())
+    with pytest.raises(StateMismatch, match="batch_size: 3 in the state, 4 here"):
+        second(batch_size=4)
+    assert values(second(batch_size=3)) == values(first(batch_size=3))
+
+
+@pytest.mark.parametrize("source", [lambda: [1, 2, 3], lambda: iter([1, 2, 3]), lambda: lambda: 4])
+def test_the_place_of_other_sources_is_not_known_and_a_load_says_so(source, tmp_path):
+    first = ExternalSource(source())
+    first()
+    checkpoint.save(tmp_path / "run.json", source=first)
+    state = first.get_state()
+    assert (state["resumable"], first.resumable, state["iteration"]) == (False, False, 1)
+    second = ExternalSource(source())
+    expected = ExternalSource(source())().item()
+    with pytest.warns(StateWarning, match="no telling where its source was: it had given 1 in epoch 0"):
+        checkpoint.load(tmp_path / "run.json", source=second)
+    assert second().item() == expected  # it goes on from wherever it is
+    assert "cannot be saved" in repr(second)
+
+
+def test_a_source_that_fails_stays():
+    broken = True
+
+    def source(info):
+        if broken and info.idx_in_epoch == 4:
+            raise OSError("gone")
+        return of_sample(info)
+
+    external = ExternalSource(source, batch=False)
+    assert values(external(3))[-1] == [0, 2]
+    before = external.get_state()
+    with pytest.raises(OSError, match="gone"):
+        external(3)
+    assert external.get_state() == before
+    broken = False
+    assert values(external(3)) == [[0, 3], [0, 4], [0, 5]]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ((3,), "'source' must be a function of at most one argument, or an iterable; got int 3"),
+    ((lambda a, b: a,), "'source' must be a function of at most one argument; got one of 2"),
+    ((lambda: 1, None, {"batch": False}), "'source' must be a function of one argument; got one of 0"),
+    (([1], None, {"batch_info": True}), "'batch_info' must be False where the source is an iterable"),
+    (([1], None, {"cycle": "always"}), "'cycle' must be None, 'no', 'quiet' or 'raise'"),
+    (([1], None, {"cycle": 2}), "'cycle' must be"),
+    (([1], 0), "'num_outputs' must be an integer of 1 or more"),
+    (([1], 2, {"layout": ["HWC"]}), "'layout' must be one, or a list of 2; got a list of 1"),
+    (([1], None, {"batch": 1}), "'batch' must be True or False"),
+])  # fmt: skip
+def test_wrong_arguments_are_named(arguments, told):
+    source, outputs, *keywords = (*arguments, None)[: max(2, len(arguments))]
+    with pytest.raises(ArgumentError) as caught:
+        ExternalSource(source, outputs, **(keywords[0] if keywords else {}))
+    assert told in str(caught.value)
+
+
+def test_what_a_source_should_not_make_is_told():
+    with pytest.raises(ArgumentError, match="batches of 2 samples, as asked for; got a batch of 3"):
+        ExternalSource(of_index)(batch_size=2)
+    with pytest.raises(ArgumentError, match="a tuple of 2 outputs; got 3"):
+        ExternalSource([(1, 2, 3)], 2)()
+    with pytest.raises(ArgumentError, match="a tuple of 2 outputs; got int 1"):
+        ExternalSource([1], 2)()
+    with pytest.raises(ArgumentError, match="'batch_size' must be an integer of 1 or more"):
+        ExternalSource([1])(batch_size=0)
+    with pytest.raises(ArgumentError, match=r"\[1\]"):
+        ExternalSource(lambda info: np.zeros(2, [np.int32, np.int64][info.idx_in_batch]), batch=False)(batch_size=2)
+
+
+@pytest.mark.parametrize("change", [{"source": "sample"}, {"version": 2}, {"epoch": -1}, {"iteration": "1"},
+                                    {"more": 1}, {"resumable": 1}])  # fmt: skip
+def test_a_state_that_does_not_fit_is_refused(change):
+    external = ExternalSource(of_index)
+    external()
+    before = external.get_state()
+    with pytest.raises(StateError, match="ExternalSource: "), warnings.catch_warnings():
+        external.set_state(before | change)
+    assert external.get_state() == before
+    assert repr(external) == "<ExternalSource: index of_index, epoch 0, batch 1>"
+    assert isinstance(external(), Batch)
