@@ -27,7 +27,7 @@ FLOORS = [
     ["_distributions"],
     ["kernels.*"],
     ["ops.*", "random", "decoders", "readers.*", "checkpoint.*"],
-    ["context"],
+    ["context", "testing"],
     [""],
 ]
 LONGEST = 500

@@ -1,0 +1,203 @@
+"""A test for your own loop: stopped after every step, and resumed with other batch sizes and numbers of shards."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy
+
+from dynamic import checkpoint
+from dynamic._state import Stateful
+from dynamic.data import Batch, Tensor
+from dynamic.errors import ArgumentError, shown
+
+__all__ = ["Resumed", "assert_resumable"]
+
+Objects: TypeAlias = Mapping[str, Stateful]
+Factory: TypeAlias = Callable[[int, int, int], "tuple[Objects, Callable[[], Iterator[Any]]]"]
+_Record: TypeAlias = "tuple[Any, Any]"  # a sample, and what came of it
+
+
+class Resumed(NamedTuple):
+    """What `assert_resumable` has tried."""
+
+    stops: int
+    samples: int  #: of an epoch
+
+
+class _Setting(NamedTuple):
+    """How a part of a run is set up."""
+
+    num_shards: int
+    batch_size: int
+
+    def __str__(self) -> str:
+        return f"{self.num_shards} shards and batches of {self.batch_size}"
+
+
+def assert_resumable(
+    factory: Factory,
+    *,
+    batch_sizes: Sequence[int] = (1, 2, 3, 5),
+    num_shards: Sequence[int] = (1, 2, 3),
+    epochs: int = 2,
+) -> Resumed:
+    """Prove that a loop can be stopped after any step and resumed with any batch size and number of shards.
+
+    The loop is run without a stop first, in one shard; then, for each batch size and number of shards, it is stopped
+    after every step, saved to a file, and resumed with another batch size and number of shards, in new objects and in
+    those that were used. Each time every sample must come once an epoch, with the same values as in the first run.
+
+    Args:
+        factory: Called with a batch size, the number of a shard and how many shards there are; gives a dict of the
+            objects that have a state, and a function that runs the rest of an epoch. That is a generator which yields,
+            for each step, a dict of samples and their values, or a tuple of Batches (or one Batch), the first of which
+            knows where its samples came from.
+        batch_sizes: The batch sizes to try.
+        num_shards: The numbers of shards to try.
+        epochs: How many epochs to run.
+
+    Returns:
+        How many stops were tried, and how many samples an epoch has.
+
+    Raises:
+        AssertionError: A sample is missing, comes twice, or has another value; the message says when it was stopped
+            and how it was resumed.
+
+    >>> root = getfixture("tmp_path")
+    >>> for i in range(7):
+    ...     _ = (root / str(i)).write_bytes(bytes([i]))
+    >>> def job(batch_size, shard_id, num_shards):
+    ...     reader = dynamic.readers.File(files=list("0123456"), file_root=root, random_shuffle=True,
+    ...                                   shard_id=shard_id, num_shards=num_shards)
+    ...     rng = dynamic.random.RNG(seed=5)
+    ...     def epoch():
+    ...         for jpegs, labels in reader.next_epoch(batch_size):
+    ...             yield jpegs, labels, dynamic.random.uniform(rng=rng.keyed(jpegs)["angle"])
+    ...     return {"reader": reader, "rng": rng}, epoch
+    >>> from dynamic.testing import assert_resumable
+    >>> assert_resumable(job)
+    Resumed(stops=80, samples=7)
+    """
+    settings = [_Setting(s, b) for s, b in itertools.product(num_shards, batch_sizes)]
+    if not settings or epochs < 1:
+        got = f"{len(settings)} settings and {epochs} epochs"
+        raise ArgumentError("testing.assert_resumable", "epochs", "at least one, with a batch size and shards", got)
+    first = _Run(factory, _Setting(1, settings[0].batch_size))
+    expected = [_as_dict(records, "Without a stop") for records in first.all(epochs)]
+    stops = 0
+    others = itertools.cycle(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        for setting in settings:
+            for stop in itertools.count():
+                run = _Run(factory, setting)
+                before = run.steps(stop)
+                if run.epoch >= epochs:
+                    break
+                path = run.saved(Path(folder) / "run.json", stop % setting.num_shards)
+                other = next(others)
+                for resumed, how in ((_Run(factory, other), str(other)), (run, "the same objects")):
+                    resumed.load(path, len(before) - 1)
+                    after = resumed.all(epochs - resumed.epoch)
+                    when = f"Stopped after step {stop} with {setting}, resumed with {how}"
+                    _compare([*before[:-1], before[-1] + after[0], *after[1:]], expected, when)
+                stops += 1
+    return Resumed(stops, len(expected[0]))
+
+
+class _Run:
+    """A run of all shards in lock step."""
+
+    def __init__(self, factory: Factory, setting: _Setting) -> None:
+        parts = [factory(setting.batch_size, k, setting.num_shards) for k in range(setting.num_shards)]
+        self._objects = [dict(objects) for objects, _ in parts]
+        self._loops = [loop for _, loop in parts]
+        self.epoch = 0
+
+    def load(self, path: Path, epoch: int) -> None:
+        for objects in self._objects:
+            checkpoint.load(path, **objects)
+        self.epoch = epoch
+
+    def saved(self, path: Path, shard: int) -> Path:
+        checkpoint.save(path, **self._objects[shard])
+        return path
+
+    def steps(self, count: int) -> list[list[_Record]]:
+        """What so many steps give: a list for each epoch, the last of which is the one under way."""
+        epochs: list[list[_Record]] = [[]]
+        steps = self._lock_step()
+        for _ in range(count):
+            records, ended = next(steps)
+            epochs[-1] += records
+            if ended:
+                self.epoch += 1
+                epochs.append([])
+                steps = self._lock_step()
+        return epochs
+
+    def all(self, count: int) -> list[list[_Record]]:
+        """What is left of this epoch, and `count` - 1 more."""
+        self.epoch += count
+        return [[record for records, _ in self._lock_step() for record in records] for _ in range(count)]
+
+    def _lock_step(self) -> Iterator[tuple[list[_Record], bool]]:
+        """For each step of an epoch what all shards get, and whether the epoch ended with it."""
+        loops = [loop() for loop in self._loops]
+        ended = False
+        while not ended:
+            steps = [next(loop, None) for loop in loops]
+            ended = None in steps
+            if ended and any(next(loop, None) is not None for loop in loops):  # all but the last step are everybody's
+                raise AssertionError("The shards have different numbers of steps in an epoch.")
+            yield [record for step in steps if step is not None for record in _records(step)], ended
+
+
+def _records(step: Any) -> Iterator[_Record]:
+    """The samples of a step and their values."""
+    if isinstance(step, Mapping):
+        yield from step.items()
+        return
+    batches = step if isinstance(step, (tuple, list)) else (step,)
+    if not all(isinstance(batch, Batch) for batch in batches) or not batches or batches[0].origin is None:
+        expected = "a generator of dicts, or of Batches of which the first knows where its samples came from"
+        raise ArgumentError("testing.assert_resumable", "factory", f"a function that gives {expected}", shown(step))
+    for i, sample in enumerate(batches[0].origin.ids.tolist()):
+        yield sample, tuple(batch[i] for batch in batches)
+
+
+def _plain(value: Any) -> Any:
+    """A value that can be compared by ==."""
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Tensor):
+        value = value.cpu().numpy()
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value
+
+
+def _as_dict(records: list[_Record], when: str) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for sample, value in records:
+        if sample in found:
+            raise AssertionError(f"{when}: sample {sample!r} came twice in an epoch.")
+        found[sample] = _plain(value)
+    return found
+
+
+def _compare(epochs: list[list[_Record]], expected: list[dict[Any, Any]], when: str) -> None:
+    for number, (records, wanted) in enumerate(zip(epochs, expected, strict=True)):
+        found = _as_dict(records, f"{when}, epoch {number}")
+        if found.keys() != wanted.keys():
+            missing, extra = wanted.keys() - found.keys(), found.keys() - wanted.keys()
+            raise AssertionError(f"{when}, epoch {number}: {len(missing)} samples never came, such as "
+                                 f"{sorted(map(str, missing))[:3]}, and {len(extra)} should not have, such as "
+                                 f"{sorted(map(str, extra))[:3]}.")  # fmt: skip
+        for sample, value in found.items():
+            if value != wanted[sample]:
+                raise AssertionError(f"{when}, epoch {number}: sample {sample!r} has other values than without a stop.")
