@@ -561,6 +561,24 @@ def test_another_data_set_is_refused_by_what_changed(tmp_path, what, told, shuff
     assert other.get_state() == before
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_file_that_was_edited_and_has_its_old_size_is_told_by_contents(tmp_path, shuffle):
+    written(tmp_path, *(f"c/{i}.jpg" for i in range(5)))
+    (tmp_path / "c" / "none.jpg").symlink_to(tmp_path / "nothing")  # cannot be read, which is for reading to say
+    reader = File(file_root=tmp_path, random_shuffle=shuffle, fingerprint="contents")
+    reader.seek(4)
+    by_size, by_contents = File(file_root=tmp_path, random_shuffle=shuffle).get_state(), reader.get_state()
+    (tmp_path / "c" / "3.jpg").write_bytes(b"C/3.JPG")
+    other = File(file_root=tmp_path, random_shuffle=shuffle)
+    with pytest.raises(
+        StateError, match=r"reader\. contents: samples of the same names and sizes with other contents\."
+    ):
+        other.set_state(by_contents)
+    other.set_state(by_size)
+    other.set_state(by_contents, on_mismatch="adapt")
+    assert other.position == 4
+
+
 @pytest.mark.parametrize(("made", "given_to", "told"), [
     ({"random_shuffle": True, "seed": 1}, {"random_shuffle": True, "seed": 2}, "seed: 1 in the state, 2 here"),
     ({"random_shuffle": True}, {}, "shuffle: True in the state, False here"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 
 from ._order import sample_ids
@@ -59,13 +61,29 @@ class Listing:
         """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
         return numpy.fromiter(map(_size, map(self.path, range(len(self.names)))), numpy.int64, len(self.names))
 
-    def digests(self, *, sort: bool) -> dict[str, str]:
-        """What tells this data set from another: digests over the ids, labels and sizes.
+    @cached_property
+    def contents(self) -> Any:
+        """A digest of the contents of each file, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
+        digests = numpy.zeros((len(self.names), 16), numpy.uint8)
+
+        def digest(i: int) -> None:
+            with contextlib.suppress(OSError), open(self.path(i), "rb", opener=_at_once) as file:
+                read = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+                digests[i] = numpy.frombuffer(read.digest(), numpy.uint8)
+
+        run(digest, len(self.names), int(self.sizes.sum()))
+        return digests
+
+    def digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
+        """What tells this data set from another: digests over the ids, labels, sizes and perhaps contents.
 
         Args:
             sort: Whether the order of the list makes no difference.
+            contents: Whether to digest what is in the files; else that digest is empty.
         """
-        return self._sorted_digests if sort else self._listed_digests
+        order = numpy.argsort(self.ids, kind="stable") if sort else slice(None)
+        known = self._sorted_digests if sort else self._listed_digests
+        return known | {"contents": _digest(self.contents[order]) if contents else ""}
 
     @cached_property
     def _sorted_digests(self) -> dict[str, str]:
@@ -81,8 +99,16 @@ class Listing:
             "labels": self.labels.astype("<i4"),
             "sizes": self.sizes.astype("<i8"),
         }
-        return {name: hashlib.blake2b(column[order].tobytes(), digest_size=16).hexdigest()
-                for name, column in columns.items()}  # fmt: skip
+        return {name: _digest(column[order]) for name, column in columns.items()}
+
+
+def _digest(column: Any) -> str:
+    return hashlib.blake2b(column.tobytes(), digest_size=16).hexdigest()
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file that may be a fifo, which nobody writes to."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _normal(name: str) -> str:

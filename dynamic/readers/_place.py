@@ -28,7 +28,7 @@ _MASK64 = (1 << 64) - 1
 _TYPES: dict[str, type] = {
     "version": int, "epoch": int, "position": int, "last": str, "late": list,
     "shuffle": bool, "seed": int, "dealt": int,
-    "samples": int, "names": str, "labels": str, "sizes": str, "whole": str, "sketch": str,
+    "samples": int, "names": str, "labels": str, "sizes": str, "contents": str, "whole": str, "sketch": str,
     "given": str, "skipped": list,
 }  # fmt: skip
 

@@ -21,15 +21,18 @@ from ._order import Order
 from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, what_changed
 from ._sketch import sketch
 
-__all__ = ["DEFAULT_SEED", "Explanation", "OnMismatch", "Placed"]
+__all__ = ["DEFAULT_SEED", "Explanation", "Fingerprint", "OnMismatch", "Placed"]
 
 #: Seed of the shuffle where none is given: fixed, so that all ranks and a resumed run agree without a word.
 DEFAULT_SEED = 0
 
 OnMismatch: TypeAlias = Literal["raise", "warn", "adapt"]
+Fingerprint: TypeAlias = Literal["sizes", "contents"]
+_FINGERPRINTS: tuple[Fingerprint, ...] = ("sizes", "contents")
 _ON_MISMATCH: tuple[OnMismatch, ...] = ("raise", "warn", "adapt")
 
-_DIGESTS = {"labels": "the same samples with other labels", "sizes": "the same samples with other sizes"}
+_DIGESTS = {"labels": "the same samples with other labels", "sizes": "the same samples with other sizes",
+            "contents": "samples of the same names and sizes with other contents"}  # fmt: skip
 
 
 class Explanation(NamedTuple):
@@ -77,6 +80,7 @@ class Placed(ABC):
         shard_id: int | None,
         num_shards: int | None,
         stick_to_shard: bool,
+        fingerprint: Fingerprint,
         on_mismatch: OnMismatch,
     ) -> None:
         operator = self._operator
@@ -88,6 +92,7 @@ class Placed(ABC):
         self._stick_to_shard = stick_to_shard
         seed = DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
+        self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)
         self._place = Place(0, 0)
         self._before: Place | None = None  # up to there this shard counts as given what was its share
@@ -108,8 +113,8 @@ class Placed(ABC):
         """What to call some samples."""
 
     @abstractmethod
-    def _digests(self, *, sort: bool) -> dict[str, str]:
-        """Digests over the "names", "labels" and "sizes" of the data set, and their listed order too if not `sort`."""
+    def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
+        """Digests over the "names", "labels", "sizes" and "contents" (or empty), and their order if not `sort`."""
 
     @property
     def epoch(self) -> int:
@@ -201,9 +206,9 @@ class Placed(ABC):
 
         Returns:
             JSON values, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the order ("shuffle",
-            "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sizes", "whole",
-            "sketch"), and what this shard was given in the epoch ("given", "skipped"), in which alone the states of
-            shards differ.
+            "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sizes", "contents",
+            "whole", "sketch"), and what this shard was given in the epoch ("given", "skipped"), in which alone the
+            states of shards differ.
         """
         with self._lock:
             place = self._place
@@ -218,7 +223,7 @@ class Placed(ABC):
                 "seed": rule.seed,
                 "dealt": rule.dealt,
                 "samples": len(self._ids),
-                **self._digests(sort=rule.shuffle),
+                **self._digests(sort=rule.shuffle, contents=self._fingerprint == "contents"),
                 **self._sets(),
                 "given": str(self._tally()),
                 "skipped": [hexadecimal(i) for i in self._skipped],
@@ -275,7 +280,7 @@ class Placed(ABC):
             warnings.warn(f"{text} It goes on from the same position, so that samples may be left out or repeated; "
                           "on_mismatch='adapt' does neither.", StateWarning, stacklevel=3)  # fmt: skip
             return Place(state["epoch"], min(state["position"], len(self._ids)))
-        same = self._digests(sort=state["shuffle"])["names"] == state["names"]
+        same = self._digests(sort=state["shuffle"], contents=False)["names"] == state["names"]
         place, exact = adapted(self._operator, state, self._ids, same_list=same)
         if not exact:
             warnings.warn(f"{text} Every sample of the epoch that is still there will be given once; new ones may have "
@@ -291,9 +296,11 @@ class Placed(ABC):
         for key, value in mine.items():
             if state[key] != value:
                 found.append(f"{key}: {state[key]!r} in the state, {value!r} here")
-        digests = self._digests(sort=state["shuffle"])
+        digests = self._digests(sort=state["shuffle"], contents=bool(state["contents"]))
         if state["names"] != digests["names"]:  # then the others are of other samples
             return [*found, f"names: {what_changed(state, self._ids, self._names)}"]
+        if state["sizes"] != digests["sizes"]:  # then the contents differ as well
+            digests["contents"] = state["contents"]
         return found + [f"{key}: {text}" for key, text in _DIGESTS.items() if state[key] != digests[key]]
 
     def _skip_of_old(self, sample_id: int) -> Failure:

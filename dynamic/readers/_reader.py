@@ -15,7 +15,7 @@ from dynamic.errors import ArgumentError, DataError, Failure
 
 from ._checks import natural, word
 from ._place import Place, Tally
-from ._placed import OnMismatch, Placed
+from ._placed import Fingerprint, OnMismatch, Placed
 
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
@@ -58,6 +58,7 @@ class Reader(Placed):
         stick_to_shard: bool,
         last_batch: LastBatch,
         on_error: OnError,
+        fingerprint: Fingerprint,
         on_mismatch: OnMismatch,
     ) -> None:
         super().__init__(
@@ -67,6 +68,7 @@ class Reader(Placed):
             shard_id=shard_id,
             num_shards=num_shards,
             stick_to_shard=stick_to_shard,
+            fingerprint=fingerprint,
             on_mismatch=on_mismatch,
         )
         self._name = name

@@ -20,7 +20,7 @@ from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 
 from ._checks import flag, natural
 from ._listing import FILE_FILTERS, Listing, displayed, kind_of, listed_files, listed_folder, listed_lines
-from ._placed import OnMismatch
+from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader
 
 __all__ = ["File"]
@@ -72,6 +72,8 @@ class File(Reader):
         on_error: What becomes of a file that cannot be read: "raise" an error that names all such files of the batch,
             and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next file of
             the epoch's order that can be read, of at most 100. `skipped` lists the last two.
+        fingerprint: What a state tells files from others by, besides their names and labels: their "sizes", or their
+            "contents" as well, for which all of them are read once.
         on_mismatch: What `set_state` does with a state of other files or of another order: "raise"; "warn" and go on
             from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
         lazy_init: List the files when they are first needed, instead of now.
@@ -125,6 +127,7 @@ class File(Reader):
         pad_last_batch: bool | None = False,
         last_batch: LastBatch | None = None,
         on_error: OnError = "raise",
+        fingerprint: Fingerprint = "sizes",
         on_mismatch: OnMismatch = "raise",
         lazy_init: bool | None = False,
         enable_checkpointing: bool | None = False,
@@ -162,6 +165,7 @@ class File(Reader):
             stick_to_shard=stick,
             last_batch=_last_batch(last_batch, pad=flag(operator, "pad_last_batch", pad_last_batch)),
             on_error=on_error,
+            fingerprint=fingerprint,
             on_mismatch=on_mismatch,
         )
         self._source = _source(file_root, files, labels, file_list)
@@ -192,8 +196,8 @@ class File(Reader):
         names = self._listing.names
         return [names[i] for i in indices]
 
-    def _digests(self, *, sort: bool) -> dict[str, str]:
-        return self._listing.digests(sort=sort)
+    def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
+        return self._listing.digests(sort=sort, contents=contents)
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, Batch]:
         listing = self._listing
