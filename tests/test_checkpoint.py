@@ -227,7 +227,9 @@ def refused(data):
     with pytest.raises(StateError) as caught:
         _file.decoded(data, "run.json")
     assert "run.json" in str(caught.value)
-    assert str(caught.value).endswith((" checkpoint.", "saved.", "newer one.", f"{_file.LARGEST} bytes."))
+    assert str(caught.value).endswith(
+        (" checkpoint.", "saved.", "newer one.", "legacy.read.", f"{_file.LARGEST} bytes.")
+    )
     return str(caught.value)
 
 
@@ -266,7 +268,7 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
 
 
 @pytest.mark.parametrize(("data", "told"), [
-    (b"", "not a checkpoint"), (b"\x80\x04\x95", "looks like a pickle"), (b"[" * 100_000, "nested too deep"),
+    (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
     (b'{"format": NaN}', "NaN is no JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
     (b"[]", "its format is not 'dynamic-checkpoint'"), (b'{"version": 2, "states": {}}', "its format is not"),

@@ -13,6 +13,7 @@ from dynamic._state import JSON
 from dynamic.errors import StateError, shown
 
 from ._values import plain
+from .legacy import recognise
 
 __all__ = ["LARGEST", "Entry", "decoded", "encoded"]
 
@@ -107,9 +108,10 @@ def _parsed(data: bytes, source: str) -> Any:
     """The JSON value of a text, read strictly."""
     if len(data) > LARGEST:
         raise StateError(f"{source} is not a checkpoint: it is larger than {LARGEST} bytes.")
-    if data[:1] == b"\x80":
-        raise StateError(f"{source} is not a checkpoint: it looks like a pickle, which could run any code when it is "
-                         "loaded. Name a file that dynamic.checkpoint saved.")  # fmt: skip
+    pickle = recognise(data)
+    if pickle is not None:
+        raise StateError(f"{source} is not a checkpoint: it is a pickle of protocol {pickle.protocol}, which could run "
+                         "any code if it were loaded. See dynamic.checkpoint.legacy.read.")  # fmt: skip
     try:
         return json.loads(data.decode("ascii"), object_pairs_hook=_unique, parse_constant=_refused, parse_int=_integer,
                           parse_float=_finite)  # fmt: skip

@@ -1,0 +1,282 @@
+"""What a pickle describes, rebuilt without a call of anything that it names: plain data and NumPy's arrays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy
+
+from dynamic.errors import shown
+
+from ._pickles import DICT, FROZENSET, LARGEST_BUILT, SET, Global, Item, Refused
+
+__all__ = ["rebuilt"]
+
+_DEEPEST = 100
+_ODD_KEYS = 1000  # keys whose hashes somebody could choose
+_HASHED_BY_VALUE = (1 << 61) - 1  # integers below have hashes of their own
+_LEAVES = 10_000_000  # of the whole, each counted as often as it occurs
+_DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
+_ENCODINGS = ("latin1", "latin-1", "iso-8859-1", "utf-8", "utf8", "ascii")
+
+#: Makes of an object that is no plain data what it stands for.
+Decode = Callable[[Item, str], Any]
+
+
+def rebuilt(value: Any, items: Sequence[Item], decode: Decode) -> Any:
+    """Plain values for what a `Machine` gave.
+
+    Args:
+        value: What it gave.
+        items: What would be called on the way: all of it must be in the value.
+        decode: Called for each object of another class, with its arguments and state rebuilt, and its place.
+
+    Raises:
+        Refused: Something is no plain data, contains itself, or would be too large.
+    """
+    builder = _Builder(decode)
+    result = builder.value(value, "the state", 0)
+    builder.leaves(result, {})
+    dropped = next((item.name for item in items if id(item) not in builder.used), None)
+    if dropped is not None:
+        raise Refused(f"it calls {dropped} and drops what that gives")
+    return result
+
+
+class _Builder:
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self.used: set[int] = set()  # ids of the items that are part of the value
+        self._made: dict[int, Any] = {}
+        self._under_way: set[int] = set()
+        self._kept: list[Any] = []  # so that no id is used again
+        self._built = 0
+        self._odd_keys = 0
+
+    def value(self, value: Any, where: str, depth: int) -> Any:
+        """The value, with all that is in it."""
+        kind = type(value)
+        if kind in (bool, int, float, complex, str, bytes, bytearray, type(None)):
+            return value
+        if depth > _DEEPEST:
+            raise Refused(f"it is nested more than {_DEEPEST} levels deep")
+        if kind is Global:
+            raise Refused(f"{where} is the name {value.name}")
+        if id(value) in self._under_way:
+            raise Refused(f"{where} contains itself")
+        if id(value) not in self._made:
+            self._under_way.add(id(value))
+            self._kept.append(value)
+            self._made[id(value)] = self._new(value, where, depth + 1)
+            self._under_way.discard(id(value))
+        return self._made[id(value)]
+
+    def _new(self, value: Any, where: str, depth: int) -> Any:
+        if isinstance(value, (list, tuple)):
+            items = [self.value(item, f"{where}[{i}]", depth) for i, item in enumerate(value)]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, Item):
+            return self._object(value, where, depth)
+        raise Refused(f"{where} is {shown(value)}")
+
+    def leaves(self, value: Any, known: dict[int, int]) -> int:
+        """How many values a value holds, those that are shared counted each time: what walking through it costs."""
+        if not isinstance(value, (dict, list, tuple)):
+            return 1
+        if id(value) not in known:
+            items = [*value, *value.values()] if isinstance(value, dict) else value
+            known[id(value)] = 1 + sum(self.leaves(item, known) for item in items)
+            if known[id(value)] > _LEAVES:
+                raise Refused("it repeats parts of itself until it is too large")
+        return known[id(value)]
+
+    # -- what is made by a call ---------------------------------------------------------------------------------------
+
+    def _object(self, item: Item, where: str, depth: int) -> Any:
+        self.used.add(id(item))
+        recipe = _RECIPES.get(item.name)
+        if recipe is not None:
+            return recipe(self, item, where, depth)
+        if item.name in ("copy_reg._reconstructor", "copyreg._reconstructor"):
+            item = _reconstructed(item, where)
+        arguments = self._arguments(item, where, depth)
+        items = [tuple(self.value(part, f"an item of {where}", depth) for part in pair) if type(pair) is tuple else
+                 self.value(pair, f"an item of {where}", depth) for pair in item.items]  # fmt: skip
+        state = self.value(item.state, f"the state of {where}", depth)
+        return self._decode(Item(item.name, arguments, state, item.has_state, items), where)
+
+    def _arguments(self, item: Item, where: str, depth: int) -> tuple[Any, ...]:
+        return tuple(self.value(value, f"argument {i} of {where}", depth) for i, value in enumerate(item.arguments))
+
+    def _plain_arguments(self, item: Item, where: str, depth: int) -> tuple[Any, ...]:
+        if item.has_state:
+            raise Refused(f"{where}, a {item.name}, has a state")
+        return tuple(
+            self.value(argument, f"argument {i} of {where}", depth) for i, argument in enumerate(item.arguments)
+        )
+
+    def _encoded(self, item: Item, where: str, depth: int) -> Any:
+        arguments = self._plain_arguments(item, where, depth)
+        if len(arguments) != 2 or type(arguments[0]) is not str or arguments[1] not in _ENCODINGS or item.items:
+            raise Refused(f"{where} is no text in a known encoding")
+        try:
+            return self._counted(arguments[0].encode(arguments[1]))
+        except UnicodeEncodeError as error:
+            raise Refused(f"{where} is no {arguments[1]}") from error
+
+    def _counted(self, data: Any) -> Any:
+        self._built += len(data)
+        if self._built > LARGEST_BUILT:
+            raise Refused(f"it would be larger than {LARGEST_BUILT} bytes")
+        return data
+
+    def _bytes(self, item: Item, where: str, depth: int) -> bytes | bytearray:
+        arguments = self._plain_arguments(item, where, depth)
+        kind = bytearray if item.name.endswith("bytearray") else bytes
+        if item.items or len(arguments) > 2 or (arguments and type(arguments[0]) not in (bytes, bytearray, str)):
+            raise Refused(f"{where} is made of something else than bytes")
+        if arguments and type(arguments[0]) is str:
+            encoding = arguments[1] if len(arguments) == 2 else None
+            return kind(self._encoded(Item("", (arguments[0], encoding)), where, depth))
+        if len(arguments) == 2:
+            raise Refused(f"{where} is made of something else than bytes")
+        return kind(self._counted(arguments[0])) if arguments else kind()
+
+    def _set(self, item: Item, where: str, depth: int) -> Any:
+        arguments = self._plain_arguments(item, where, depth)
+        if len(arguments) > 1 or (arguments and type(arguments[0]) not in (list, tuple)):
+            raise Refused(f"{where} is no set of a list")
+        elements = [self._key(element, where, depth) for element in (*item.items, *(arguments[0] if arguments else ()))]
+        return (frozenset if item.name.endswith("frozenset") else set)(elements)
+
+    def _key(self, value: Any, where: str, depth: int) -> Any:
+        """A key or an element of a set: nothing whose hash takes long, and few whose hashes somebody could choose."""
+        key = self.value(value, f"a key of {where}", depth)
+        parts = key if type(key) is tuple else (key,)
+        if len(parts) > 16 or not all(part is None or type(part) in (str, bytes, bool, int, float) for part in parts):
+            raise Refused(f"a key of {where} is {shown(key)}")
+        if type(key) is tuple or (type(key) is int and abs(key) >= _HASHED_BY_VALUE):
+            self._odd_keys += 1
+            if self._odd_keys > _ODD_KEYS:
+                raise Refused(f"too many keys are tuples or large integers, in {where}")
+        return key
+
+    def _complex(self, item: Item, where: str, depth: int) -> complex:
+        arguments = self._plain_arguments(item, where, depth)
+        if item.items or len(arguments) != 2 or not all(type(part) is float for part in arguments):
+            raise Refused(f"{where} is no complex number")
+        return complex(*arguments)
+
+    def _dict(self, item: Item, where: str, depth: int) -> dict[Any, Any]:
+        """A dict, or an OrderedDict as one: of a list of pairs, and of what is set in it."""
+        arguments = self._plain_arguments(item, where, depth)
+        pairs = arguments[0] if arguments else []
+        if (
+            len(arguments) > 1
+            or type(pairs) is not list
+            or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs)
+        ):
+            raise Refused(f"{where} is no dict of pairs")
+        made = {}
+        for key, value in (*pairs, *item.items):
+            key = self._key(key, where, depth)
+            made[key] = self.value(value, f"{where}[{_short(key)}]", depth)
+        return made
+
+    # -- NumPy --------------------------------------------------------------------------------------------------------
+
+    def _dtype(self, value: Any, where: str) -> Any:
+        """A data type: numpy.dtype of a word, with the byte order in its state."""
+        if not isinstance(value, Item) or value.name != "numpy.dtype" or value.items:
+            raise Refused(f"{where} has no data type")
+        self.used.add(id(value))
+        word = value.arguments[0] if value.arguments else None
+        if type(word) is not str or not _DTYPE.fullmatch(word):
+            raise Refused(f"{where} has the data type {shown(word)}")
+        order = "="
+        if value.has_state:
+            state = value.state
+            if type(state) is not tuple or not 5 <= len(state) <= 9 or type(state[1]) is not str or any(state[2:5]):
+                raise Refused(f"{where} has a data type with fields")
+            order = state[1]
+        dtype = numpy.dtype(word)
+        if order not in ("<", ">", "=", "|"):
+            raise Refused(f"{where} has the byte order {shown(order)}")
+        return dtype if order in "=|" else dtype.newbyteorder(order)  # type: ignore[arg-type]
+
+    def _data(self, value: Any, size: int, where: str, depth: int) -> bytes:
+        data = self.value(value, f"the data of {where}", depth)
+        if type(data) is str:  # bytes of Python 2
+            try:
+                data = data.encode("latin-1")
+            except UnicodeEncodeError as error:
+                raise Refused(f"the data of {where} is text") from error
+        if type(data) not in (bytes, bytearray) or len(data) != size:
+            raise Refused(f"the data of {where} is not {size} bytes")
+        return bytes(self._counted(data))
+
+    def _array(self, dtype: Any, shape: Any, order: Literal["C", "F"], data: Any, where: str, depth: int) -> Any:
+        if type(shape) is not tuple or len(shape) > 64 or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
+            raise Refused(f"{where} has the shape {shown(shape)}")
+        raw = self._data(data, math.prod(shape) * dtype.itemsize, where, depth)
+        flat = numpy.frombuffer(raw, numpy.uint8) != 0 if dtype.kind == "b" else numpy.frombuffer(raw, dtype)
+        return flat.reshape(shape, order=order).copy(order="K")
+
+    def _reconstructed_array(self, item: Item, where: str, depth: int) -> Any:
+        first = item.arguments[0] if item.arguments else None
+        if first != Global("numpy.ndarray") or item.items or type(item.state) is not tuple or len(item.state) != 5:
+            raise Refused(f"{where} is no plain array of NumPy")
+        _ = [
+            self.value(value, f"argument of {where}", depth) for value in item.arguments[1:]
+        ]  # an empty shape and type
+        version, shape, dtype, fortran, data = item.state
+        if type(version) is not int or type(fortran) not in (bool, int):
+            raise Refused(f"{where} is no plain array of NumPy")
+        return self._array(self._dtype(dtype, where), shape, "F" if fortran else "C", data, where, depth)
+
+    def _array_of_buffer(self, item: Item, where: str, depth: int) -> Any:
+        if len(item.arguments) != 4 or item.items or item.has_state or item.arguments[3] not in ("C", "F"):
+            raise Refused(f"{where} is no plain array of NumPy")
+        data, dtype, shape, order = item.arguments
+        return self._array(self._dtype(dtype, where), shape, order, data, where, depth)
+
+    def _scalar(self, item: Item, where: str, depth: int) -> Any:
+        if len(item.arguments) != 2 or item.items or item.has_state:
+            raise Refused(f"{where} is no number of NumPy")
+        dtype, data = item.arguments
+        return self._array(self._dtype(dtype, where), (), "C", data, where, depth)[()]
+
+
+def _short(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _reconstructed(item: Item, where: str) -> Item:
+    """An object of a class, as protocols 0 and 1 write it."""
+    ordinary = len(item.arguments) == 3 and item.arguments[1:] in (
+        (Global("__builtin__.object"), None),
+        (Global("builtins.object"), None),
+    )
+    if not ordinary or type(item.arguments[0]) is not Global:
+        raise Refused(f"{where} is made by {item.name} of something else than a class")
+    return Item(item.arguments[0].name, (), item.state, item.has_state, item.items)
+
+
+_Recipe = Callable[[_Builder, Item, str, int], Any]
+_RECIPES: Mapping[str, _Recipe] = {
+    "_codecs.encode": _Builder._encoded,
+    **dict.fromkeys(("builtins.bytes", "__builtin__.bytes", "builtins.bytearray", "__builtin__.bytearray"),
+                    _Builder._bytes),
+    **dict.fromkeys((SET, "builtins.set", "__builtin__.set"), _Builder._set),
+    **dict.fromkeys((FROZENSET, "builtins.frozenset", "__builtin__.frozenset"), _Builder._set),
+    **dict.fromkeys(("builtins.complex", "__builtin__.complex"), _Builder._complex),
+    **dict.fromkeys((DICT, "collections.OrderedDict"), _Builder._dict),
+    **dict.fromkeys(("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
+                    _Builder._reconstructed_array),
+    **dict.fromkeys(("numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer"), _Builder._array_of_buffer),
+    **dict.fromkeys(("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"), _Builder._scalar),
+}  # fmt: skip

@@ -1,0 +1,191 @@
+"""Old states that were saved as pickles: recognised and read without running anything.
+
+A pickle is a program. Unpickling one from a stranger, or one that a stranger could have written to, gives them the
+machine. So this library never unpickles by itself: `recognise` tells what a file is, and `read` rebuilds plain data and
+NumPy arrays by a machine of its own that calls nothing and imports nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dynamic.errors import ArgumentError, StateError, StateWarning, shown
+
+from ._atomic import read as read_file
+from ._pickled_values import rebuilt
+from ._pickles import LARGEST, Item, Machine, Refused
+
+__all__ = ["Pickle", "Pickled", "Policy", "read", "recognise"]
+
+_SWITCH = "DYNAMIC_ALLOW_UNSAFE_PICKLE"
+
+#: Opcodes that a pickle of protocol 0 or 1 can begin with, which say nothing about their protocol.
+_FIRST = frozenset(b"()]}NIJKMLGFSVTUXBCcQP\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f")
+
+
+@dataclass(frozen=True)
+class Pickle:
+    """What is known of a pickle without running it. None of it says that it would be safe to load."""
+
+    protocol: int
+    names: tuple[str, ...]  #: what it would import, as far as it could be followed
+    reason: str  #: why it is no whole pickle of bounded size; empty if it is one
+
+    @property
+    def complete(self) -> bool:
+        """Whether it could be followed to its end."""
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """An object of some class in a pickle, its parts rebuilt as plain data; what a decoder gets."""
+
+    name: str  #: of the class, or of the function that would make the object
+    arguments: tuple[Any, ...]
+    state: Any  #: what its `__setstate__` or `__dict__` would get; None if there is none
+    has_state: bool
+    items: list[Any]  #: what would be appended to it, or pairs that would be set in it
+
+
+#: What to do with objects of a class: "stateless" ignores them with a notice; "stateful" takes their state in their
+#: place, and refuses them if they have none; a function takes a `Pickled` and gives what is to stand in its place.
+Policy: TypeAlias = "Literal['stateless', 'stateful'] | Callable[[Pickled], Any]"
+
+
+def recognise(data: bytes) -> Pickle | None:
+    """Tell whether some bytes are a pickle, and what it refers to. Nothing is run or imported.
+
+    Args:
+        data: The bytes.
+
+    Returns:
+        What is known of the pickle; None if the bytes are none. Bytes that unpickling would run something of before it
+        finds them malformed are a pickle too.
+
+    >>> import fractions, pickle
+    >>> from dynamic.checkpoint import legacy
+    >>> legacy.recognise(pickle.dumps(fractions.Fraction(1, 2), protocol=4))
+    Pickle(protocol=4, names=('fractions.Fraction',), reason='')
+    >>> legacy.recognise(b'{"epoch": 3}') is None
+    True
+    """
+    if not data or (data[0] != 0x80 and data[0] not in _FIRST):
+        return None
+    machine = Machine(data)
+    try:
+        machine.run()
+    except Refused as error:
+        if data[0] != 0x80 and not machine.called:
+            return None
+        return Pickle(machine.protocol, tuple(machine.names), str(error))
+    return Pickle(machine.protocol, tuple(machine.names), "")
+
+
+def read(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    allow: Literal["plain", "unsafe"] | None = None,
+    classes: Mapping[str, Policy] | None = None,
+) -> Any:
+    """Read a state that was saved as a pickle.
+
+    Args:
+        source: A file, or its bytes.
+        allow: None refuses every pickle, and tells what it is. "plain" rebuilds None, bools, numbers, text, bytes,
+            lists, tuples, dicts, sets, and NumPy's arrays and numbers with their dtypes and orders, and refuses
+            anything else; nothing is called or imported. "unsafe" unpickles: whoever wrote the file can run any code.
+            It needs the environment variable DYNAMIC_ALLOW_UNSAFE_PICKLE to be 1 as well.
+        classes: With "plain", what to do with objects of other classes, by the name of the class, such as
+            ``"mylib.Sampler"``, which is compared as text and never imported.
+
+    Returns:
+        The state. OrderedDicts come back as dicts.
+
+    Raises:
+        StateError: It is no pickle, or is refused; the message says why, and what it refers to.
+        OSError: The file cannot be read.
+
+    Warns:
+        StateWarning: An object was ignored, as `classes` says; or a pickle was really unpickled.
+
+    >>> import pickle
+    >>> old = pickle.dumps({"epoch": 3, "order": numpy.array([2, 0, 1], "int64")})
+    >>> from dynamic.checkpoint import legacy
+    >>> legacy.read(old)
+    Traceback (most recent call last):
+        ...
+    dynamic.errors.StateError: The state is a pickle of protocol 4, which refers to numpy..._reconstruct, numpy.ndarray,
+    numpy.dtype. Nothing of it has been run. Read it with dynamic.checkpoint.legacy.read(..., allow="plain"), and save
+    what that gives with dynamic.checkpoint.
+    >>> legacy.read(old, allow="plain")
+    {'epoch': 3, 'order': array([2, 0, 1])}
+    """
+    if allow not in (None, "plain", "unsafe"):
+        raise ArgumentError("legacy.read", "allow", "None, 'plain' or 'unsafe'", shown(allow))
+    if allow == "unsafe" and classes:
+        raise ArgumentError("legacy.read", "classes", "left out with allow='unsafe', which ignores nothing", "some")
+    for name, policy in (classes or {}).items():
+        if policy not in ("stateless", "stateful") and not callable(policy):
+            raise ArgumentError("legacy.read", f"classes[{name!r}]", "'stateless', 'stateful' or a function",
+                                shown(policy))  # fmt: skip
+    where = "The state" if isinstance(source, bytes) else str(source)
+    if allow == "unsafe":  # the switch is looked at before anything else, so that nothing asked for is passed over
+        return _unpickled(source, where)
+    data = source if isinstance(source, bytes) else read_file(Path(source), LARGEST)
+    known = recognise(data)
+    if known is None:
+        raise StateError(f"{where} is no pickle. Name a file that was saved with pickle.")
+    if allow is None:
+        raise StateError(f"{described(known, where)} Nothing of it has been run. Read it with "
+                         'dynamic.checkpoint.legacy.read(..., allow="plain"), and save what that gives with '
+                         "dynamic.checkpoint.")  # fmt: skip
+    ignored: list[str] = []
+    try:
+        machine = Machine(data)
+        described_value = machine.run()
+        value = rebuilt(
+            described_value, machine.items, lambda item, place: _decoded(item, place, classes or {}, ignored)
+        )
+    except Refused as error:
+        raise StateError(f"{described(known, where)} It is refused: {error}. Nothing of it has been run.") from None
+    for notice in ignored:
+        warnings.warn(f"{where}: {notice}", StateWarning, stacklevel=2)
+    return value
+
+
+def described(known: Pickle, where: str) -> str:
+    """A sentence about a pickle."""
+    names = ", ".join(known.names[:10]) + (", ..." if len(known.names) > 10 else "")
+    return f"{where} is a pickle of protocol {known.protocol}, which refers to {names or 'no names'}."
+
+
+def _decoded(item: Item, place: str, classes: Mapping[str, Policy], ignored: list[str]) -> Any:
+    """What stands in the place of an object, by the policy for its class."""
+    name = item.name
+    policy = classes.get(name)
+    if policy is None:
+        raise Refused(f"{place} is made by {name}, for which classes= has no policy")
+    if policy == "stateless":
+        ignored.append(f"{place}, of the class {name}, was ignored, as such objects are said to have no state.")
+        return None
+    if policy == "stateful":
+        if not item.has_state or item.items or item.arguments:
+            raise Refused(f"{place}, of the class {name}, is more or less than its state")
+        return item.state
+    return policy(Pickled(name, item.arguments, item.state, item.has_state, item.items))
+
+
+def _unpickled(source: str | os.PathLike[str] | bytes, where: str) -> Any:
+    if os.environ.get(_SWITCH) != "1":
+        raise StateError(f"{where} is not unpickled: allow='unsafe' needs {_SWITCH}=1 in the environment as well. "
+                         "Whoever wrote it could run any code.")  # fmt: skip
+    warnings.warn(f"{where} is unpickled, which runs whatever its author wanted.", StateWarning, stacklevel=3)
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    return pickle.loads(data)  # noqa: S301 - asked for twice
