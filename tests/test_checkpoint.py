@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dynamic import checkpoint
 from dynamic.checkpoint import Checkpoint, _atomic, _file, array_from_json, array_to_json
-from dynamic.errors import ArgumentError, StateError
+from dynamic.errors import ArgumentError, StateError, StateWarning
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 
@@ -163,8 +163,8 @@ def test_all_objects_come_back_together_fresh_and_used(tmp_path, folder):
 
 
 @pytest.mark.parametrize(("given_to_load", "told"), [
-    (lambda c: {"a": Counter(7)}, "holds the states of 'a', 'b'; load.. was given 'a'"),
-    (lambda c: {"a": Counter(7), "b": Counter(8), "c": Counter(9)}, "given 'a', 'b', 'c'"),
+    (lambda c: {"a": Counter(7)}, "holds the states of 'a', 'b'; the objects given are 'a'"),
+    (lambda c: {"a": Counter(7), "b": Counter(8), "c": Counter(9)}, "given are 'a', 'b', 'c'"),
     (lambda c: {"a": Counter(7), "b": Other(8)}, "'b' is that of a Counter, not of a Other"),
     (lambda c: {"a": Counter(7), "b": Counter(8)}, "Counter: bad")])  # fmt: skip
 def test_a_load_that_fails_changes_nothing(tmp_path, given_to_load, told):
@@ -627,7 +627,7 @@ def test_numbered_files_are_never_replaced_and_the_newest_whole_one_is_loaded(tm
     (tmp_path / "deep" / "c10.json").write_bytes(b"")
     with pytest.raises(StateError, match="c10"):
         states.load("deep/c{seq}.json", strict=True)
-    with pytest.warns(RuntimeWarning, match="Left out: deep/c10.json is damaged"):
+    with pytest.warns(StateWarning, match="Left out: deep/c10.json is damaged"):
         assert states.load("deep/c{seq}.json") == "deep/c9.json"
     assert states.get_state("a") == 9
     for i in range(10):

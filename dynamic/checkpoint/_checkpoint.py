@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import warnings
-from pathlib import Path
 from typing import Any
 
 from dynamic._state import JSON, Stateful
-from dynamic.errors import ArgumentError, StateError, shown
+from dynamic.errors import ArgumentError, shown
 
-from ._atomic import read, write
-from ._file import LARGEST, Entry, decoded, encoded
+from ._file import Entry, decoded, encoded
+from ._numbered import newest, written
 from ._save import applied, collected, type_name
 from ._values import plain
 
 __all__ = ["Checkpoint"]
 
 _AUTOMATIC = "__op_"
-_SEQ = re.compile(r"\{seq(?::0?(\d{1,2})d?)?\}")
 
 
 class Checkpoint:
@@ -213,13 +208,15 @@ class Checkpoint:
         self._entries, self._pending = entries, set(entries)
         self._complete, self._loaded = False, True
 
-    def save(self, filename: str | os.PathLike[str]) -> str:
+    def save(self, filename: str | os.PathLike[str], *, keep: int | None = None) -> str:
         """Write the states to a file, whole and durable.
 
         Args:
             filename: A path, whose file is replaced; or one whose last part has ``{seq}`` in it (or ``{seq:04d}``, for
                 four digits), for which the next free number is put: no file is replaced then, even if several
                 processes save at once.
+            keep: How many whole files of a pattern are left, the highest numbers, once this one is durable; by default
+                all of them.
 
         Returns:
             The path that was written.
@@ -228,20 +225,9 @@ class Checkpoint:
             RuntimeError: There are no states.
             ArgumentError: The path has other braces than one ``{seq}``.
         """
-        data = self._text()
-        pattern = _Pattern(filename)
-        if not pattern.numbered:
-            write(Path(pattern.text), data)
-            return pattern.text
-        number = max(pattern.files(), default=-1) + 1
-        while True:
-            path = pattern.path(number)
-            try:
-                write(Path(path), data, replace=False)
-            except FileExistsError:
-                number += 1
-            else:
-                return path
+        if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
+            raise ArgumentError("Checkpoint.save", "keep", "an integer of 1 or more", shown(keep))
+        return written(filename, self._text(), keep)
 
     def load(self, filename: str | os.PathLike[str], *, strict: bool = False) -> str:
         """Read the states from a file, for objects that will be registered.
@@ -259,53 +245,6 @@ class Checkpoint:
             StateError: The file is damaged, or no checkpoint; the states that are here stay.
             ArgumentError: The path has other braces than one ``{seq}``.
         """
-        pattern = _Pattern(filename)
-        files = pattern.files() if pattern.numbered else {0: pattern.text}
-        if not files:
-            raise FileNotFoundError(f"There is no checkpoint file {str(filename)!r}.")
-        damaged: list[StateError] = []
-        for number in sorted(files, reverse=True):
-            try:
-                entries = decoded(read(Path(files[number]), LARGEST), files[number])
-            except StateError as error:
-                if strict or not pattern.numbered:
-                    raise
-                damaged.append(error)
-                continue
-            for reason in damaged:
-                warnings.warn(f"Left out: {reason}", RuntimeWarning, stacklevel=2)
-            self._take(entries)
-            return files[number]
-        raise damaged[0]
-
-
-class _Pattern:
-    """A path with a number in its last part, or a plain one."""
-
-    def __init__(self, filename: Any) -> None:
-        self.text = os.fsdecode(filename) if isinstance(filename, (str, bytes, os.PathLike)) else ""
-        folder, name = os.path.split(self.text)
-        found = list(_SEQ.finditer(name))
-        rest = _SEQ.sub("", name)
-        if not name or len(found) > 1 or "{" in rest or "}" in rest or _SEQ.search(folder):
-            raise ArgumentError("Checkpoint", "filename", "a path whose last part has at most one {seq}",
-                                shown(filename), "A number is put for {seq} or {seq:04d}, and no more.")  # fmt: skip
-        self.numbered = bool(found)
-        if found:
-            start, end = found[0].span()
-            self._folder, self._before, self._after = folder, name[:start], name[end:]
-            self._width = int(found[0][1] or 1)
-
-    def path(self, number: int) -> str:
-        return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")  # noqa: PTH118
-
-    def files(self) -> dict[int, str]:
-        """The files that are there, by number."""
-        name = re.compile(re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after), re.ASCII)
-        found: dict[int, str] = {}
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder or ".") as entries:
-            for entry in entries:
-                match = name.fullmatch(entry.name)
-                if match:
-                    found[int(match[1])] = os.path.join(self._folder, entry.name)  # noqa: PTH118
-        return found
+        path, entries = newest(filename, strict=strict, stacklevel=2)
+        self._take(entries)
+        return path

@@ -11,20 +11,25 @@ from typing import Any
 from dynamic._state import Stateful
 from dynamic.errors import ArgumentError, StateError, shown
 
-from ._atomic import read, write
+from ._atomic import read
 from ._file import LARGEST, Entry, decoded, encoded
+from ._numbered import newest, written
 
-__all__ = ["applied", "collected", "load", "save", "type_name"]
+__all__ = ["applied", "collected", "load", "load_latest", "save", "type_name"]
 
 
-def save(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
+def save(path: str | os.PathLike[str], /, **objects: Stateful) -> str:
     """Write the states of objects to a file, under the names that they are given here.
 
     The file is whole at any time: after a crash, or loss of power, it is the old one or the new one.
 
     Args:
-        path: The file; one that is there is replaced. Folders that are missing are made.
+        path: The file; one that is there is replaced. With ``{seq}`` or ``{seq:04d}`` in its last part, the next free
+            number is put for it, and no file is replaced. Folders that are missing are made.
         objects: What has a state: readers, RNGs, anything with `get_state` and `set_state`.
+
+    Returns:
+        The path that was written.
 
     Raises:
         ArgumentError: An object has no state, or none was given.
@@ -35,13 +40,13 @@ def save(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
     >>> (root / "a.txt").touch()
     >>> reader = dynamic.readers.File(files=["a.txt"], file_root=root)
     >>> for jpegs, labels in reader.next_epoch(batch_size=1):
-    ...     dynamic.checkpoint.save(root / "run.json", reader=reader)
+    ...     path = dynamic.checkpoint.save(root / "run.json", reader=reader)
     >>> dynamic.checkpoint.load(root / "run.json", reader=reader)
     >>> reader.position
     1
     """
     _check("save", objects)
-    write(Path(path), encoded(collected(objects)))
+    return written(path, encoded(collected(objects)))
 
 
 def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
@@ -58,9 +63,44 @@ def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
         FileNotFoundError: There is no such file.
     """
     _check("load", objects)
-    entries = decoded(read(Path(path), LARGEST), str(path))
+    _give(decoded(read(Path(path), LARGEST), str(path)), str(path), objects)
+
+
+def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
+    """Return objects to the states in the newest whole file that was saved under a pattern: all of them, or none.
+
+    Args:
+        pattern: The path with ``{seq}`` that `save` was given.
+        objects: The objects, under the names that they were saved by.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ArgumentError: An object has no state, or none was given.
+        FileNotFoundError: There is no file of that pattern.
+        StateError: All files are damaged; or the newest whole one has other names or types, or a state that does not
+            fit its object, for which no older file is taken.
+
+    Warns:
+        StateWarning: For each newer file that is damaged, with the reason.
+
+    >>> root = getfixture("tmp_path")
+    >>> rng = dynamic.random.RNG(seed=5)
+    >>> for step in range(3):
+    ...     path = dynamic.checkpoint.save(root / "step-{seq:03d}.json", rng=rng)
+    >>> dynamic.checkpoint.load_latest(root / "step-{seq:03d}.json", rng=rng).removeprefix(str(root))
+    '/step-002.json'
+    """
+    _check("load_latest", objects)
+    path, entries = newest(pattern, stacklevel=2)
+    _give(entries, path, objects)
+    return path
+
+
+def _give(entries: Mapping[str, Entry], path: str, objects: Mapping[str, Stateful]) -> None:
     if entries.keys() != objects.keys():
-        raise StateError(f"{path} holds the states of {_listed(entries)}; load() was given {_listed(objects)}. "
+        raise StateError(f"{path} holds the states of {_listed(entries)}; the objects given are {_listed(objects)}. "
                          "Give it the objects that were saved, by the same names.")  # fmt: skip
     applied(entries, objects)
 

@@ -1,0 +1,126 @@
+"""Files that are numbered: each save takes the next free number, and loading takes the highest that is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from dynamic.errors import ArgumentError, StateError, StateWarning, shown
+
+from ._atomic import read, write
+from ._file import LARGEST, Entry, decoded
+
+__all__ = ["newest", "written"]
+
+_SEQ = re.compile(r"\{seq(?::0?(\d{1,2})d?)?\}")
+
+
+def written(filename: Any, data: bytes, keep: int | None = None) -> str:
+    """Write the text of a checkpoint to a plain path, which is replaced, or under the next free number of a pattern.
+
+    Args:
+        filename: The path, or a pattern: its last part has ``{seq}`` or ``{seq:04d}`` in it.
+        data: The text.
+        keep: How many whole files of the pattern are left once this one is durable; all by default.
+
+    Returns:
+        The path that was written.
+    """
+    pattern = _Pattern(filename)
+    if not pattern.numbered:
+        write(Path(pattern.text), data)
+        return pattern.text
+    number = max(pattern.files(), default=-1) + 1
+    while True:
+        path = pattern.path(number)
+        try:
+            write(Path(path), data, replace=False)
+        except FileExistsError:
+            number += 1
+        else:
+            if keep is not None:
+                _prune(pattern, keep)
+            return path
+
+
+def newest(filename: Any, *, strict: bool = False, stacklevel: int) -> tuple[str, dict[str, Entry]]:
+    """The plain path, or the file of a pattern that has the highest number and is whole, and its entries.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        StateError: The file, or with `strict` the one with the highest number, or all of them, are damaged.
+
+    Warns:
+        StateWarning: For each file with a higher number that was left out, and why.
+    """
+    pattern = _Pattern(filename)
+    damaged: list[StateError] = []
+    for number, path in _from_the_highest(pattern):
+        try:
+            entries = decoded(read(Path(path), LARGEST), path)
+        except FileNotFoundError:
+            if not pattern.numbered or number in pattern.files():
+                raise
+        except StateError as error:
+            if strict or not pattern.numbered:
+                raise
+            damaged.append(error)
+        else:
+            for reason in damaged:
+                warnings.warn(f"Left out: {reason}", StateWarning, stacklevel=stacklevel + 1)
+            return path, entries
+    if damaged:
+        raise damaged[0]
+    raise FileNotFoundError(f"There is no checkpoint file {str(filename)!r}.")
+
+
+def _from_the_highest(pattern: _Pattern) -> list[tuple[int, str]]:
+    return sorted(pattern.files().items(), reverse=True) if pattern.numbered else [(0, pattern.text)]
+
+
+def _prune(pattern: _Pattern, keep: int) -> None:
+    """Remove all files that come before the last so many whole ones."""
+    for _, path in _from_the_highest(pattern):
+        if keep:
+            with contextlib.suppress(StateError, FileNotFoundError):  # it is damaged, or another process removed it
+                decoded(read(Path(path), LARGEST), path)
+                keep -= 1
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108
+
+
+class _Pattern:
+    """A path with a number in its last part, or a plain one."""
+
+    def __init__(self, filename: Any) -> None:
+        self.text = os.fsdecode(filename) if isinstance(filename, (str, bytes, os.PathLike)) else ""
+        folder, name = os.path.split(self.text)
+        found = list(_SEQ.finditer(name))
+        rest = _SEQ.sub("", name)
+        if not name or len(found) > 1 or "{" in rest or "}" in rest or _SEQ.search(folder):
+            raise ArgumentError("Checkpoint", "filename", "a path whose last part has at most one {seq}",
+                                shown(filename), "A number is put for {seq} or {seq:04d}, and no more.")  # fmt: skip
+        self.numbered = bool(found)
+        if found:
+            start, end = found[0].span()
+            self._folder, self._before, self._after = folder, name[:start], name[end:]
+            self._width = int(found[0][1] or 1)
+
+    def path(self, number: int) -> str:
+        return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")  # noqa: PTH118
+
+    def files(self) -> dict[int, str]:
+        """The files that are there, by number."""
+        name = re.compile(re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after), re.ASCII)
+        found: dict[int, str] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder or ".") as entries:
+            for entry in entries:
+                match = name.fullmatch(entry.name)
+                if match:
+                    found[int(match[1])] = os.path.join(self._folder, entry.name)  # noqa: PTH118
+        return found
