@@ -8,6 +8,7 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import noise as noise
 from . import random as random
 from . import readers as readers
 from . import types as types
@@ -58,6 +59,8 @@ from .errors import (
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
+from .ops.windows import random_crop_generator
+from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
@@ -95,6 +98,7 @@ __all__ = [
     "as_batch",
     "as_tensor",
     "batch",
+    "batch_permutation",
     "bfloat16",
     "cast",
     "device",
@@ -112,6 +116,7 @@ __all__ = [
     "int32",
     "int64",
     "peek_image_shape",
+    "random_crop_generator",
     "rotate",
     "set_current_stream",
     "set_default_stream",

@@ -15,6 +15,7 @@ import numpy
 from . import _pool
 from ._argument import Argument, argument
 from ._array import Array, asarray
+from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, source
 from .data import Batch, Tensor
@@ -39,7 +40,8 @@ _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 
 def distribution(function: Callable[P, R]) -> Callable[P, R]:
     """Read a declaration once, and refuse arguments that it does not have in the words of this library."""
-    name, parameters = function.__name__, inspect.signature(function).parameters.values()
+    name = f"noise.{function.__name__}" if function.__module__.endswith(".noise") else function.__name__
+    parameters = inspect.signature(function).parameters.values()
     hints = get_type_hints(function, include_extras=True)
     most = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
     keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
@@ -69,6 +71,7 @@ class Part:
     samples: Any  #: for each number its sample, or a slice of the samples, which have one number each
     elements: Any  #: for each number its place in its sample, or None where that is 0
     stride: int  #: how many words the elements of a sample are apart
+    start: int  #: how many numbers of the call come before
 
     @property
     def size(self) -> int:
@@ -84,6 +87,19 @@ class Part:
         if self.elements is None:
             return self.draw.stream(self.samples.start + i)
         return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
+
+    def canonical(self, at: Any, taken: Any) -> Any:
+        """Numbers in [0, 1) of the next two words of some of the numbers.
+
+        Args:
+            at: Which, an integer array.
+            taken: For each number how many of its words are used up, a uint64 array, which moves on.
+        """
+        samples = at + self.samples.start if isinstance(self.samples, slice) else self.samples[at]
+        elements = None if self.elements is None else self.elements[at]
+        found = self.draw.words(self.xp, samples, elements, 2, self.stride, taken[at])
+        taken[at] += self.xp.uint64(2)
+        return canonical(self.xp, found)
 
     def of(self, value: Any) -> Any:
         """A value for all samples, or an array with one for each, as it concerns the numbers."""
@@ -147,7 +163,7 @@ class Call:
 
     def _shapes(self, shape_like: Tensor | Batch | None) -> Extents | list[Extents]:
         """The shape of all samples where they are alike, else a list with one for each."""
-        shape = self.values.pop("shape")
+        shape = self.values.pop("shape", None)
         if shape_like is not None:
             if shape is not None:
                 raise ArgumentError(self.name, "shape", "None where an input gives the shape", shown(shape))
@@ -226,12 +242,12 @@ class Call:
 def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -> Part:
     """The numbers from `start` to `stop` of samples that have `sizes` of them each, or all the same number."""
     if isinstance(sizes, int) and sizes == 1:
-        return Part(xp, draw, slice(start, stop), None, stride)
+        return Part(xp, draw, slice(start, stop), None, stride, start)
     places = xp.arange(start, stop)
     if isinstance(sizes, int):
         samples = places // sizes
-        return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64), stride)
+        return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64), stride, start)
     ends = numpy.cumsum(sizes)
     samples = xp.searchsorted(xp.asarray(ends), places, side="right")
     first = xp.asarray(ends - sizes)
-    return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride)
+    return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride, start)

@@ -141,7 +141,9 @@ class Draw(NamedTuple):
     high: Any  #: uint64 array of shape (n,): the upper half of each sample's counter
     phase: int  #: 0 to 3: the word of the first block to begin with
 
-    def words(self, xp: Any, samples: Any, elements: Any, count: int, stride: int = ELEMENT_STRIDE) -> list[Any]:
+    def words(
+        self, xp: Any, samples: Any, elements: Any, count: int, stride: int = ELEMENT_STRIDE, skip: Any = None
+    ) -> list[Any]:
         """The words of many elements.
 
         Args:
@@ -150,14 +152,16 @@ class Draw(NamedTuple):
             elements: For each element its number in its sample, a uint64 array; None for number 0.
             count: How many words each element needs.
             stride: How many words the elements are apart.
+            skip: For each element how many of its words to pass over, a uint64 array; None for none.
 
         Returns:
             `count` uint32 arrays, in the order in which the words follow each other; an item for each element.
         """
         high = xp.asarray(self.high)[samples]
-        if elements is None:
+        if elements is None and skip is None:
             return self._first(xp, high, count)
-        place = elements * xp.uint64(stride) + xp.uint64(self.phase)
+        place = xp.uint64(0) if elements is None else elements * xp.uint64(stride)
+        place = place + (xp.uint64(self.phase) if skip is None else skip + xp.uint64(self.phase))
         low, word = (place >> xp.uint64(2)) + xp.uint64(self.low), (place & xp.uint64(3)).astype(xp.intp)
         high = high + (low < xp.uint64(self.low))
         each = xp.arange(len(place))

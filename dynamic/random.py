@@ -6,24 +6,29 @@ every sample its own wherever it is. Both are explained in docs/randomness.md.
 
 from __future__ import annotations
 
+import builtins
 import functools
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _distributions
+from . import _distributions, _rejection
 from ._argument import Between, DTypeArgument, PerSample
 from ._array import Array, asarray
 from ._drawing import Call, Part, distribution
 from ._philox import ELEMENT_STRIDE, Draw
-from ._rng import RNG, Keyed, Source, get_default_rng, set_seed
+from ._rng import RNG, Keyed, Source, get_default_rng, set_seed, source
 from .data import Batch, Tensor
-from .devices import DeviceLike
+from .devices import Device, DeviceLike
+from .devices import device as device_named
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
 
-__all__ = ["RNG", "Keyed", "choice", "coin_flip", "get_default_rng", "normal", "set_seed", "uniform"]
+__all__ = ["RNG", "Keyed", "batch_permutation", "beta", "choice", "coin_flip", "get_default_rng", "normal", "set_seed",
+           "uniform"]  # fmt: skip
 
 if TYPE_CHECKING:
     Range: TypeAlias = Sequence[float] | Batch | Tensor | numpy.ndarray[Any, Any]
@@ -37,6 +42,8 @@ else:
     Kind = DTypeArgument
 
 _INDEX = numpy.dtype("uint64")
+_AHEAD = 16  # words of a number that are computed with those of all others; more are rarely needed
+_AT_ONCE = 1 << 12  # numbers whose words are kept as Python's integers
 
 
 @functools.lru_cache(maxsize=256)
@@ -364,3 +371,123 @@ def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
     parts = zip(a.samples, call.split(places), strict=True)
     samples = [array[part].reshape(shape + array.shape[1:]) for array, (shape, part) in parts]
     return Batch(samples, layout, dtype=kind, ndim=ndim + a.ndim - 1)
+
+
+@distribution
+def beta(
+    shape_like: Any = None,
+    /,
+    *,
+    alpha: PerSample[float] = 1.0,
+    beta: PerSample[float] = 1.0,
+    shape: Shape = None,
+    dtype: Kind = "float32",
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw numbers in [0, 1] with a beta distribution, as mixup uses them.
+
+    Args:
+        shape_like: An array, Tensor or Batch whose shapes the result gets.
+        alpha: First parameter, positive.
+        beta: Second parameter, positive.
+        shape: Extents of each sample; one number if left out.
+        dtype: Of the result: a float type.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        A Batch where the number of samples is given by anything, else a Tensor.
+
+    Raises:
+        ArgumentError: A parameter is not positive, or the dtype is no float type.
+
+    >>> share = dynamic.random.beta(alpha=2.0, beta=2.0, batch_size=3, rng=dynamic.random.RNG(5))
+    >>> [round(number, 3) for number in share.tolist()]
+    [0.834, 0.483, 0.46]
+    """
+    call = Call("beta", shape_like, batch_size, device, rng, alpha=alpha, beta=beta, shape=shape, dtype=dtype)
+    if call.device.device_type != "cpu":
+        raise DeviceError("beta() runs on cpu; pass device='cpu'.")
+    if call.dtype.kind != "f":
+        raise ArgumentError("beta", "dtype", "a float type", str(call.dtype))
+    parameters = []
+    for name in ("alpha", "beta"):
+        value = call.float32(name)
+        if not (value > 0).all():
+            raise call.error(name, ~(value > 0), "a positive float32")
+        parameters.append(value.astype(numpy.float64))
+    n = 1 if call.n is None else call.n
+    draw = call.source.draw(call.n)
+    words = 2 if _distributions.wide(call.dtype) else 1
+    sizes = [math.prod(call.shapes)] * n if isinstance(call.shapes, tuple) else [*map(math.prod, call.shapes)]
+    numbers: list[float] = []
+    streams = _streams(draw, sizes)
+    for size, a, b in zip(sizes, *(numpy.broadcast_to(value, n).tolist() for value in parameters), strict=True):
+        numbers += _rejection.beta(itertools.islice(streams, size), a, b, words=words)
+    return call.result(numpy.array(numbers).astype(call.dtype))
+
+
+def _streams(draw: Draw, sizes: list[int]) -> Iterator[Iterator[int]]:
+    """For each number of each sample its words, one after the other."""
+    places = [(sample, element) for sample, size in enumerate(sizes) for element in builtins.range(size)]
+    for start in builtins.range(0, len(places), _AT_ONCE):
+        part = places[start : start + _AT_ONCE]
+        samples, elements = numpy.array(part).T
+        found = draw.words(numpy, samples, elements.astype(numpy.uint64), _AHEAD)
+        for place, row in zip(part, numpy.stack(found, axis=1).tolist(), strict=True):
+            yield itertools.chain(row, itertools.islice(draw.stream(*place), _AHEAD, None))
+
+
+@distribution
+def batch_permutation(
+    *,
+    allow_repetitions: bool = False,
+    no_fixed_points: bool = False,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: RNG | None = None,
+) -> Batch:
+    """Draw an order of the samples of a batch: their numbers, each once.
+
+    Args:
+        allow_repetitions: Draw each number by itself, so that some come twice and others not at all.
+        no_fixed_points: No sample gets its own number, unless it is the only one.
+        batch_size: Number of samples.
+        device: The CPU.
+        rng: A stream; by default this thread's. Draws by sample cannot be an order of a batch.
+
+    Returns:
+        A Batch of int32 numbers.
+
+    Raises:
+        ArgumentError: There is no `batch_size`, or `rng` is keyed.
+
+    >>> dynamic.random.batch_permutation(batch_size=5, rng=dynamic.random.RNG(5)).tolist()
+    [3, 0, 4, 1, 2]
+    """
+    name = "batch_permutation"
+    stream = source(name, rng)
+    if not isinstance(stream, RNG):
+        hint = "An order is of a batch, not of its samples."
+        raise ArgumentError(name, "rng", "an RNG", shown(rng), hint)
+    natural = isinstance(batch_size, (int, numpy.integer)) and not isinstance(batch_size, bool) and batch_size >= 0
+    if batch_size is None or not natural:
+        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
+    if device_named(device) not in (None, Device("cpu")):
+        raise DeviceError("batch_permutation() runs on cpu; pass device='cpu'.")
+    for argument, value in (("allow_repetitions", allow_repetitions), ("no_fixed_points", no_fixed_points)):
+        if not isinstance(value, (bool, numpy.bool_)):
+            raise ArgumentError(name, argument, "True or False", shown(value))
+    n = int(batch_size)
+    draw = stream.draw(n)
+    words = draw.stream(0) if n else iter(())
+    if not allow_repetitions:
+        order = (_rejection.derangement if no_fixed_points else _rejection.permutation)(words, n)
+    elif no_fixed_points and n > 1:
+        order = [(j := _distributions.below(words, n - 1)) + (j >= i) for i in builtins.range(n)]
+    else:
+        order = [_distributions.below(words, n) for _ in builtins.range(n)]
+    return Batch(numpy.array(order, numpy.int32), dtype=numpy.dtype(numpy.int32), ndim=0)

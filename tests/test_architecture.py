@@ -23,10 +23,10 @@ FLOORS = [
     ["_pool", "_argument"],
     ["_call", "_rng"],
     ["_operator"],
-    ["_drawing"],
     ["_distributions"],
+    ["_drawing"],
     ["kernels.*"],
-    ["ops.*", "random", "decoders", "readers.*", "checkpoint.*"],
+    ["ops.*", "random", "noise", "decoders", "readers.*", "checkpoint.*"],
     ["context", "testing"],
     [""],
 ]

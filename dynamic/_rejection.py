@@ -1,0 +1,236 @@
+"""Distributions that reject some of their words: Poisson, gamma and beta, and permutations, as DALI draws them.
+
+Which words are used for what, and when they are rejected, is that of the C++ standard library that DALI is built with
+(libstdc++), so that the same seed gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+from ._distributions import below
+from ._drawing import Part
+
+__all__ = ["beta", "derangement", "permutation", "poisson"]
+
+_SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
+
+
+def poisson(part: Part, mean: Any) -> Any:
+    """Numbers with the Poisson distribution.
+
+    Small means multiply uniform numbers until they are below exp(-mean); larger ones reject from a normal and an
+    exponential hull (Devroye, "Non-Uniform Random Variate Generation", 1986, X.3.3 with its errata).
+
+    Args:
+        part: Which numbers to draw.
+        mean: For each its mean: float64 of shape (n,); 0 gives 0.
+
+    Returns:
+        float64 of shape (n,), of whole numbers.
+    """
+    found = numpy.zeros(len(mean))
+    taken = numpy.zeros(len(mean), numpy.uint64)
+    small = numpy.flatnonzero((mean > 0) & (mean < _SMALL))
+    product, limit, count = numpy.ones(len(small)), numpy.exp(-mean[small]), -1
+    while len(small):
+        count += 1
+        product = product * part.canonical(small, taken)
+        over = product <= limit
+        found[small[over]] = count
+        small, product, limit = small[~over], product[~over], limit[~over]
+    large = numpy.flatnonzero(mean >= _SMALL)
+    if len(large):
+        found[large] = _Large(part, taken, mean, large).numbers()
+    return found
+
+
+class _Large:
+    """Poisson numbers of means of 12 and more."""
+
+    def __init__(self, part: Part, taken: Any, mean: Any, at: Any) -> None:
+        self._part, self._taken, self._at = part, taken, at
+        self._spare = numpy.full(len(at), numpy.nan)  # the second of each pair of normal numbers
+        mean = mean[at]
+        self._m = m = numpy.floor(mean)
+        self._log_mean = numpy.log(mean)
+        self._log_m = _log_factorials(m)
+        self._sm = numpy.sqrt(m)
+        quarter_pi = math.pi / 4
+        d = numpy.floor(numpy.clip(numpy.sqrt(2 * m * numpy.log(32 * m / quarter_pi)), 6.0, m) + 0.5)
+        cx = 2 * m + d
+        self._d, self._scx, self._inverse = d, numpy.sqrt(cx / 2), 1 / cx
+        c1 = self._sm * math.sqrt(math.pi / 2)
+        c2 = numpy.sqrt(quarter_pi * cx) * numpy.exp(self._inverse) + c1
+        c5 = c2 + 2 + math.exp(1 / 78)
+        tail = 2 * cx * numpy.exp(-d * self._inverse * (1 + d / 2)) / d
+        self._limits = c1, c2, c2 + 1, c2 + 2, c5
+        self._whole = tail + c5
+
+    def numbers(self) -> Any:
+        found = numpy.empty(len(self._at))
+        left = numpy.arange(len(self._at))
+        while len(left):
+            x, weight, fits = self._proposed(left, self._uniform(left) * self._whole[left])
+            total = x + self._m[left]
+            bound = self._log_m[left] - _log_factorials(numpy.where(fits, total, 0.0))
+            fits &= weight - x * self._log_mean[left] <= bound
+            found[left[fits]] = total[fits]
+            left = left[~fits]
+        return found
+
+    def _uniform(self, which: Any) -> Any:
+        return self._part.canonical(self._at[which], self._taken)
+
+    def _proposed(self, left: Any, u: Any) -> tuple[Any, Any, Any]:
+        """What to add to the mean, the logarithm of its weight, and whether it lies where it may."""
+        exponential = -numpy.log(1 - self._uniform(left))
+        c1, c2, c3, c4, c5 = (limit[left] for limit in self._limits)
+        x = numpy.select([u <= c2, u <= c3, u <= c4], [0.0, -1.0, 0.0], 1.0)
+        weight = numpy.where((u > c4) & (u <= c5), 1 / 78, 0.0)
+        fits = numpy.ones(len(left), bool)
+        normal = numpy.flatnonzero(u <= c2)
+        if len(normal):
+            below_mean, which = u[normal] <= c1[normal], left[normal]
+            z = self._normal(which)
+            y = numpy.where(below_mean, -abs(z) * self._sm[which] - 1, 1 + abs(z) * self._scx[which])
+            x[normal] = numpy.where(below_mean, numpy.floor(y), numpy.ceil(y))
+            weight[normal] = numpy.where(below_mean, -z * z / 2, y * (2 - y) * self._inverse[which])
+            fits[normal] = numpy.where(below_mean, x[normal] >= -self._m[which], x[normal] <= self._d[which])
+        tail = numpy.flatnonzero(u > c5)
+        if len(tail):
+            which = left[tail]
+            d, inverse = self._d[which], self._inverse[which]
+            v = -numpy.log(1 - self._uniform(which))
+            y = d + v * (2 / inverse) / d
+            x[tail] = numpy.ceil(y)
+            weight[tail] = -d * inverse * (1 + y / 2)
+        return x, weight - exponential, fits
+
+    def _normal(self, which: Any) -> Any:
+        """Normal numbers by Marsaglia's polar method, two of each pair of uniform numbers that is not rejected."""
+        found = self._spare[which]
+        self._spare[which] = numpy.nan
+        new = numpy.flatnonzero(numpy.isnan(found))
+        while len(new):
+            x = 2 * self._uniform(which[new]) - 1
+            y = 2 * self._uniform(which[new]) - 1
+            r2 = x * x + y * y
+            fits = (r2 <= 1) & (r2 != 0)
+            scale = numpy.sqrt(-2 * numpy.log(r2[fits]) / r2[fits])
+            self._spare[which[new[fits]]] = x[fits] * scale
+            found[new[fits]] = y[fits] * scale
+            new = new[~fits]
+        return found
+
+
+def _log_factorials(numbers: Any) -> Any:
+    """The logarithm of n! for each of some whole numbers."""
+    distinct, places = numpy.unique(numbers, return_inverse=True)
+    return numpy.array([math.lgamma(n + 1) for n in distinct.tolist()])[places]
+
+
+# -- beta -------------------------------------------------------------------------------------------------------------
+
+Uniform = Callable[[], float]
+
+
+class _Gamma:
+    """Gamma numbers (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000)."""
+
+    def __init__(self, alpha: float) -> None:
+        self._alpha, self._raised = alpha, alpha + 1 if alpha < 1 else alpha
+        self._a = self._raised - 1 / 3
+        self._scale = 1 / math.sqrt(9 * self._a)
+        self._spare: float | None = None
+
+    def __call__(self, uniform: Uniform) -> float:
+        while True:
+            z = self._normal(uniform)
+            v = 1 + self._scale * z
+            if v <= 0:
+                continue
+            v = v * v * v
+            u = uniform()
+            if u <= 1 - 0.0331 * z * z * z * z or math.log(u) <= 0.5 * z * z + self._a * (1 - v + math.log(v)):
+                break
+        if self._raised == self._alpha:
+            return self._a * v
+        while not (u := uniform()):
+            pass
+        return float(u ** (1 / self._alpha) * self._a * v)
+
+    def _normal(self, uniform: Uniform) -> float:
+        if self._spare is not None:
+            spare, self._spare = self._spare, None
+            return spare
+        while True:
+            x = 2 * uniform() - 1
+            y = 2 * uniform() - 1
+            r2 = x * x + y * y
+            if 0 < r2 <= 1:
+                scale = math.sqrt(-2 * math.log(r2) / r2)
+                self._spare = x * scale
+                return y * scale
+
+
+def beta(streams: Iterator[Iterator[int]], alpha: float, beta: float, *, words: int) -> list[float]:
+    """Numbers with a beta distribution, of one sample: of two gamma numbers the part that is the first.
+
+    Args:
+        streams: For each number the words of its own.
+        alpha: The first parameter.
+        beta: The second.
+        words: How many words a uniform number is made of: 1 for float32, 2 for float64.
+    """
+    first, second = _Gamma(alpha), _Gamma(beta)
+    unit = _unit32 if words == 1 else _unit64
+    found = []
+    for stream in streams:
+        uniform = functools.partial(unit, stream)
+        x = first(uniform)
+        y = second(uniform)
+        found.append(x / (x + y) if x + y else 0.5)
+    return found
+
+
+def _unit32(stream: Iterator[int]) -> float:
+    return min(float(numpy.float32(next(stream))) * 2.0**-32, 1 - 2.0**-24)
+
+
+def _unit64(stream: Iterator[int]) -> float:
+    low = next(stream)
+    return min(float(low + (next(stream) << 32)) * 2.0**-64, 1 - 2.0**-53)
+
+
+# -- permutations -----------------------------------------------------------------------------------------------------
+
+
+def permutation(stream: Iterator[int], n: int) -> list[int]:
+    """The numbers below n in random order; two exchanges are drawn at a time, as std::shuffle does."""
+    order = list(range(n))
+    i = 1
+    if n and n % 2 == 0:
+        j = below(stream, 2)
+        order[1], order[j] = order[j], order[1]
+        i = 2
+    while i < n:
+        first, second = divmod(below(stream, (i + 1) * (i + 2)), i + 2)
+        order[i], order[first] = order[first], order[i]
+        order[i + 1], order[second] = order[second], order[i + 1]
+        i += 2
+    return order
+
+
+def derangement(stream: Iterator[int], n: int) -> list[int]:
+    """The numbers below n in random order such that none is in its own place: one cycle of all (Sattolo)."""
+    order = list(range(n))
+    for i in range(n - 1):
+        j = i + 1 + below(stream, n - 1 - i)
+        order[i], order[j] = order[j], order[i]
+    return order

@@ -1,0 +1,243 @@
+"""Noise on images and other arrays: of sensors (gaussian, shot) and of broken pixels (salt and pepper).
+
+Every function takes ``rng=``, as those of `dynamic.random` do: a stream gives a batch its noise by place, and
+``rng.keyed(batch)`` gives every sample its own wherever it is.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from . import _distributions, _rejection
+from ._argument import Between, PerSample
+from ._array import Array, asarray
+from ._drawing import Call, Part, distribution
+from ._rng import Source
+from .data import Batch, Tensor
+from .devices import DeviceLike
+from .dtypes import convert, numpy_dtype
+from .errors import ArgumentError, DeviceError
+
+__all__ = ["gaussian", "salt_and_pepper", "shot"]
+
+_Probability: TypeAlias = Annotated[float, Between(0, 1)]
+
+
+@distribution
+def gaussian(
+    image: Any,
+    /,
+    *,
+    mean: PerSample[float] = 0.0,
+    stddev: PerSample[float] = 1.0,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Add a number with a normal distribution to each element.
+
+    Args:
+        image: A Tensor or Batch, or an array, of any shape, layout and dtype but bool.
+        mean: Mean of the noise.
+        stddev: Standard deviation of the noise.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The device of the input.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The same shapes, layout and dtype; integers are rounded and saturated.
+
+    Raises:
+        ArgumentError: An argument is not finite.
+
+    >>> gray = numpy.full((2, 3), 100, "uint8")
+    >>> dynamic.noise.gaussian(gray, stddev=20, rng=dynamic.random.RNG(5)).tolist()
+    [[107, 52, 87], [85, 118, 110]]
+    """
+    image, call, flat, kind = _call("gaussian", image, batch_size, device, rng, mean=mean, stddev=stddev)
+    shift, spread = call.float32("mean"), call.float32("stddev")
+    wide = _distributions.wide(kind)
+
+    def compute(part: Part) -> Array:
+        numbers = _distributions.normal(part.xp, part.words(4 if wide else 2))
+        numbers = _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
+        return convert(part.xp, flat[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
+
+    return _result(image, call, call.fill(kind, compute))
+
+
+@distribution
+def shot(
+    image: Any,
+    /,
+    *,
+    factor: PerSample[float] = 20.0,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Give each element the noise of counted photons: of a mean of element / factor, times the factor.
+
+    The variance of the result is factor times the element.
+
+    Args:
+        image: A Tensor or Batch, or an array, of any shape, layout and dtype but bool; less than 0 counts as 0.
+        factor: How many levels a photon makes, 0 or more; 0 changes nothing.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The same shapes, layout and dtype; integers are rounded and saturated. NaN and infinity stay.
+
+    Raises:
+        ArgumentError: The factor is negative or not finite.
+
+    >>> gray = numpy.full((2, 3), 100, "uint8")
+    >>> dynamic.noise.shot(gray, factor=20, rng=dynamic.random.RNG(5)).tolist()
+    [[140, 140, 40], [80, 60, 20]]
+    """
+    image, call, flat, kind = _call("shot", image, batch_size, device, rng, factor=factor)
+    if call.device.device_type != "cpu":
+        raise DeviceError("noise.shot() runs on cpu; pass device='cpu'.")
+    factors = call.float32("factor")
+    if not (factors >= 0).all():
+        raise call.error("factor", ~(factors >= 0), "0 or more")
+    wide = numpy.float64 if _distributions.wide(kind) else numpy.float32
+
+    def compute(part: Part) -> Array:
+        values = flat[part.start : part.start + part.size].astype(wide)
+        unit = numpy.broadcast_to(part.of(factors), part.size)
+        counted = (unit > 0) & numpy.isfinite(values)
+        with numpy.errstate(over="ignore"):
+            photons = numpy.maximum(values, 0) / numpy.where(counted, unit, 1)
+        found = _rejection.poisson(part, numpy.where(counted, photons, 0).astype(numpy.float64)) * unit
+        return convert(numpy, numpy.where(counted, found, values), kind)
+
+    return _result(image, call, call.fill(kind, compute))
+
+
+@distribution
+def salt_and_pepper(
+    image: Any,
+    /,
+    *,
+    prob: PerSample[_Probability] = 0.05,
+    salt_vs_pepper: PerSample[_Probability] = 0.5,
+    per_channel: bool = False,
+    salt_val: PerSample[float | None] = None,
+    pepper_val: PerSample[float | None] = None,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Make some pixels white (salt) and some black (pepper).
+
+    Args:
+        image: A Tensor or Batch, or an array. The channels are the dimension C of the layout, the last one if there is
+            no layout, and none if the layout has no C.
+        prob: How likely a pixel is to be changed, 0 to 1.
+        salt_vs_pepper: How likely a pixel that is changed becomes salt, 0 to 1.
+        per_channel: Whether channels are changed each by itself, or pixels as a whole.
+        salt_val: The value of salt; by default the largest of the dtype, 1 for floats.
+        pepper_val: The value of pepper; by default the smallest of the dtype, -1 for floats.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The device of the input.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The same shapes, layout and dtype; the values of salt and pepper are rounded and saturated.
+
+    Raises:
+        ArgumentError: An argument is out of its range.
+
+    >>> gray = numpy.full((2, 3, 1), 100, "uint8")
+    >>> dynamic.noise.salt_and_pepper(gray, prob=0.7, rng=dynamic.random.RNG(5)).squeeze().tolist()
+    [[255, 0, 255], [0, 100, 100]]
+    """
+    given = {"prob": prob, "salt_vs_pepper": salt_vs_pepper, "salt_val": salt_val, "pepper_val": pepper_val}
+    image, call, flat, kind = _call("salt_and_pepper", image, batch_size, device, rng, bool_too=True,
+                                    **given, per_channel=per_channel)  # fmt: skip
+    likely, salty = call.float32("prob"), call.float32("salt_vs_pepper")
+    shapes = call.shapes
+    axis = None if call.values["per_channel"] else _channels(image)
+    if axis is not None:
+        call.shapes = [_without(s, axis) for s in shapes] if isinstance(shapes, list) else _without(shapes, axis)
+
+    def compute(part: Part) -> Array:
+        number = part.words(1)[0].astype(part.xp.float32) * numpy.float32(2.0**-32)
+        chance = part.of(likely)
+        return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
+
+    marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
+    parts = call.split(marks)
+    call.shapes = shapes
+    values = _levels(call, kind)
+    changed = []
+    for i, ((_, old), (shape, mark)) in enumerate(zip(call.split(flat), parts, strict=True)):
+        if axis is not None:
+            own = shapes[i] if isinstance(shapes, list) else shapes
+            mark = numpy.broadcast_to(numpy.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
+        pepper, salt = (value[i] if value.ndim else value for value in values)
+        changed.append(numpy.where(mark == 0, old, numpy.where(mark == 1, pepper, salt)).astype(kind))
+    return _result(image, call, numpy.concatenate(changed) if changed else flat)
+
+
+def _call(
+    name: str,
+    image: Any,
+    batch_size: Any,
+    device: DeviceLike,
+    rng: Source | None,
+    *,
+    bool_too: bool = False,
+    **given: Any,
+) -> tuple[Tensor | Batch, Call, Array, numpy.dtype[Any]]:
+    """The input, the call, the elements of all samples one after the other, and their dtype."""
+    name = f"noise.{name}"
+    if not isinstance(image, (Tensor, Batch)):
+        image = Tensor(asarray(image, name, "image"))
+    call = Call(name, image, batch_size, device, rng, **given)
+    if call.device != image.device:
+        raise DeviceError(f"{name}() runs where its input is, on {image.device.device_type}; move the input first.")
+    kind = numpy_dtype(image.dtype)
+    if kind.kind == "b" and not bool_too:
+        raise ArgumentError(name, "image", "of numbers", "bool")
+    arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
+    flat = numpy.concatenate([array.reshape(-1) for array in arrays]) if arrays else numpy.empty(0, kind)
+    return image, call, flat, kind
+
+
+def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
+    """The elements in the shapes of the input, with its layout and origin."""
+    made = call.result(flat, image.layout)
+    if isinstance(made, Batch):
+        storage = made.samples if made.whole is None else made.whole
+        return Batch(storage, image.layout, image.origin, dtype=numpy_dtype(image.dtype), ndim=image.ndim)
+    return Tensor(made.array, image.layout, image.origin)
+
+
+def _channels(image: Tensor | Batch) -> int | None:
+    """Which dimension has the channels."""
+    if image.layout:
+        return image.layout.index("C") if "C" in image.layout else None
+    return -1 if image.ndim else None
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(n for i, n in enumerate(shape) if i != axis % len(shape))
+
+
+def _levels(call: Call, kind: numpy.dtype[Any]) -> list[Any]:
+    """The values of pepper and salt in the dtype, for all samples or for each."""
+    defaults: dict[str, tuple[Any, Any]] = {"b": (False, True), "f": (-1, 1)}
+    limits = defaults.get(kind.kind) or (numpy.iinfo(kind).min, numpy.iinfo(kind).max)
+    levels = []
+    for name, default in zip(("pepper_val", "salt_val"), limits, strict=True):
+        value = call.values[name]
+        levels.append(
+            numpy.array(default, kind) if value is None else convert(numpy, numpy.asarray(value, float), kind)
+        )
+    return levels
