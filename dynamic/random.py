@@ -406,7 +406,7 @@ def beta(
 
     >>> share = dynamic.random.beta(alpha=2.0, beta=2.0, batch_size=3, rng=dynamic.random.RNG(5))
     >>> [round(number, 3) for number in share.tolist()]
-    [0.834, 0.483, 0.46]
+    [0.954, 0.579, 0.428]
     """
     call = Call("beta", shape_like, batch_size, device, rng, alpha=alpha, beta=beta, shape=shape, dtype=dtype)
     if call.device.device_type != "cpu":
@@ -466,7 +466,7 @@ def batch_permutation(
         ArgumentError: There is no `batch_size`, or `rng` is keyed.
 
     >>> dynamic.random.batch_permutation(batch_size=5, rng=dynamic.random.RNG(5)).tolist()
-    [3, 0, 4, 1, 2]
+    [3, 0, 1, 2, 4]
     """
     name = "batch_permutation"
     stream = source(name, rng)
