@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dynamic._state import JSON
 from dynamic.errors import StateError, shown
 
+from ._dali import is_dalis, states_of_dali
 from ._values import plain
 from .legacy import recognise
 
@@ -62,10 +63,15 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
         data: The text.
         source: Where it is from, for the error.
 
+    Returns:
+        The entries by name; of a checkpoint of DALI too, in which only those of RNGs have a state.
+
     Raises:
         StateError: Not one that `encoded` gave: something else, or changed since, or of a version not known here.
     """
     document = _parsed(data, source)
+    if is_dalis(document):
+        return {name: Entry(*state) for name, state in states_of_dali(document, source).items()}
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateError(f"{source} is not a checkpoint: its format is not {FORMAT!r}. Name a file that "
                          "dynamic.checkpoint saved.")  # fmt: skip

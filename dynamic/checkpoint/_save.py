@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dynamic._state import Stateful
-from dynamic.errors import ArgumentError, StateError, shown
+from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read
+from ._dali import READER
 from ._file import LARGEST, Entry, decoded, encoded
 from ._numbered import newest, written
 
@@ -53,7 +55,7 @@ def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
     """Return objects to the states in a file: all of them, or none if there is an error.
 
     Args:
-        path: A file that `save` wrote.
+        path: A file that `save` wrote, or DALI's `Checkpoint` in its dynamic mode, whose RNGs go on here.
         objects: The objects, under the names that they were saved by; new ones, or ones that have been used.
 
     Raises:
@@ -99,6 +101,10 @@ def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
 
 
 def _give(entries: Mapping[str, Entry], path: str, objects: Mapping[str, Stateful]) -> None:
+    for name, entry in [*entries.items()]:
+        if name not in objects and (entry.type or "").endswith(READER):
+            warnings.warn(f"{path}: left out the state of {name!r}, a {entry.type}.", StateWarning, stacklevel=3)
+            entries = {key: entries[key] for key in entries if key != name}
     if entries.keys() != objects.keys():
         raise StateError(f"{path} holds the states of {_listed(entries)}; the objects given are {_listed(objects)}. "
                          "Give it the objects that were saved, by the same names.")  # fmt: skip

@@ -1,0 +1,177 @@
+"""States go through what trainers save them with, and checkpoints of DALI go on here."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import warnings
+
+import pytest
+from dali_oracle import Oracle, dali_fixture  # noqa: F401
+
+from dynamic import checkpoint
+from dynamic.checkpoint import Checkpoint
+from dynamic.errors import StateError, StateWarning
+from dynamic.random import RNG, uniform
+from dynamic.readers import File
+
+NAMES = [f"{i}.bin" for i in range(9)]
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A reader and a generator in the middle of their work, and a function that makes fresh ones."""
+    for name in NAMES:
+        (tmp_path / name).write_bytes(name.encode())
+
+    def fresh():
+        return {"reader": File(files=NAMES, file_root=tmp_path, random_shuffle=True), "rng": RNG(5)}
+
+    objects = fresh()
+    objects["reader"](4)
+    uniform(rng=objects["rng"])
+    return objects, fresh
+
+
+def returned(states, fresh):
+    """Fresh objects with the states."""
+    objects = fresh()
+    for name, value in objects.items():
+        value.load_state_dict(states[name])
+    return objects
+
+
+def assert_go_on_alike(first, second):
+    assert first["rng"].state == second["rng"].state
+    assert first["reader"].get_state() == second["reader"].get_state()
+    rest = [[name for jpegs, _ in objects["reader"].next_epoch(2) for name in jpegs.origin.names]
+            for objects in (first, second)]  # fmt: skip
+    assert rest[0] == rest[1]
+
+
+@pytest.mark.parametrize("moved", [lambda s: json.loads(json.dumps(s, allow_nan=False)), copy.deepcopy,
+                                   lambda s: pickle.loads(pickle.dumps(s))])  # fmt: skip
+def test_states_are_plain_values(made, moved):
+    objects, fresh = made
+    states = {name: value.state_dict() for name, value in objects.items()}
+    assert moved(states) == states
+    assert_go_on_alike(returned(moved(states), fresh), objects)
+
+
+def test_torch_saves_and_loads_states_without_running_code(made, tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    objects, fresh = made
+    torch.save({name: value.state_dict() for name, value in objects.items()}, tmp_path / "states.pt")
+    states = torch.load(tmp_path / "states.pt", weights_only=True)
+    assert_go_on_alike(returned(states, fresh), objects)
+
+
+def test_torchs_distributed_checkpoint_saves_and_loads_objects(made, tmp_path):
+    distributed = pytest.importorskip("torch.distributed.checkpoint", reason="torch is not installed")
+    objects, fresh = made
+    loaded = fresh()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, that there is no process group
+        distributed.save(dict(objects), checkpoint_id=str(tmp_path / "dcp"))
+        distributed.load(loaded, checkpoint_id=str(tmp_path / "dcp"))
+    assert_go_on_alike(loaded, objects)
+
+
+def test_orbax_saves_and_loads_states(made, tmp_path):
+    orbax = pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
+    objects, fresh = made
+    states = {name: value.state_dict() for name, value in objects.items()}
+    with orbax.Checkpointer(orbax.JsonCheckpointHandler()) as checkpointer:
+        checkpointer.save(tmp_path / "orbax", states)
+        restored = checkpointer.restore(tmp_path / "orbax")
+    assert restored == states
+    assert_go_on_alike(returned(restored, fresh), objects)
+
+
+# Checkpoints of DALI
+
+#: Written by DALI 2.4: an RNG of seed 1234 after one draw; and with a reader in the middle of an epoch.
+OF_RNG = (
+    '{"version": 2, "states": {"rng": {"state": "Philox_00000000000004D2_0000000000000000:0000000000000001_3", '
+    '"type": "RNG"}}}'
+)
+OF_BOTH = (
+    '{"version": 2, "states": {"reader": {"state": "Cg8KCTUzNzQxMzE4MhAAGAI=", "type": "File"}, "rng": {"state": '
+    '"Philox_00000000000004D2_0000000000000000:0000000000000001_3", "type": "RNG"}}}'
+)
+#: What DALI draws next.
+NEXT = [0.7710539102554321, 0.8838280439376831, 0.9778004884719849]
+
+
+def test_dalis_generators_go_on(tmp_path):
+    path = tmp_path / "dali-{seq}.json"
+    (tmp_path / "dali-0.json").write_text(OF_RNG)
+    for load in (lambda rng: checkpoint.load(tmp_path / "dali-0.json", rng=rng),
+                 lambda rng: checkpoint.load_latest(path, rng=rng)):  # fmt: skip
+        rng = RNG(1)
+        load(rng)
+        assert uniform(batch_size=3, rng=rng).tolist() == NEXT
+    states, rng = Checkpoint(), RNG(1)
+    states.load(path)
+    states.register(rng, "rng")
+    assert uniform(batch_size=3, rng=rng).tolist() == NEXT
+    unknown = json.loads(OF_RNG)
+    unknown["states"]["rng"]["type"] = None
+    (tmp_path / "dali-0.json").write_text(json.dumps(unknown))
+    checkpoint.load(tmp_path / "dali-0.json", rng=rng)
+    assert rng.seed == 1234
+
+
+def test_dalis_readers_are_refused_with_the_reason(made, tmp_path):
+    objects, _ = made
+    before = objects["reader"].get_state(), objects["rng"].state
+    path = tmp_path / "dali.json"
+    path.write_text(OF_BOTH)
+    with pytest.raises(StateError, match="'reader' is that of a File of DALI, whose place counts .*, not of a File"):
+        checkpoint.load(path, **objects)
+    states = Checkpoint()
+    states.load(path)
+    states.register(objects["rng"], "rng")
+    with pytest.raises(StateError, match="File of DALI"):
+        states.register(objects["reader"], "reader")
+    objects["rng"].set_state(before[1])
+    with pytest.warns(StateWarning, match="left out the state of 'reader', a File of DALI"):
+        checkpoint.load(path, rng=objects["rng"])
+    assert uniform(batch_size=3, rng=objects["rng"]).tolist() == NEXT
+    assert objects["reader"].get_state() == before[0]
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    ({"version": 1}, "checkpoint of DALI of version int 1"), ({"version": "2"}, "of version str '2'"),
+    ({"states": [1]}, "its states are no dict"), ({"states": {"rng": {"state": 3, "type": "RNG"}}}, "not a pair"),
+    ({"states": {"rng": {"state": "x"}}}, "not a pair"),
+    ({"states": {"rng": {"state": "x", "type": 3}}}, "type of 'rng'"),
+    ({"states": {"rng": {"state": "x", "type": None}}}, "type of 'rng'"),
+    ({"states": {"rng": {"state": "Philox_12", "type": "RNG"}}}, "Philox_12")])  # fmt: skip
+def test_a_damaged_checkpoint_of_dali_is_refused(tmp_path, change, told):
+    (tmp_path / "dali.json").write_text(json.dumps(json.loads(OF_RNG) | change))
+    rng = RNG(7)
+    before = rng.state
+    with pytest.raises(StateError, match=told):
+        checkpoint.load(tmp_path / "dali.json", rng=rng)
+    assert rng.state == before
+
+
+def test_generators_move_both_ways(dali: Oracle):
+    """DALI takes a state of ours, draws, and we go on from what it saves."""
+    rng = RNG(99)
+    uniform(batch_size=5, rng=rng)
+    text = dali.script(
+        "rng = ndd.random.RNG(state=start)\n"
+        "numbers = [float(np.asarray(t.evaluate())) for t in ndd.random.uniform(batch_size=4, rng=rng)]\n"
+        "saved = ndd.checkpoint.Checkpoint(); saved.register(rng, 'rng'); saved.collect()\n"
+        "result = [numbers, saved.serialize()]",
+        start=rng.state,
+    )
+    numbers, saved = text
+    assert uniform(batch_size=4, rng=rng).tolist() == numbers
+    states, other = Checkpoint(), RNG(1)
+    states.deserialize(saved)
+    states.register(other, "rng")
+    assert other.state == rng.state
