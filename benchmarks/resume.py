@@ -248,7 +248,7 @@ def changed(setting: Setting, kind: str, chance: random.Random) -> Setting:
 def outcome(library: Any, root: str, kind: str, chance: random.Random) -> dict[str, Any]:
     """One chain: "exact", "refused", or how many samples were repeated and lost."""
     shards = chance.choice([1, 2, 4])
-    names = [f"{i:02d}.bin" for i in range(chance.choice([12, 24, 36]))]
+    names = [f"{i:02d}.bin" for i in range(chance.choice([24, 48]))]
     setting = Setting(names, shards, chance.choice([1, 2, 3]), chance.getrandbits(20), shuffle=True)
     run = library(root, setting)
     steps = len(names) // (shards * setting.batch_size)
@@ -282,7 +282,7 @@ def measure(name: str, chains: int, seed: int) -> dict[str, Any]:
     """The outcomes of a library by kind of chain."""
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as root:
-        for file in [f"{i:02d}.bin" for i in range(36)] + ["zz.bin"]:
+        for file in [f"{i:02d}.bin" for i in range(48)] + ["zz.bin"]:
             (Path(root) / file).write_text(file)
         for kind in KINDS:
             chance = random.Random(f"{seed}/{kind}")

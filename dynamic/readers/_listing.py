@@ -81,9 +81,11 @@ class Listing:
             sort: Whether the order of the list makes no difference.
             contents: Whether to digest what is in the files; else that digest is empty.
         """
-        order = numpy.argsort(self.ids, kind="stable") if sort else slice(None)
         known = self._sorted_digests if sort else self._listed_digests
-        return known | {"contents": _digest(self.contents[order]) if contents else ""}
+        return known | {"contents": self._contents_digest(sort=sort) if contents else ""}
+
+    def _contents_digest(self, *, sort: bool) -> str:
+        return _digest(self.contents[numpy.argsort(self.ids, kind="stable")] if sort else self.contents)
 
     @cached_property
     def _sorted_digests(self) -> dict[str, str]:
