@@ -229,6 +229,8 @@ def hostile() -> dict[str, bytes]:
         "cut after the call": call(SYSTEM, text(SHELL)),
         "an unknown opcode after the call": call(SYSTEM, text(SHELL)) + b"\xff.",
         "bad text after the call": call(SYSTEM, text(SHELL)) + b"X\x01\0\0\0\xff.",
+        "a frame first": b"\x95" + struct.pack("<Q", 0) + call(SYSTEM, text(SHELL)) + STOP,
+        "bytes that can change first": b"\x96" + struct.pack("<Q", 1) + b"x0" + call(SYSTEM, text(SHELL)) + STOP,
         "a second pickle that calls, before the end": b"\x80\x02" + call(SYSTEM, text(SHELL)) + b"0N.",
     }
     return found
@@ -249,6 +251,17 @@ def _dtype(word: str, state: bytes = b"") -> bytes:
     return call(named("numpy", "dtype"), text(word), b"\x89", b"\x88") + (state + b"b" if state else b"")
 
 
+def long_names() -> bytes:
+    """400 modules, and every name in each."""
+    parts = [b"j" + struct.pack("<i", i) for i in range(400)]
+    words = b"".join(text(f"{i:03}" + "m" * 120) + b"r" + struct.pack("<i", i) + b"0" for i in range(400))
+    return b"\x80\x04" + words + b"(" + b"".join(a + b + b"\x93" for a in parts for b in parts[:330]) + b"t."
+
+
+#: A tuple of 2**60 leaves, in 300 bytes: each holds the one before it twice.
+DOUBLED = b")q\x000" + b"".join(b"h%ch%c\x86q%c0" % (i, i, i + 1) for i in range(60)) + b"h\x3c"
+
+
 def _fields() -> bytes:
     return tuple_of(number(3), text("<"), b"N", tuple_of(text("a")), b"}(" + text("a") + b"Nu")
 
@@ -256,8 +269,7 @@ def _fields() -> bytes:
 def malformed() -> dict[str, bytes]:
     """Pickles that are none, or that describe more than there is room or time for."""
     good = pickle.dumps({"epoch": [1, 2.5, "x", np.arange(3)]}, 4)
-    doubled = b"]" + b"q\x00" + b"".join(b"](h%c" % i + b"h%ce" % i + b"q%c" % (i + 1) for i in range(60)) + STOP
-    doubled_tuples = b")" + b"q\x00" + b"".join(b"h%ch%c\x86q%c" % (i, i, i + 1) for i in range(60)) + STOP
+    doubled = b"]q\x000" + b"".join(b"](h%ch%ceq%c0" % (i, i, i + 1) for i in range(60)) + b"h\x3c."
     collisions = b"}(" + b"".join(b"L%dL\nN" % (k * ((1 << 61) - 1)) for k in range(20_000)) + b"u."
     tuples = b"}(" + b"".join(number(i) + b"\x85N" for i in range(20_000)) + b"u."
     big = text("x" * (1 << 20)) + b"q\x000"
@@ -294,9 +306,10 @@ def malformed() -> dict[str, bytes]:
         "a million marks": b"\x80\x02" + b"(" * 1_000_000 + STOP,
         "a million opcodes": b"\x80\x02" + b"N0" * 500_000 + b"N.",
         "deep lists": b"\x80\x02" + _nested(b"](", b"e", 100_000),
+        "lists in 1000 lists": b"\x80\x02" + _nested(b"](", b"e", 1000),
         "deep tuples": b"\x80\x02" + _nested(b"(", b"t", 100_000),
         "lists of 2**60 leaves": b"\x80\x02" + doubled,
-        "tuples of 2**60 leaves": b"\x80\x02" + doubled_tuples,
+        "tuples of 2**60 leaves": b"\x80\x02" + DOUBLED + STOP,
         "a list in itself": b"\x80\x02]q\x00h\x00a.",
         "a dict in itself": b"\x80\x02}q\x00X\x01\0\0\0ah\x00s.",
         "keys of one hash": b"\x80\x02" + collisions,
@@ -320,6 +333,32 @@ def malformed() -> dict[str, bytes]:
         "two states": b"\x80\x02" + call(named("a", "B")) + b"}b}b.",
         "a name of a name": b"\x80\x04NN\x93.",
         "a name as a value": b"\x80\x02" + SYSTEM + STOP,
+        "a million dicts": b"\x80\x02(" + b"}" * 1_000_000 + b"t.",
+        "many dicts": b"\x80\x02(" + b"}" * 399_000 + b"t.",
+        "many sets": b"\x80\x04(" + b"\x8f" * 399_000 + b"t.",
+        "many ordered dicts": b"\x80\x02"
+        + named("collections", "OrderedDict")
+        + b"q\x000("
+        + b"h\0)R" * 133_000
+        + b"t.",
+        "many long names": long_names(),
+        "one long name, many times": b"\x80\x04"
+        + text("m" * 499)
+        + text("n" * 499)
+        + b"q\x010q\x000("
+        + b"h\0h\1\x93" * 130_000
+        + b"t.",
+        "a number of four megabytes that is none": b"\x80\x02F" + b"\xff" * (4 << 20) + b"\n.",
+        "four megabytes without quotes": b"\x80\x02S" + b"\xff" * (4 << 20) + b"\n.",
+        "a text four times as large in memory": b"\x80\x02" + text("\U0001f600" + "x" * (5 << 20)) + STOP,
+        "such texts, smaller": b"\x80\x02(" + text("\U0001f600" + "x" * (1 << 20)) * 7 + b"t.",
+        "an escape that is none": b"\x80\x02S'\\d'\n.",
+        "an escape of no byte": b"\x80\x02S'\\777'\n.",
+        "an escape in a reference": b"\x80\x02P\\d\n.",
+        "a name that cannot be printed": b"\x80\x04" + text("os\x1b[31m\n") + text("x") + b"\x93)R.",
+        "a name that is half a character": b"\x80\x04X\3\0\0\0\xed\xa0\x80" + text("x") + b"\x93)R.",
+        "an element for an ordered dict": b"\x80\x02" + named("collections", "OrderedDict") + b")R(NNNea.",
+        "a name with an escape": b"\x80\x02" + call(b"ccollections\nOrdered\\x44ict\n") + STOP,
         "no encoding": b"\x80\x02" + call(named("_codecs", "encode"), text("x"), text("rot13")) + STOP,
     }
 
@@ -369,7 +408,12 @@ def values() -> dict[str, object]:
 
 
 def of_old_numpy(data: bytes) -> bytes:
-    """A pickle that NumPy 2 wrote, as NumPy 1 would have written it (names in text of protocols below 4 only)."""
+    """A pickle that NumPy 2 wrote, as NumPy 1 would have written it."""
+    if data[:2] in (b"\x80\x04", b"\x80\x05") and b"numpy._core." in data:
+        data = data[:2] + data[11:]  # without its frame, whose length changes
+        for name in (b"multiarray", b"numeric"):
+            old, new = b"numpy.core." + name, b"numpy._core." + name
+            data = data.replace(b"\x8c%c%s" % (len(new), new), b"\x8c%c%s" % (len(old), old))
     return data.replace(b"cnumpy._core.", b"cnumpy.core.")
 
 

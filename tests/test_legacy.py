@@ -61,6 +61,7 @@ def test_a_harmless_state_comes_back(name):
     data, value = HARMLESS[name]
     same(value, legacy.read(data, allow="plain"))
     old = pickles.of_old_numpy(data)
+    assert b"numpy._core" not in old
     same(value, legacy.read(old, allow="plain"))
     assert legacy.recognise(data).complete
 
@@ -126,8 +127,42 @@ def test_a_pickle_that_runs_code_is_recognised_and_refused(name):
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_pickle_is_refused(name):
-    with pytest.raises(StateError):
+    with pytest.raises(StateError) as caught:
         legacy.read(MALFORMED[name], allow="plain")
+    assert len(str(caught.value)) < 5000
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("lists of 2**60 leaves", "repeats parts"), ("tuples of 2**60 leaves", "repeats parts"),
+    ("keys of one hash", "too many keys"), ("many tuples as keys", "too many keys"),
+    ("a million marks", "opcodes"), ("lists in 1000 lists", "levels deep"), ("a list in itself", "contains itself"),
+    ("many dicts", "hold more"), ("many long names", "more than 1000 names"), ("two values", "left on its stack"),
+    ("an array of 10**12 numbers", "has the shape|a shape"), ("a second pickle", "after its end"),
+    ("a frame of 2**62 bytes", "longer than the data")])  # fmt: skip
+def test_what_explodes_is_refused_for_its_own_reason(name, told):
+    with pytest.raises(StateError, match=f"It is refused: .*({told})"):
+        legacy.read(MALFORMED[name], allow="plain")
+
+
+def test_what_is_nested_deeper_than_the_stack_has_room_for_is_refused():
+    deep = pickle.dumps([[[[[[[[[[]]]]]]]]]])
+
+    def called(levels):
+        return legacy.read(deep, allow="plain") if levels == 0 else called(levels - 1)
+
+    assert called(10) == pickle.loads(deep)
+    refused = 0
+    for levels in range(sys.getrecursionlimit(), 0, -1):
+        try:
+            called(levels)
+        except StateError as error:
+            refused += "nested too deep" in str(error)
+        except RecursionError:  # before there was anything to read
+            assert not refused
+        else:
+            break
+    assert refused
 
 
 CHILD = """

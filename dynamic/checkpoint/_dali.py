@@ -15,7 +15,7 @@ READER = " of DALI, whose place counts what one shard was given in an order of D
 
 def is_dalis(document: Any) -> bool:
     """Whether the JSON value of a file looks like a checkpoint of DALI."""
-    return isinstance(document, dict) and document.keys() == {"version", "states"}
+    return isinstance(document, dict) and document.keys() == {"version", "states"} and bool(document["states"])
 
 
 def states_of_dali(document: dict[str, Any], source: str) -> dict[str, tuple[str, Any]]:

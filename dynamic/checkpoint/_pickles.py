@@ -1,8 +1,8 @@
 """Pickles taken apart without unpickling: a stack machine that calls nothing and imports nothing.
 
-What a pickle would call becomes an `Item` that says which name with which arguments; `_rebuilt` makes of these what is
-known to be plain data. Everything is bounded, because a pickle of a hundred bytes can describe more than any memory
-holds.
+What a pickle would call becomes an `Item` that says which name with which arguments; `_pickled_values` makes of these
+what is known to be plain data. Everything is bounded, because a pickle of a hundred bytes can describe more than any
+memory holds.
 """
 
 from __future__ import annotations
@@ -10,20 +10,34 @@ from __future__ import annotations
 import codecs
 import io
 import pickletools
+import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynamic.errors import StateError
+from dynamic.errors import StateError, shown
 
-__all__ = ["DICT", "FROZENSET", "LARGEST_BUILT", "SET", "Global", "Item", "Machine", "Refused"]
+__all__ = ["DICT", "FROZENSET", "LARGEST", "LARGEST_BUILT", "SET", "Global", "Item", "Machine", "Refused", "told"]
 
 LARGEST = 16 << 20  # bytes of a pickle
-LARGEST_BUILT = 32 << 20  # bytes of what is made of it
-_OPCODES = 500_000
+LARGEST_BUILT = 32 << 20  # bytes of what is made of it by calls
+_HELD = 24 << 20  # bytes of what it puts on its stack
+_OPCODES = 400_000
+_NAMES = 1000
+_LINE = 1500  # characters of a number
+_NAME = 250  # characters of a name to import
+_WIDE = 2 << 20  # bytes of a text whose characters take more than a byte each, up to four times that
 _BY_CODE = {opcode.code: opcode for opcode in pickletools.opcodes}
 _MEMO = 1_000_000
+_REMEMBERED = 64  # bytes that are held for each
+_CONTAINER = 400  # bytes that are held for a list, a tuple, a dict, a set or a call, here and where it is rebuilt
 _BITS = 4096  # of an integer
+
+_LINES = frozenset(("INT", "LONG", "FLOAT", "GET", "PUT"))
+_COUNTED = {"BINUNICODE": 4, "BINUNICODE8": 8}  # texts, and the bytes that count theirs
+_WIDER = {"UNICODE": re.compile(rb"\\(?:U|u(?!00))"), **dict.fromkeys(_COUNTED, re.compile(rb"[\xc4-\xff]"))}
+_ESCAPES = re.compile(rb"""(?:[^\\]++|\\(?:[\\'"abfnrtv]|x[0-9a-fA-F]{2}|[0-3][0-7]{2}))*+""", re.DOTALL)
 
 #: Names of items that are no calls: what they hold is only known when their keys are.
 DICT, SET, FROZENSET = "dict", "set", "frozenset"
@@ -51,6 +65,15 @@ class Item:
     items: list[Any] = field(default_factory=list)  #: appended to it, or pairs set in it
 
 
+def told(value: Any) -> str:
+    """A value of a pickle as an error shows it: never all of what is long, or repeats itself."""
+    if isinstance(value, (str, bytes, bytearray)):
+        return shown(value if len(value) <= 60 else value[:60])
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return shown(value)
+    return f"of the type {type(value).__name__}"
+
+
 class _Mark:
     """Where a list, tuple or dict begins on the stack."""
 
@@ -65,19 +88,47 @@ def _opcodes(data: bytes) -> Iterator[tuple[str, Any, int]]:
         opcode = _BY_CODE.get(code.decode("latin-1"))
         if opcode is None:
             raise Refused(f"it has the unknown opcode {code!r}")
-        if opcode.name == "STRING":  # bytes of Python 2, which may be text or not
-            line = pickletools.read_stringnl(stream, decode=False)
-            argument: Any = codecs.escape_decode(line)[0].decode("latin-1")
+        if opcode.name in _LINES and data.find(b"\n", stream.tell(), stream.tell() + _LINE) < 0:
+            raise Refused("a number has too many digits, or no end")
+        if opcode.name in _WIDER:
+            _check_text(opcode.name, data, stream.tell())
+        if opcode.name == "STRING":
+            argument: Any = _string(stream)
+        elif opcode.name in ("GLOBAL", "INST"):
+            argument = [stream.readline()[:-1].decode() for _ in range(2)]
+        elif opcode.name == "PERSID":
+            argument = stream.readline()
         else:
             argument = None if opcode.arg is None else opcode.arg.reader(stream)
         yield opcode.name, argument, stream.tell()
+
+
+def _check_text(opcode: str, data: bytes, start: int) -> None:
+    if opcode in _COUNTED:
+        count, start = data[start : start + _COUNTED[opcode]], start + _COUNTED[opcode]
+        end = min(len(data), start + int.from_bytes(count, "little"))
+    else:
+        end = data.find(b"\n", start)
+    if not 0 <= end - start <= _WIDE and _WIDER[opcode].search(data, start, max(0, end)):
+        raise Refused(f"a text is longer than {_WIDE} bytes")
+
+
+def _string(stream: io.BytesIO) -> str:
+    """A string of Python 2: bytes, which may be text or not."""
+    line = stream.readline()
+    inner = line[1:-2]
+    if len(line) < 3 or line[-1:] != b"\n" or line[:1] != line[-2:-1] or line[:1] not in (b"'", b'"'):
+        raise Refused("a string has no quotes")
+    if not _ESCAPES.fullmatch(inner):
+        raise Refused("a string has an unknown escape")
+    return codecs.escape_decode(inner)[0].decode("latin-1")
 
 
 class Machine:
     """Reads one pickle, opcode by opcode.
 
     Attributes:
-        names: The names that the pickle refers to, in order.
+        names: The names that the pickle refers to, in order, with escapes for what cannot be printed.
         protocol: The protocol that it says it has, 0 if it says nothing.
         called: Whether a call was met.
         items: What would be called, in order.
@@ -91,6 +142,8 @@ class Machine:
         self._data = data
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._globals: dict[str, Global] = {}
+        self._held = 0
 
     def run(self) -> Any:
         """What the pickle describes: plain values, and `Item` and `Global` where it would call or import.
@@ -113,10 +166,11 @@ class Machine:
                     handler(self, argument)
                 else:
                     self._push(_constant(opcode, argument))
-        except (ValueError, IndexError, TypeError, OverflowError) as error:
-            if isinstance(error, Refused):
-                raise
-            raise Refused(f"it is malformed: {error}") from None
+                self._hold(_CONTAINER if opcode in _CONTAINERS else 0 if argument is None else sys.getsizeof(argument))
+        except Refused:
+            raise
+        except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+            raise Refused(f"it is malformed: {str(error)[:200]}") from None
         raise Refused("it ends before its end")
 
     def _result(self, end: int) -> Any:
@@ -126,6 +180,11 @@ class Machine:
         if self._stack:
             raise Refused("something is left on its stack")
         return value
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > _HELD:
+            raise Refused(f"it would hold more than {_HELD} bytes")
 
     # -- the stack ----------------------------------------------------------------------------------------------------
 
@@ -180,6 +239,7 @@ class Machine:
         if not self._stack or self._stack[-1] is _MARK:
             raise Refused("it remembers nothing")
         self._memo[index] = self._stack[-1]
+        self._hold(_REMEMBERED)
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
@@ -188,7 +248,7 @@ class Machine:
 
     def _append(self, values: list[Any]) -> None:
         target = self._top(list, Item)
-        if isinstance(target, Item) and target.name in (DICT, SET, FROZENSET):
+        if isinstance(target, Item) and target.name in (DICT, SET, FROZENSET, "collections.OrderedDict"):
             raise Refused("it appends to what is no list")
         (target.items if isinstance(target, Item) else target).extend(values)
 
@@ -214,10 +274,17 @@ class Machine:
         if type(module) is not str or type(name) is not str:
             raise Refused("a name to import is no text")
         full = f"{module}.{name}"
-        if len(full) > 1000:
-            raise Refused("a name to import is longer than 1000 characters")
-        self.names[full] = None
-        return Global(full)
+        if full in self._globals:
+            return self._globals[full]
+        if len(full) > _NAME:
+            raise Refused(f"a name to import is longer than {_NAME} characters")
+        self.names[full if full.isprintable() else ascii(full)] = None
+        if not full.isprintable():
+            raise Refused("a name to import has characters that cannot be printed")
+        if len(self.names) > _NAMES:
+            raise Refused(f"it refers to more than {_NAMES} names")
+        self._globals[full] = Global(full)
+        return self._globals[full]
 
     def _stack_global(self) -> None:
         name, module = self._pop(), self._pop()
@@ -240,9 +307,9 @@ class Machine:
             raise Refused("it makes an object with keyword arguments")
         self._call(self._pop(), arguments)
 
-    def _inst(self, argument: str) -> None:
+    def _inst(self, name: list[str]) -> None:
         values = tuple(self._from_mark())
-        self._call(self._global(*argument.split(" ", 1)), values)
+        self._call(self._global(*name), values)
 
     def _obj(self) -> None:
         cls, *arguments = self._from_mark() or [None]
@@ -264,6 +331,9 @@ class Machine:
         raise Refused(f"it refers to number {code} of a registry of names")
 
 
+#: Opcodes after which there is one thing more that holds others.
+_CONTAINERS = frozenset(("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3",
+                         "LIST", "DICT", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ"))  # fmt: skip
 _FIXED = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_TUPLE": tuple,
@@ -309,7 +379,7 @@ _HANDLERS: dict[str, Callable[[Machine, Any], None]] = {
     "SETITEMS": lambda machine, _: machine._set_items(machine._from_mark()),
     "ADDITEMS": lambda machine, _: machine._add_items(machine._from_mark()),
     "FROZENSET": lambda machine, _: machine._push(Item(FROZENSET, (), items=machine._from_mark())),
-    "GLOBAL": lambda machine, name: machine._push(machine._global(*name.split(" ", 1))),
+    "GLOBAL": lambda machine, name: machine._push(machine._global(*name)),
     "STACK_GLOBAL": lambda machine, _: machine._stack_global(),
     "REDUCE": lambda machine, _: machine._reduce(),
     "NEWOBJ": lambda machine, _: machine._reduce(),

@@ -25,8 +25,8 @@ __all__ = ["Pickle", "Pickled", "Policy", "read", "recognise"]
 
 _SWITCH = "DYNAMIC_ALLOW_UNSAFE_PICKLE"
 
-#: Opcodes that a pickle of protocol 0 or 1 can begin with, which say nothing about their protocol.
-_FIRST = frozenset(b"()]}NIJKMLGFSVTUXBCcQP\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f")
+#: Opcodes that a pickle which does not say its protocol can begin with.
+_FIRST = frozenset(b"()]}NIJKMLGFSVTUXBCcQP\x82\x83\x84\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x95\x96\x97")
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def recognise(data: bytes) -> Pickle | None:
         data: The bytes.
 
     Returns:
-        What is known of the pickle; None if the bytes are none. Bytes that unpickling would run something of before it
-        finds them malformed are a pickle too.
+        What is known of the pickle; None if the bytes are none. Bytes of which unpickling would call something
+        before it finds them malformed are a pickle too.
 
     >>> import fractions, pickle
     >>> from dynamic.checkpoint import legacy
@@ -76,16 +76,7 @@ def recognise(data: bytes) -> Pickle | None:
     >>> legacy.recognise(b'{"epoch": 3}') is None
     True
     """
-    if not data or (data[0] != 0x80 and data[0] not in _FIRST):
-        return None
-    machine = Machine(data)
-    try:
-        machine.run()
-    except Refused as error:
-        if data[0] != 0x80 and not machine.called:
-            return None
-        return Pickle(machine.protocol, tuple(machine.names), str(error))
-    return Pickle(machine.protocol, tuple(machine.names), "")
+    return _examined(data)[0]
 
 
 def read(
@@ -127,43 +118,68 @@ def read(
     >>> legacy.read(old, allow="plain")
     {'epoch': 3, 'order': array([2, 0, 1])}
     """
-    if allow not in (None, "plain", "unsafe"):
-        raise ArgumentError("legacy.read", "allow", "None, 'plain' or 'unsafe'", shown(allow))
-    if allow == "unsafe" and classes:
-        raise ArgumentError("legacy.read", "classes", "left out with allow='unsafe', which ignores nothing", "some")
-    for name, policy in (classes or {}).items():
-        if policy not in ("stateless", "stateful") and not callable(policy):
-            raise ArgumentError("legacy.read", f"classes[{name!r}]", "'stateless', 'stateful' or a function",
-                                shown(policy))  # fmt: skip
+    _check_arguments(allow, classes or {})
     where = "The state" if isinstance(source, bytes) else str(source)
     if allow == "unsafe":  # the switch is looked at before anything else, so that nothing asked for is passed over
         return _unpickled(source, where)
     data = source if isinstance(source, bytes) else read_file(Path(source), LARGEST)
-    known = recognise(data)
+    known, content, items = _examined(data)
     if known is None:
         raise StateError(f"{where} is no pickle. Name a file that was saved with pickle.")
     if allow is None:
         raise StateError(f"{described(known, where)} Nothing of it has been run. Read it with "
                          'dynamic.checkpoint.legacy.read(..., allow="plain"), and save what that gives with '
                          "dynamic.checkpoint.")  # fmt: skip
+    if not known.complete:
+        raise _refusal(known, where, known.reason)
     ignored: list[str] = []
     try:
-        machine = Machine(data)
-        described_value = machine.run()
-        value = rebuilt(
-            described_value, machine.items, lambda item, place: _decoded(item, place, classes or {}, ignored)
-        )
+        value = rebuilt(content, items, lambda item, place: _decoded(item, place, classes or {}, ignored))
     except Refused as error:
-        raise StateError(f"{described(known, where)} It is refused: {error}. Nothing of it has been run.") from None
+        raise _refusal(known, where, str(error)) from None
+    except RecursionError as error:
+        raise _refusal(known, where, "it is nested too deep for the calls that are under way") from error
+    except MemoryError as error:
+        raise _refusal(known, where, "there is no memory for it") from error
     for notice in ignored:
         warnings.warn(f"{where}: {notice}", StateWarning, stacklevel=2)
     return value
+
+
+def _check_arguments(allow: Any, classes: Mapping[str, Policy]) -> None:
+    if allow not in (None, "plain", "unsafe"):
+        raise ArgumentError("legacy.read", "allow", "None, 'plain' or 'unsafe'", shown(allow))
+    if allow == "unsafe" and classes:
+        raise ArgumentError("legacy.read", "classes", "left out with allow='unsafe', which ignores nothing", "some")
+    for name, policy in classes.items():
+        if policy not in ("stateless", "stateful") and not callable(policy):
+            raise ArgumentError("legacy.read", f"classes[{name!r}]", "'stateless', 'stateful' or a function",
+                                shown(policy))  # fmt: skip
+
+
+def _examined(data: bytes) -> tuple[Pickle | None, Any, list[Item]]:
+    """What is known of a pickle, what it holds, and what it would call."""
+    if not data or (data[0] != 0x80 and data[0] not in _FIRST):
+        return None, None, []
+    machine = Machine(data)
+    content, reason = None, ""
+    try:
+        content = machine.run()
+    except Refused as error:
+        if data[0] != 0x80 and not machine.called:
+            return None, None, []
+        reason = str(error)
+    return Pickle(machine.protocol, tuple(machine.names), reason), content, machine.items
 
 
 def described(known: Pickle, where: str) -> str:
     """A sentence about a pickle."""
     names = ", ".join(known.names[:10]) + (", ..." if len(known.names) > 10 else "")
     return f"{where} is a pickle of protocol {known.protocol}, which refers to {names or 'no names'}."
+
+
+def _refusal(known: Pickle, where: str, reason: str) -> StateError:
+    return StateError(f"{described(known, where)} It is refused: {reason}. Nothing of it has been run.")
 
 
 def _decoded(item: Item, place: str, classes: Mapping[str, Policy], ignored: list[str]) -> Any:
