@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import _pool
+from .checkpoint import Checkpoint, _checkpoint
 from .devices import Device, gpu_count
 from .errors import ArgumentError, DeviceError, shown
 
@@ -80,7 +81,7 @@ class ThreadPool:
 
 
 class EvalContext:
-    """How many threads the operators called inside use.
+    """How many threads the operators called inside use, and a `Checkpoint` that `checkpoint.current` gives inside.
 
     Args:
         num_threads: How many, the caller's included; by default `get_num_threads()`.
@@ -110,6 +111,7 @@ class EvalContext:
         self._device = None if device_id is None else Device("gpu", device_id)
         self._pool = thread_pool
         self.cuda_stream = cuda_stream
+        self.checkpoint = Checkpoint()
         self._entered: list[ExitStack] = []
 
     @property
@@ -138,6 +140,7 @@ class EvalContext:
         """The context of this thread outside of any other."""
         if _current.default is None:
             _current.default = EvalContext()
+            _current.default.checkpoint = _checkpoint.default()
         return _current.default
 
     def evaluate_all(self) -> None:
@@ -146,6 +149,7 @@ class EvalContext:
     def __enter__(self) -> Self:
         stack = ExitStack()
         stack.enter_context(_pool.limited(self.num_threads))
+        stack.enter_context(_checkpoint.entered(self.checkpoint))
         if self._device is not None:
             stack.enter_context(self._device)
         self._entered.append(stack)

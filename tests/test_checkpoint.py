@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic import checkpoint
+from dynamic import EvalContext, checkpoint
 from dynamic.checkpoint import Checkpoint, _atomic, _file, array_from_json, array_to_json
 from dynamic.errors import ArgumentError, StateError, StateWarning
 from dynamic.random import RNG, uniform
@@ -659,3 +659,22 @@ def test_other_patterns_are_refused(filename):
     for call in (states.save, states.load):
         with pytest.raises(ArgumentError, match="at most one"):
             call(filename)
+
+
+def test_each_context_has_a_checkpoint_of_its_own():
+    outside = checkpoint.current()
+    assert outside is checkpoint.current() is EvalContext.default().checkpoint
+    with EvalContext() as outer:
+        assert checkpoint.current() is outer.checkpoint is not outside
+        with EvalContext() as inner:
+            inner.checkpoint.set_state("a", 1)
+            assert checkpoint.current() is inner.checkpoint
+        assert checkpoint.current() is outer.checkpoint
+        with pytest.raises(KeyError):
+            checkpoint.current().get_state("a")
+    assert checkpoint.current() is outside
+    others = []
+    thread = threading.Thread(target=lambda: others.append(checkpoint.current()))
+    thread.start()
+    thread.join()
+    assert others[0] is not outside

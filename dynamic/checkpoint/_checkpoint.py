@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from dynamic._state import JSON, Stateful
@@ -13,7 +16,7 @@ from ._numbered import newest, written
 from ._save import applied, collected, type_name
 from ._values import plain
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "current", "default", "entered"]
 
 _AUTOMATIC = "__op_"
 
@@ -248,3 +251,39 @@ class Checkpoint:
         path, entries = newest(filename, strict=strict, stacklevel=2)
         self._take(entries)
         return path
+
+
+class _Entered(threading.local):
+    stack: tuple[Checkpoint, ...] = ()
+    default: Checkpoint | None = None
+
+
+_entered = _Entered()
+
+
+def current() -> Checkpoint:
+    """The checkpoint of the innermost `EvalContext` that this thread has entered, else one that the thread has.
+
+    >>> with dynamic.EvalContext() as context:
+    ...     dynamic.checkpoint.current() is context.checkpoint
+    True
+    """
+    return _entered.stack[-1] if _entered.stack else default()
+
+
+def default() -> Checkpoint:
+    """The checkpoint of this thread outside of any context."""
+    if _entered.default is None:
+        _entered.default = Checkpoint()
+    return _entered.default
+
+
+@contextlib.contextmanager
+def entered(checkpoint: Checkpoint) -> Iterator[None]:
+    """Make a checkpoint the current one of this thread."""
+    before = _entered.stack
+    _entered.stack = (*before, checkpoint)
+    try:
+        yield
+    finally:
+        _entered.stack = before
