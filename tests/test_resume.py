@@ -272,6 +272,35 @@ def test_adapting_to_another_order_ends_the_epoch_by_the_old_one(root, n, positi
     assert rest_of(readers, rng, part[1]) == rest_of(fresh, rng, 4)
 
 
+def test_a_reader_in_an_epoch_of_another_order_takes_its_own_states_back(root, tmp_path):
+    """Also when a load fails, and all objects go back to where they were."""
+    first, second = (reader_of(root, NAMES[:9], random_shuffle=True, seed=seed) for seed in (1, 2))
+    first(4)
+    second.set_state(first.get_state(), on_mismatch="adapt")
+    second(2)
+    state = second.get_state()
+    assert state["seed"] == 1
+    second(2)
+    second.set_state(state)
+    assert second.get_state() | {"given": ""} == state | {"given": ""}
+    other = reader_of(root, NAMES[:9], random_shuffle=True, seed=2)
+    other(1)
+    checkpoint.save(tmp_path / "run.json", reader=other, rng=RNG(1))
+
+    class Refusing(RNG):
+        __qualname__ = "RNG"
+
+        def set_state(self, state):
+            if self.state != RNG(state=state).state:
+                raise StateError("no")
+
+    with pytest.raises(StateError, match="no"):
+        checkpoint.load(tmp_path / "run.json", reader=second, rng=Refusing(7))
+    assert (second.epoch, second.position, second.get_state()["last"]) == (0, 6, state["last"])
+    with pytest.raises(StateMismatch, match="seed: 1 in the state, 2 here"):
+        other.set_state(state)
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_half_a_data_set_goes_on_with_what_is_left(root, shuffle):
     names, rng = NAMES[:40], RNG(1)

@@ -19,7 +19,8 @@ from dynamic.errors import StateError, shown
 from ._order import keys
 from ._sketch import MOST, Change, changed, is_sketch
 
-__all__ = ["VERSION", "Place", "Rule", "Tally", "adapted", "checked", "hexadecimal", "no_state", "what_changed"]
+__all__ = ["VERSION", "Place", "Rule", "Tally", "adapted", "checked", "hexadecimal", "no_state", "rule_of",
+           "what_changed"]  # fmt: skip
 
 VERSION = 1
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -114,6 +115,11 @@ def _is_well_formed(key: str, value: Any) -> bool:
     return key != "sketch" or is_sketch(value)
 
 
+def rule_of(state: dict[str, Any]) -> Rule:
+    """What makes the order of the epoch of a state that has been checked."""
+    return Rule(state["shuffle"], state["seed"], state["dealt"])
+
+
 def no_state(operator: str, reason: str) -> StateError:
     """The error that something is no state of a reader."""
     return StateError(f"{operator}: this is no state of a reader: {reason}. Use one that get_state() gave.")
@@ -153,7 +159,7 @@ def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) 
     Raises:
         StateError: There is no telling which samples have been given.
     """
-    rule = Rule(state["shuffle"], state["seed"], state["dealt"])
+    rule = rule_of(state)
     late = numpy.array([int(i, 16) for i in state["late"]], numpy.uint64)
     if same_list:
         return Place(state["epoch"], state["position"], rule, tuple(late.tolist())), True

@@ -18,7 +18,7 @@ from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, 
 from ._checks import natural, word
 from ._environment import environment_shard
 from ._order import Order
-from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, what_changed
+from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, rule_of, what_changed
 from ._sketch import sketch
 
 __all__ = ["DEFAULT_SEED", "Explanation", "Fingerprint", "OnMismatch", "Placed"]
@@ -94,6 +94,7 @@ class Placed(ABC):
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)
+        self._adopted: set[Rule] = set()  # of other readers, whose epochs this one was made to end
         self._place = Place(0, 0)
         self._before: Place | None = None  # up to there this shard counts as given what was its share
         self._given = Tally()  # after that, what it was given
@@ -262,7 +263,8 @@ class Placed(ABC):
     def _exact(self, state: dict[str, Any]) -> Place:
         """The place of a state of the same data in the same order."""
         late = tuple(int(i, 16) for i in state["late"])
-        place = Place(state["epoch"], state["position"], None, late)
+        rule = rule_of(state)
+        place = Place(state["epoch"], state["position"], rule if rule in self._adopted else None, late)
         if not numpy.isin(numpy.array(late, numpy.uint64), self._ids).all():
             raise no_state(self._operator, "'late' has ids of no samples")
         if state["last"] != hexadecimal(self._last(place)):
@@ -285,14 +287,20 @@ class Placed(ABC):
         if not exact:
             warnings.warn(f"{text} Every sample of the epoch that is still there will be given once; new ones may have "
                           "to wait for the next epoch.", StateWarning, stacklevel=3)  # fmt: skip
-        return place if place.rule != self._rule else place._replace(rule=None)
+        if place.rule == self._rule:
+            return place._replace(rule=None)
+        if place.rule is not None:
+            self._adopted.add(place.rule)
+        return place
 
     def _differences(self, state: dict[str, Any]) -> list[str]:
         """What of the data and the order is not as in a state."""
         found = []
-        mine: dict[str, Any] = {"samples": len(self._ids), "shuffle": self._rule.shuffle}
-        if state["shuffle"] and self._rule.shuffle:
-            mine |= {"seed": self._rule.seed, "dealt": self._rule.dealt}
+        mine: dict[str, Any] = {"samples": len(self._ids)}
+        if rule_of(state) not in self._adopted:
+            mine["shuffle"] = self._rule.shuffle
+            if state["shuffle"] and self._rule.shuffle:
+                mine |= {"seed": self._rule.seed, "dealt": self._rule.dealt}
         for key, value in mine.items():
             if state[key] != value:
                 found.append(f"{key}: {state[key]!r} in the state, {value!r} here")
