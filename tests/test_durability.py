@@ -289,6 +289,58 @@ def test_while_eight_processes_replace_a_file_it_is_always_whole(tmp_path):
     assert names(tmp_path) == ["run.json"]
 
 
+# Processes that are killed
+
+KILLED = """
+import os, shutil, signal, sys, warnings
+from dynamic import checkpoint
+warnings.simplefilter("ignore")
+class Value:
+    def __init__(self, value=None): self.value = value
+    def get_state(self): return {"value": self.value}
+    def set_state(self, state): self.value = state["value"]
+folder, name, load = sys.argv[1], sys.argv[2], {"one": checkpoint.load, "all": checkpoint.load_latest}[sys.argv[3]]
+path, killed = os.path.join(folder, name), 0
+for call in ("open", "fstat", "fchmod", "write", "fsync", "rename", "link", "unlink", "close", "scandir"):
+    for turn in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        checkpoint.save(path, a=Value("old"))
+        child = os.fork()
+        if not child:
+            original, calls = getattr(os, call), []
+            def dying(*arguments, **keywords):
+                calls.append(call)
+                if len(calls) > turn:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return original(*arguments, **keywords)
+            setattr(os, call, dying)
+            checkpoint.save(path, a=Value("new"))
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        load(path, a=(value := Value()))
+        assert value.value in (("old", "new") if code else ("new",)), (call, turn, value.value)
+        if not code:
+            break
+        assert code == -signal.SIGKILL, code
+        killed += 1
+        checkpoint.save(path, a=Value("next"))
+        load(path, a=value)
+        left = [file for file in os.listdir(folder) if file.startswith(".")]
+        assert value.value == "next" and left == [], (call, turn, value.value, left)
+print(killed)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize(("name", "load"), [("run.json", "one"), ("run-{seq}.json", "all")])
+def test_a_process_killed_at_any_call_of_a_save_leaves_a_whole_file(tmp_path, name, load):
+    """And the next save of that file removes what it left behind."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "saved"), name, load], capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 10
+
+
 # A disk that is full
 
 

@@ -18,11 +18,12 @@ except ImportError:  # pragma: no cover - Windows
 
 from dynamic.errors import StateError
 
-__all__ = ["read", "write"]
+__all__ = ["read", "sweep", "write"]
 
 _locks: ModuleType | None = _fcntl
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_LONGEST = 200  # characters of a file's name that the name of a part of it begins with
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM}
 
 
@@ -63,7 +64,7 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
     """
     path = Path(os.path.realpath(path))
     _make_folder(path.parent)
-    _sweep(path)
+    sweep(path.parent, re.escape(path.name[:_LONGEST]))
     descriptor, part = _new(path)
     try:
         try:
@@ -126,7 +127,7 @@ def _move(part: Path, path: Path, *, replace: bool) -> None:
 def _new(path: Path) -> tuple[int, Path]:
     """A new file beside a place, held by a lock until it is closed, so that no sweep takes it for left over."""
     while True:
-        part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.part")
+        part = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.part")
         descriptor = os.open(part, _NEW | getattr(os, "O_BINARY", 0), 0o666)
         try:
             if _lock(descriptor) and part.exists():
@@ -138,12 +139,17 @@ def _new(path: Path) -> tuple[int, Path]:
         _close(descriptor)  # a sweep came between
 
 
-def _sweep(path: Path) -> None:
-    """Remove what writers of this file left that were killed: parts that nobody holds."""
+def sweep(folder: Path, names: str) -> None:
+    """Remove what writers that were killed left of files in a folder: parts that nobody holds.
+
+    Args:
+        folder: The folder.
+        names: A regular expression of the names of the files.
+    """
     if _locks is None:
         return
-    pattern = re.compile(re.escape(f".{path.name[:200]}.") + r"[0-9a-f]{16}\.part")
-    with os.scandir(path.parent) as entries:
+    pattern = re.compile(rf"\.(?:{names})\.[0-9a-f]{{16}}\.part")
+    with os.scandir(folder) as entries:
         parts = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
     for part in parts:
         with contextlib.suppress(OSError):  # gone already, or another's: either way it is not ours to remove

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
-from ._atomic import read, write
+from ._atomic import read, sweep, write
 from ._file import LARGEST, Entry, decoded
 
 __all__ = ["newest", "written"]
@@ -34,6 +34,7 @@ def written(filename: Any, data: bytes, keep: int | None = None) -> str:
     if not pattern.numbered:
         write(Path(pattern.text), data)
         return pattern.text
+    pattern.sweep()
     number = max(pattern.files(), default=-1) + 1
     while True:
         path = pattern.path(number)
@@ -110,13 +111,19 @@ class _Pattern:
             start, end = found[0].span()
             self._folder, self._before, self._after = folder, name[:start], name[end:]
             self._width = int(found[0][1] or 1)
+            self._names = re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after)
 
     def path(self, number: int) -> str:
         return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")  # noqa: PTH118
 
+    def sweep(self) -> None:
+        """Remove what writers of any of the files left that were killed."""
+        with contextlib.suppress(FileNotFoundError):
+            sweep(Path(self._folder or "."), self._names)
+
     def files(self) -> dict[int, str]:
         """The files that are there, by number."""
-        name = re.compile(re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after), re.ASCII)
+        name = re.compile(self._names, re.ASCII)
         found: dict[int, str] = {}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder or ".") as entries:
             for entry in entries:
