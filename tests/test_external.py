@@ -86,6 +86,7 @@ def test_what_takes_no_argument_is_called_or_iterated():
     assert isinstance(external(), Tensor)
     assert values(external(batch_size=3)) == [1, 1, 1]  # one Tensor is repeated
     assert [t.item() for t in ExternalSource([1, 2, 3]).next_epoch()] == [1, 2, 3]
+    assert isinstance(ExternalSource([1], 1)(), Tensor)
     assert values(ExternalSource([as_batch([[1], [2, 3]])])()) == [[1], [2, 3]]
     assert values(ExternalSource([[[1], [2, 3]]], batch=True)()) == [[1], [2, 3]]
 
@@ -180,6 +181,8 @@ def test_a_source_of_batches_refuses_another_batch_size_after_a_resume(kind):
     with pytest.raises(StateMismatch, match="batch_size: 3 in the state, 4 here"):
         second(batch_size=4)
     assert values(second(batch_size=3)) == values(first(batch_size=3))
+    with pytest.raises(ArgumentError, match="as asked for; got a batch of 3"):  # in one run it is the source's matter
+        second(batch_size=4)
 
 
 @pytest.mark.parametrize("source", [lambda: [1, 2, 3], lambda: iter([1, 2, 3]), lambda: lambda: 4])

@@ -49,7 +49,7 @@ class ExternalSource:
 
     Args:
         source: A function of one argument, a function without, or an iterable.
-        num_outputs: How many outputs it makes at a time, as a tuple or list; by default one, which is not in a tuple.
+        num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
         cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
             place goes to its next epoch instead, unless the word is "no".
@@ -79,7 +79,7 @@ class ExternalSource:
     def __init__(
         self,
         source: Callable[..., Any] | Iterable[Any],
-        num_outputs: int | None = None,
+        num_outputs: int | None = 1,
         *,
         cycle: str | bool | None = None,
         name: str | None = None,
@@ -91,7 +91,8 @@ class ExternalSource:
     ) -> None:
         operator = self._operator
         self._source = source
-        self._outputs = None if num_outputs is None else natural(operator, "num_outputs", num_outputs, 1)
+        outputs = natural(operator, "num_outputs", 1 if num_outputs is None else num_outputs, 1)
+        self._outputs = outputs if outputs > 1 else None
         self._name, self._device = name, device
         self._layouts = self._for_each_output("layout", layout)
         self._dtypes = self._for_each_output("dtype", dtype)
@@ -101,6 +102,7 @@ class ExternalSource:
             raise ArgumentError(operator, "cycle", "None, 'no', 'quiet' or 'raise'", shown(cycle))
         self._cycle = _CYCLES[cycle]
         self._epoch = self._iteration = self._sample = self._batch_size = 0
+        self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
         self._iterator: Iterator[Any] | None = None
         self._ended = False
         self._lock = threading.RLock()
@@ -134,12 +136,13 @@ class ExternalSource:
         with self._lock:
             if self._ended:
                 raise StopIteration
-            if self._kind in ("batch", "index") and size and self._batch_size not in (0, size):
-                difference = f"batch_size: {self._batch_size} in the state, {size} here"
+            if size and self._expected not in (0, size):
+                difference = f"batch_size: {self._expected} in the state, {size} here"
                 raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; "
                                     "let it make samples, with batch=False.", [difference])  # fmt: skip
             outputs = self._samples(size) if self._kind == "sample" else self._whole(size)
             self._iteration += 1
+            self._expected = 0
             return outputs if self._outputs is not None else outputs[0]
 
     def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
@@ -286,6 +289,7 @@ class ExternalSource:
             place: Any = state
             self._epoch, self._iteration = place["epoch"], place["iteration"]
             self._sample, self._batch_size = place["sample"], place["batch_size"]
+            self._expected = 0 if self._kind == "sample" else self._batch_size
             self._ended = False
 
     def state_dict(self) -> State:
