@@ -88,18 +88,19 @@ class Part:
             return self.draw.stream(self.samples.start + i)
         return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
 
-    def canonical(self, at: Any, taken: Any) -> Any:
-        """Numbers in [0, 1) of the next two words of some of the numbers.
+    def canonical(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
+        """Numbers in [0, 1) of the next words of some of the numbers, two words each.
 
         Args:
             at: Which, an integer array.
             taken: For each number how many of its words are used up, a uint64 array, which moves on.
+            count: How many for each.
         """
         samples = at + self.samples.start if isinstance(self.samples, slice) else self.samples[at]
         elements = None if self.elements is None else self.elements[at]
-        found = self.draw.words(self.xp, samples, elements, 2, self.stride, taken[at])
-        taken[at] += self.xp.uint64(2)
-        return canonical(self.xp, found)
+        found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, taken[at])
+        taken[at] += self.xp.uint64(2 * count)
+        return [canonical(self.xp, found[i : i + 2]) for i in range(0, 2 * count, 2)]
 
     def of(self, value: Any) -> Any:
         """A value for all samples, or an array with one for each, as it concerns the numbers."""

@@ -18,6 +18,7 @@ from ._drawing import Part
 
 __all__ = ["beta", "derangement", "permutation", "poisson"]
 
+_AT_ONCE = 4  # uniform numbers that are made at once, of which the last may not be needed
 _SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
 
 
@@ -37,13 +38,16 @@ def poisson(part: Part, mean: Any) -> Any:
     found = numpy.zeros(len(mean))
     taken = numpy.zeros(len(mean), numpy.uint64)
     small = numpy.flatnonzero((mean > 0) & (mean < _SMALL))
-    product, limit, count = numpy.ones(len(small)), numpy.exp(-mean[small]), -1
+    product, limit, count = numpy.ones(len(small)), numpy.exp(-mean[small]), 0
     while len(small):
-        count += 1
-        product = product * part.canonical(small, taken)
-        over = product <= limit
-        found[small[over]] = count
-        small, product, limit = small[~over], product[~over], limit[~over]
+        left = numpy.ones(len(small), bool)
+        for uniform in part.canonical(small, taken, _AT_ONCE):
+            product *= uniform
+            over = left & (product <= limit)
+            found[small[over]] = count
+            left &= ~over
+            count += 1
+        small, product, limit = small[left], product[left], limit[left]
     large = numpy.flatnonzero(mean >= _SMALL)
     if len(large):
         found[large] = _Large(part, taken, mean, large).numbers()
@@ -85,7 +89,7 @@ class _Large:
         return found
 
     def _uniform(self, which: Any) -> Any:
-        return self._part.canonical(self._at[which], self._taken)
+        return self._part.canonical(self._at[which], self._taken)[0]
 
     def _proposed(self, left: Any, u: Any) -> tuple[Any, Any, Any]:
         """What to add to the mean, the logarithm of its weight, and whether it lies where it may."""
