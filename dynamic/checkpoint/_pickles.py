@@ -116,12 +116,13 @@ def _check_text(opcode: str, data: bytes, start: int) -> None:
 def _string(stream: io.BytesIO) -> str:
     """A string of Python 2: bytes, which may be text or not."""
     line = stream.readline()
-    inner = line[1:-2]
     if len(line) < 3 or line[-1:] != b"\n" or line[:1] != line[-2:-1] or line[:1] not in (b"'", b'"'):
         raise Refused("a string has no quotes")
-    if not _ESCAPES.fullmatch(inner):
+    line = line[1:-2]
+    if not _ESCAPES.fullmatch(line):
         raise Refused("a string has an unknown escape")
-    return codecs.escape_decode(inner)[0].decode("latin-1")
+    line = codecs.escape_decode(line)[0]
+    return line.decode("latin-1")
 
 
 class Machine:

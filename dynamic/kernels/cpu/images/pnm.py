@@ -100,7 +100,7 @@ def _bits(data: Buffer, head: Header) -> Array:
         if len(digits) < head.height * head.width:
             raise truncated(FORMAT, f"{len(digits)} of {head.height * head.width} values are there")
         ink = numpy.frombuffer(digits, numpy.uint8) - numpy.uint8(0x30)
-        if int(ink.max()) > 1:
+        if (ink > 1).any():
             raise corrupt(FORMAT, "a value is neither 0 nor 1")
     else:
         stride = (head.width + 7) // 8
