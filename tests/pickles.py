@@ -266,6 +266,81 @@ def _fields() -> bytes:
     return tuple_of(number(3), text("<"), b"N", tuple_of(text("a")), b"}(" + text("a") + b"Nu")
 
 
+def _encoding(function: bytes) -> bytes:
+    array = _array(_dtype("i4"), tuple_of(number(2)), raw(b"12345678"))[:-1]
+    return b"\x80\x02" + call(function, text("x"), array) + STOP
+
+
+def _probes(bits: int = 17) -> bytes:
+    """A dict whose keys lie one after the other on the way to one more, which is set again and again."""
+    mask, run, place = (1 << bits) - 1, [], 1
+    for _ in range((2 << bits) // 3 - 3):
+        run.append(place)
+        place = (place * 5 + 1) & mask
+    where = {key: i for i, key in enumerate(run)}
+
+    def start(key: int) -> int:
+        place, rest = key & mask, key
+        while rest:
+            rest >>= 5
+            place = (place * 5 + rest + 1) & mask
+            if place not in where:
+                return len(run)
+        return where[place]
+
+    last = min(((high << bits) | run[0] for high in range(1, 1000)), key=start)
+    body = b"".join(number(key) + b"N" for key in run)
+    return b"\x80\x02}(" + body + number(last) + b"q\x01N" + b"h\x01N" * (190_000 - len(run)) + b"u."
+
+
+def _tuples_of_one_hash() -> bytes:
+    """Keys of one hash, which are told apart by their last parts, after texts that are equal but not the same."""
+    texts = b"".join((text("x" * (1 << 20)) + b"q%c0" % i) for i in range(2))
+    keys = (b"(" + b"".join(b"h%c" % (k >> j & 1) for j in range(10)) + b"L%dL\ntN" % (k * ((1 << 61) - 1))
+            for k in range(990))  # fmt: skip
+    return b"\x80\x02" + texts + b"}(" + b"".join(keys) + b"u."
+
+
+def _costly() -> dict[str, bytes]:
+    """Pickles that are small, and whose keys, names or messages would take for ever."""
+    shared = raw(b"\xff" * (4 << 20)) + b"q\x000"
+    long = text("x" * (5 << 20))
+    return {
+        "a shared tuple as a key": b"\x80\x02}" + DOUBLED + b"Ns.",
+        "a shared tuple in a set": b"\x80\x02" + call(named("builtins", "set"), list_of(DOUBLED)) + STOP,
+        "a shared tuple as a shape": _array(_dtype("f8"), DOUBLED, raw(b"")),
+        "a shared tuple as a data type": _array(call(named("numpy", "dtype"), DOUBLED), tuple_of(number(1)), raw(b"")),
+        "an array as an encoding": _encoding(named("_codecs", "encode")),
+        "an array as an encoding of bytes": _encoding(named("builtins", "bytes")),
+        "keys of long texts": b"\x80\x02"
+        + shared
+        + b"}("
+        + b"".join(b"(" + b"h\0" * 14 + number(i) + b"tN" for i in range(900))
+        + b"u.",
+        "a long key, many times": b"\x80\x02" + long + b"q\x000}(" + long + b"q\1N" + b"h\0N" * 190_000 + b"u.",
+        "a long element, many times": b"\x80\x02"
+        + long
+        + b"q\x000"
+        + call(named("builtins", "set"), list_of(long, b"h\0" * 380_000))
+        + STOP,
+        "keys in each other's places": _probes(),
+        "tuples of one hash, of long texts": _tuples_of_one_hash(),
+        "an empty array of 2**200 rows": _array(
+            _dtype("f8"), tuple_of(number(0), *[number((1 << 31) - 1)] * 7), raw(b"")
+        ),
+        "a data type of another version": _array(
+            _dtype("i4", tuple_of(number(160), text("<"), b"NNN", *[number(-1)] * 2, number(0))),
+            tuple_of(),
+            raw(b"1234"),
+        ),
+        "a data type with flags": _array(
+            _dtype("i4", tuple_of(number(3), text("<"), b"NNN", *[number(-1)] * 2, number(63))),
+            tuple_of(),
+            raw(b"1234"),
+        ),
+    }
+
+
 def malformed() -> dict[str, bytes]:
     """Pickles that are none, or that describe more than there is room or time for."""
     good = pickle.dumps({"epoch": [1, 2.5, "x", np.arange(3)]}, 4)
@@ -359,6 +434,7 @@ def malformed() -> dict[str, bytes]:
         "a name that is half a character": b"\x80\x04X\3\0\0\0\xed\xa0\x80" + text("x") + b"\x93)R.",
         "an element for an ordered dict": b"\x80\x02" + named("collections", "OrderedDict") + b")R(NNNea.",
         "a name with an escape": b"\x80\x02" + call(b"ccollections\nOrdered\\x44ict\n") + STOP,
+        **_costly(),
         "no encoding": b"\x80\x02" + call(named("_codecs", "encode"), text("x"), text("rot13")) + STOP,
     }
 

@@ -271,7 +271,7 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
     (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
     (b'{"format": NaN}', "NaN is no JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
-    (b"[]", "its format is not 'dynamic-checkpoint'"), (b'{"version": 2, "states": {}}', "its format is not"),
+    (b"[]", "its format is not 'dynamic-checkpoint'"), (b'{"version": 2, "states": {}}', "not a checkpoint of DALI"),
     (b'{"format": "dynamic-checkpoint"}', "version None"),
     (b'{"format": "dynamic-checkpoint", "version": 2}', "version int 2, and this library knows 1"),
     (b'{"format": "dynamic-checkpoint", "version": true}', "version bool True"),

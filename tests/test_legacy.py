@@ -72,6 +72,12 @@ def test_a_state_of_python_2_comes_back(name):
     same(value, legacy.read(data, allow="plain", classes={"old.State": "stateful"}))
 
 
+def test_many_keys_that_nobody_chose_come_back():
+    for value in (dict.fromkeys(range(50_000)), {f"{i}.jpg": i for i in range(50_000)},
+                  {i * 7919 % 100_003: 1 for i in range(9000)}, set(range(50_000))):  # fmt: skip
+        assert legacy.read(pickle.dumps(value), allow="plain") == value
+
+
 def test_shared_parts_stay_shared():
     part = [1]
     read = legacy.read(pickle.dumps([part, part, np.arange(3)]), allow="plain")
@@ -139,7 +145,10 @@ def test_a_malformed_pickle_is_refused(name):
     ("a million marks", "opcodes"), ("lists in 1000 lists", "levels deep"), ("a list in itself", "contains itself"),
     ("many dicts", "hold more"), ("many long names", "more than 1000 names"), ("two values", "left on its stack"),
     ("an array of 10**12 numbers", "has the shape|a shape"), ("a second pickle", "after its end"),
-    ("a frame of 2**62 bytes", "longer than the data")])  # fmt: skip
+    ("a frame of 2**62 bytes", "longer than the data"), ("a shared tuple as a key", "a key of the state is"),
+    ("keys of long texts", "a tuple of a long text"), ("a long key, many times", "occurs twice"),
+    ("keys in each other's places", "numbers in no order"),
+    ("an empty array of 2**200 rows", "too large")])  # fmt: skip
 def test_what_explodes_is_refused_for_its_own_reason(name, told):
     with pytest.raises(StateError, match=f"It is refused: .*({told})"):
         legacy.read(MALFORMED[name], allow="plain")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dynamic._state import JSON
 from dynamic.errors import StateError, shown
 
-from ._dali import is_dalis, states_of_dali
+from ._dali import entries
 from ._values import plain
 from .legacy import recognise
 
@@ -31,6 +31,7 @@ class Entry(NamedTuple):
 
     type: str | None  #: name of the object's class, where it is known
     state: JSON
+    refusal: str = ""  #: why the state cannot be given to any object here, if it cannot
 
 
 @functools.cache
@@ -49,6 +50,9 @@ def encoded(entries: Mapping[str, Entry]) -> bytes:
     Raises:
         StateError: A state holds something that would not come back as it is, or the text is too long to be read back.
     """
+    for entry in entries.values():
+        if entry.refusal:
+            raise StateError(entry.refusal)
     data = _text(_library(), entries)
     if len(data) > LARGEST:
         raise StateError(f"The states are {len(data)} bytes of JSON; a checkpoint has at most {LARGEST}. "
@@ -64,14 +68,15 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
         source: Where it is from, for the error.
 
     Returns:
-        The entries by name; of a checkpoint of DALI too, in which only those of RNGs have a state.
+        The entries by name; of a checkpoint of DALI too, of which those of RNGs alone can be used.
 
     Raises:
         StateError: Not one that `encoded` gave: something else, or changed since, or of a version not known here.
     """
     document = _parsed(data, source)
-    if is_dalis(document):
-        return {name: Entry(*state) for name, state in states_of_dali(document, source).items()}
+    of_dali = entries(document, source)
+    if of_dali is not None:
+        return {name: Entry(*entry) for name, entry in of_dali.items()}
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateError(f"{source} is not a checkpoint: its format is not {FORMAT!r}. Name a file that "
                          "dynamic.checkpoint saved.")  # fmt: skip
@@ -84,14 +89,14 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
     states = document["states"]
     if not isinstance(states, dict) or not all(map(_is_entry, states.values())):
         raise _damaged(source, "its states are not pairs of a type and a state")
-    entries = {name: Entry(value["type"], value["state"]) for name, value in states.items()}
+    found = {name: Entry(value["type"], value["state"]) for name, value in states.items()}
     try:
-        same = type(document["library"]) is str and _text(document["library"], entries) == data
+        same = type(document["library"]) is str and _text(document["library"], found) == data
     except StateError as error:
         raise _damaged(source, str(error)) from None
     if not same:
         raise _damaged(source, "its digest is not that of its text")
-    return entries
+    return found
 
 
 def _is_entry(value: Any) -> bool:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy
 
-from dynamic.errors import shown
-
-from ._pickles import DICT, FROZENSET, LARGEST_BUILT, SET, Global, Item, Refused
+from ._pickles import DICT, FROZENSET, LARGEST_BUILT, SET, Global, Item, Refused, told
 
 __all__ = ["rebuilt"]
 
 _DEEPEST = 100
 _ODD_KEYS = 1000  # keys whose hashes somebody could choose
 _HASHED_BY_VALUE = (1 << 61) - 1  # integers below have hashes of their own
+_LONGEST_PART = 256  # characters of a text in a tuple that is a key: equal ones are compared again and again
+_STEPS = 100_000_000  # that finding the places of all numbers among the keys could take, if somebody chose them
 _LEAVES = 10_000_000  # of the whole, each counted as often as it occurs
 _DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
 _ENCODINGS = ("latin1", "latin-1", "iso-8859-1", "utf-8", "utf8", "ascii")
@@ -55,6 +55,7 @@ class _Builder:
         self._kept: list[Any] = []  # so that no id is used again
         self._built = 0
         self._odd_keys = 0
+        self._steps = 0
 
     def value(self, value: Any, where: str, depth: int) -> Any:
         """The value, with all that is in it."""
@@ -80,7 +81,7 @@ class _Builder:
             return items if isinstance(value, list) else tuple(items)
         if isinstance(value, Item):
             return self._object(value, where, depth)
-        raise Refused(f"{where} is {shown(value)}")
+        raise Refused(f"{where} is {told(value)}")
 
     def leaves(self, value: Any, known: dict[int, int]) -> int:
         """How many values a value holds, those that are shared counted each time: what walking through it costs."""
@@ -120,7 +121,8 @@ class _Builder:
 
     def _encoded(self, item: Item, where: str, depth: int) -> Any:
         arguments = self._plain_arguments(item, where, depth)
-        if len(arguments) != 2 or type(arguments[0]) is not str or arguments[1] not in _ENCODINGS or item.items:
+        ordinary = len(arguments) == 2 and all(type(argument) is str for argument in arguments) and not item.items
+        if not ordinary or arguments[1] not in _ENCODINGS:
             raise Refused(f"{where} is no text in a known encoding")
         try:
             return self._counted(arguments[0].encode(arguments[1]))
@@ -149,19 +151,42 @@ class _Builder:
         arguments = self._plain_arguments(item, where, depth)
         if len(arguments) > 1 or (arguments and type(arguments[0]) not in (list, tuple)):
             raise Refused(f"{where} is no set of a list")
-        elements = [self._key(element, where, depth) for element in (*item.items, *(arguments[0] if arguments else ()))]
+        elements = dict(self._keyed(((part, None) for part in
+                                     (*item.items, *(arguments[0] if arguments else ()))), where, depth))  # fmt: skip
         return (frozenset if item.name.endswith("frozenset") else set)(elements)
+
+    def _keyed(self, pairs: Iterable[tuple[Any, Any]], where: str, depth: int) -> dict[Any, Any]:
+        """A dict of pairs whose values are not rebuilt yet, with keys that nobody chose to take long.
+
+        A dict finds the place of a number by the number alone, so keys can be chosen that each pass all earlier ones;
+        those that count up from 0 pass none. The same key twice is never pickled, and is compared in full each time.
+        """
+        made: dict[Any, Any] = {}
+        numbers = 0
+        for value, content in pairs:
+            key = self._key(value, where, depth)
+            if not (type(key) in (str, bytes) or (type(key) is int and key == len(made))):
+                numbers += 1
+                self._steps += 2 * numbers
+                if self._steps > _STEPS:
+                    raise Refused(f"too many keys are numbers in no order, in {where}")
+            if key in made:
+                raise Refused(f"a key of {where} occurs twice")
+            made[key] = content
+        return made
 
     def _key(self, value: Any, where: str, depth: int) -> Any:
         """A key or an element of a set: nothing whose hash takes long, and few whose hashes somebody could choose."""
         key = self.value(value, f"a key of {where}", depth)
         parts = key if type(key) is tuple else (key,)
         if len(parts) > 16 or not all(part is None or type(part) in (str, bytes, bool, int, float) for part in parts):
-            raise Refused(f"a key of {where} is {shown(key)}")
+            raise Refused(f"a key of {where} is {told(key)}")
         if type(key) is tuple or (type(key) is int and abs(key) >= _HASHED_BY_VALUE):
             self._odd_keys += 1
             if self._odd_keys > _ODD_KEYS:
                 raise Refused(f"too many keys are tuples or large integers, in {where}")
+            if any(type(part) in (str, bytes) and len(part) > _LONGEST_PART for part in parts):
+                raise Refused(f"a key of {where} is a tuple of a long text")
         return key
 
     def _complex(self, item: Item, where: str, depth: int) -> complex:
@@ -180,9 +205,8 @@ class _Builder:
             or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs)
         ):
             raise Refused(f"{where} is no dict of pairs")
-        made = {}
-        for key, value in (*pairs, *item.items):
-            key = self._key(key, where, depth)
+        made = self._keyed((*pairs, *item.items), where, depth)
+        for key, value in made.items():
             made[key] = self.value(value, f"{where}[{_short(key)}]", depth)
         return made
 
@@ -194,17 +218,17 @@ class _Builder:
             raise Refused(f"{where} has no data type")
         self.used.add(id(value))
         word = value.arguments[0] if value.arguments else None
-        if type(word) is not str or not _DTYPE.fullmatch(word):
-            raise Refused(f"{where} has the data type {shown(word)}")
+        if type(word) is not str or not _DTYPE.fullmatch(word) or value.arguments[1:] not in ((), (0, 1)):
+            raise Refused(f"{where} has the data type {told(word)}")
         order = "="
         if value.has_state:
             state = value.state
-            if type(state) is not tuple or not 5 <= len(state) <= 9 or type(state[1]) is not str or any(state[2:5]):
-                raise Refused(f"{where} has a data type with fields")
+            if type(state) is not tuple or state[:1] != (3,) or state[2:] != (None, None, None, -1, -1, 0):
+                raise Refused(f"{where} has a data type with fields, or of an unknown version")
             order = state[1]
         dtype = numpy.dtype(word)
-        if order not in ("<", ">", "=", "|"):
-            raise Refused(f"{where} has the byte order {shown(order)}")
+        if type(order) is not str or order not in ("<", ">", "=", "|"):
+            raise Refused(f"{where} has the byte order {told(order)}")
         return dtype if order in "=|" else dtype.newbyteorder(order)  # type: ignore[arg-type]
 
     def _data(self, value: Any, size: int, where: str, depth: int) -> bytes:
@@ -220,7 +244,9 @@ class _Builder:
 
     def _array(self, dtype: Any, shape: Any, order: Literal["C", "F"], data: Any, where: str, depth: int) -> Any:
         if type(shape) is not tuple or len(shape) > 64 or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
-            raise Refused(f"{where} has the shape {shown(shape)}")
+            raise Refused(f"{where} has a shape of negative or too many numbers, or none")
+        if math.prod(n or 1 for n in shape) * dtype.itemsize >= 1 << 63:  # NumPy refuses it, though it were empty
+            raise Refused(f"{where} has a shape that is too large")
         raw = self._data(data, math.prod(shape) * dtype.itemsize, where, depth)
         flat = numpy.frombuffer(raw, numpy.uint8) != 0 if dtype.kind == "b" else numpy.frombuffer(raw, dtype)
         return flat.reshape(shape, order=order).copy(order="K")
@@ -229,11 +255,10 @@ class _Builder:
         first = item.arguments[0] if item.arguments else None
         if first != Global("numpy.ndarray") or item.items or type(item.state) is not tuple or len(item.state) != 5:
             raise Refused(f"{where} is no plain array of NumPy")
-        _ = [
-            self.value(value, f"argument of {where}", depth) for value in item.arguments[1:]
-        ]  # an empty shape and type
+        empty = self._arguments(Item("", item.arguments[1:]), where, depth)  # a shape and a type, both unused
         version, shape, dtype, fortran, data = item.state
-        if type(version) is not int or type(fortran) not in (bool, int):
+        ordinary = type(version) is int and version == 1 and type(fortran) in (bool, int)
+        if not ordinary or [type(part) for part in empty] not in ([tuple, str], [tuple, bytes]) or len(empty[0]) != 1:
             raise Refused(f"{where} is no plain array of NumPy")
         return self._array(self._dtype(dtype, where), shape, "F" if fortran else "C", data, where, depth)
 
@@ -251,8 +276,9 @@ class _Builder:
 
 
 def _short(key: Any) -> str:
-    text = repr(key)
-    return text if len(text) <= 40 else text[:37] + "..."
+    long = type(key) in (str, bytes) and len(key) > 40
+    text = repr(key[:40] if long else key)
+    return text if len(text) <= 40 and not long else text[:37] + "..."
 
 
 def _reconstructed(item: Item, where: str) -> Item:

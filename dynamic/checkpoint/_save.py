@@ -13,7 +13,6 @@ from dynamic._state import Stateful
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read
-from ._dali import READER
 from ._file import LARGEST, Entry, decoded, encoded
 from ._numbered import newest, written
 
@@ -102,8 +101,8 @@ def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
 
 def _give(entries: Mapping[str, Entry], path: str, objects: Mapping[str, Stateful]) -> None:
     for name, entry in [*entries.items()]:
-        if name not in objects and (entry.type or "").endswith(READER):
-            warnings.warn(f"{path}: left out the state of {name!r}, a {entry.type}.", StateWarning, stacklevel=3)
+        if name not in objects and entry.refusal:
+            warnings.warn(f"Left out: {entry.refusal}", StateWarning, stacklevel=3)
             entries = {key: entries[key] for key in entries if key != name}
     if entries.keys() != objects.keys():
         raise StateError(f"{path} holds the states of {_listed(entries)}; the objects given are {_listed(objects)}. "
@@ -128,6 +127,8 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
         StateError: An entry is of an object of another type, or its state does not fit.
     """
     for name, value in objects.items():
+        if entries[name].refusal:
+            raise StateError(entries[name].refusal)
         kind = entries[name].type
         if kind is not None and kind != type_name(value):
             raise StateError(f"The state of {name!r} is that of a {kind}, not of a {type_name(value)}. "
