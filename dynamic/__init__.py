@@ -59,7 +59,7 @@ from .errors import (
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
-from .ops.windows import random_crop_generator
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -101,6 +101,8 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "crop",
+    "crop_mirror_normalize",
     "device",
     "dtype",
     "flip",

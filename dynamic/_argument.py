@@ -57,14 +57,14 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One of a few words; each may have other spellings, and constants of an enumeration stand for them too."""
+    """One of a few words; each may have other spellings, and constants of an enumeration may stand for them too."""
 
     spellings: Mapping[str, tuple[str, ...]]
-    enumeration: type[enum.IntEnum]
+    enumeration: type[enum.IntEnum] | None = None
 
     def convert(self, value: Any) -> str:
         """The word that a value means."""
-        if isinstance(value, int) and not isinstance(value, bool):
+        if self.enumeration is not None and isinstance(value, int) and not isinstance(value, bool):
             value = self.enumeration(value).name
         if isinstance(value, str):
             for word, others in self.spellings.items():

@@ -115,7 +115,47 @@ def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
             first = draw(values)
             if isinstance(first, tuple):
                 values = values.filter(lambda v, k=len(first): isinstance(v, tuple) and len(v) == k)
+            else:
+                values = values.filter(lambda v: not isinstance(v, tuple))
             varying[name] = [first, *(draw(values) for _ in range(n - 1))]
         else:
             fixed[name] = draw(values)
+    _put_together(operator, samples, layout, varying, fixed)
     return samples, layout, varying, fixed
+
+
+def _put_together(
+    operator: Operator,
+    samples: list[np.ndarray],
+    layout: str | None,
+    varying: dict[str, list[Any]],
+    fixed: dict[str, Any],
+) -> None:
+    """Make arguments that go together: extents for all spatial dimensions, values for all channels."""
+    letters = layout or ""
+    spatial = sum(letter in "DHW" for letter in letters)
+    channels = {sample.shape[letters.index("C")] for sample in samples} if "C" in letters else {1}
+
+    def fitting(argument: Any, value: Any) -> Any:
+        if not isinstance(value, tuple) or not _is_open(argument.plain):
+            return value
+        extents = "Between(low=0" in str(argument.plain)
+        length = spatial if extents else (min(channels) if len(value) > 1 and len(channels) == 1 else 1)
+        return (value * 5)[: max(1, length)]
+
+    for name, argument in operator.arguments.items():
+        if name in fixed:
+            fixed[name] = fitting(argument, fixed[name])
+        if name in varying:
+            varying[name] = [fitting(argument, value) for value in varying[name]]
+    for name in [*fixed, *varying]:
+        for letter in "dhw":  # an extent for all dimensions excludes those for each
+            fixed.pop(f"{name}_{letter}", None)
+            varying.pop(f"{name}_{letter}", None)
+    if "out_of_bounds_policy" in operator.arguments and fixed.get("out_of_bounds_policy") != "trim_to_shape":
+        fixed["out_of_bounds_policy"] = "pad"
+
+
+def _is_open(plain: Any) -> bool:
+    """Whether an annotation allows sequences of any length."""
+    return "..." in str(plain) or "Ellipsis" in str(plain)

@@ -16,9 +16,10 @@ from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import warp
 from dynamic.types import DALIInterpType
 
-__all__ = ["flip", "rotate"]
+__all__ = ["LAYOUTS", "flip", "rotate"]
 
-_LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
+#: Images, videos and volumes, with channels last, first, or without.
+LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
 
 #: How a value between pixels is read.
 _Warp: TypeAlias = Annotated[str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)]
@@ -53,7 +54,7 @@ def _rotated(
     return tuple(shape), image.dtype if dtype is None else dtype.dtype
 
 
-@operator(layouts=_LAYOUTS, output=_rotated)
+@operator(layouts=LAYOUTS, output=_rotated)
 def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,
@@ -109,7 +110,7 @@ def _same(image: Array, /, **_: Any) -> Spec:
     return image.shape, image.dtype
 
 
-@operator(layouts=_LAYOUTS, output=_same, whole=True)
+@operator(layouts=LAYOUTS, output=_same, whole=True)
 def flip(
     image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
     layout: Layout = "HWC", out: Array = None,

@@ -1,30 +1,244 @@
-"""Windows in images: which part of them to take."""
+"""Windows in images: which part of them to take, and taking it."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array, asarray
 from dynamic._distributions import below
 from dynamic._drawing import Call, distribution
+from dynamic._operator import Spec, operator
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
+from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.kernels.cpu import windows
 
-__all__ = ["random_crop_generator"]
+from .geometry import LAYOUTS
+
+__all__ = ["crop", "crop_mirror_normalize", "random_crop_generator"]
+
+_Extent: TypeAlias = Annotated[float, Between(0)]
+_Position: TypeAlias = Annotated[float, Between(0, 1)]
+_Values: TypeAlias = float | tuple[float, ...]
+_Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape": ()})]
+_Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
+
+
+def _window_of(
+    operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
+    crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
+    crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
+    **_: Any,
+) -> tuple[list[int], list[int]]:  # fmt: skip
+    """Where a window begins in each dimension of an image, and its extents."""
+    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    single = {"D": crop_d, "H": crop_h, "W": crop_w}
+    wanted: list[float | None] = [single[layout[place]] for place in places]
+    if crop is not None:
+        if any(extent is not None for extent in wanted):
+            raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
+        if len(crop) != len(places):
+            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+            raise ArgumentError(operator, "crop", expected, str(len(crop)))
+        wanted = list(crop)
+    positions = {"D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
+    starts, extents = [0] * len(shape), list(shape)
+    for place, extent in zip(places, wanted, strict=True):
+        whole = shape[place]
+        extents[place] = int(extent or 0) or whole
+        room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
+        starts[place] = math.trunc(room + math.copysign(0.5, room)) if rounding == "round" else math.trunc(room)
+        if starts[place] >= 0 and starts[place] + extents[place] <= whole:
+            continue
+        if out_of_bounds_policy == "error":
+            expected = f"no larger than {whole} in {layout[place]}, unless out_of_bounds_policy is 'pad'"
+            raise ArgumentError(operator, "crop", expected, str(extents[place]))
+        if out_of_bounds_policy == "trim_to_shape":
+            end = min(starts[place] + extents[place], whole)
+            starts[place] = max(starts[place], 0)
+            extents[place] = end - starts[place]
+    return starts, extents
+
+
+def _fill(operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int) -> Any:
+    """What to fill with, as it broadcasts to an image whose channels are dimension `place`."""
+    flat = numpy.asarray(values, numpy.float64).reshape(-1)
+    if len(flat) not in (1, channels):
+        raise ArgumentError(operator, "fill_values", f"one value or {channels}, one a channel", str(len(flat)))
+    return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
+
+
+def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
+    """Shape and dtype of what `crop` makes of an image."""
+    _, extents = _window_of("crop", image.shape, layout, **arguments)
+    return tuple(extents), image.dtype if dtype is None else dtype.dtype
+
+
+@operator(layouts=LAYOUTS, output=_cropped)
+def crop(
+    image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
+    out_of_bounds_policy: _Policy = "error", rounding: _Rounding = "round", layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Take a window of each image, of each frame of a video, or of a volume.
+
+    Args:
+        crop: Height and width of the window, for volumes depth first; 0 is all, and fractions are cut off.
+        crop_d: Its depth, instead of `crop`.
+        crop_h: Its height, instead of `crop`.
+        crop_w: Its width, instead of `crop`.
+        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
+        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
+        crop_pos_z: Where it lies: 0 at the front of a volume, 1 at its back.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        fill_values: What is outside of the image, one value or one for each channel.
+        out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
+            `fill_values`, or "trim_to_shape".
+        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
+
+    Returns:
+        Windows of the same layout.
+
+    Raises:
+        ArgumentError: The window is larger than the image and the policy is "error", or there are too many or too few
+            extents or values.
+
+    >>> image = numpy.arange(12, dtype="uint8").reshape(3, 4)
+    >>> dynamic.crop(image, crop=(2, 2), crop_pos_x=1.0).tolist()
+    [[6, 7], [10, 11]]
+    """
+    starts, _ = _window_of("crop", image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y,
+                           crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
+    place = layout.index("C") if "C" in layout else None
+    fill = _fill("crop", fill_values, image.shape[place] if place is not None else 1, place, image.ndim)
+    windows.copied(image, starts, fill, out)
+    return out
+
+
+_WITH_CHANNELS = tuple(layout for layout in LAYOUTS if "C" in layout)
+_CMN = "crop_mirror_normalize"
+_Order: TypeAlias = Annotated[str, Word({"CHW": ("fchw", "cdhw", "fcdhw"), "HWC": ("fhwc", "dhwc", "fdhwc")})]
+
+
+def _normalised_layout(layout: str | None, /, output_layout: str = "CHW", **_: Any) -> str:
+    """The layout of the result: frames first, channels before depth, height and width or after them."""
+    layout = layout or output_layout
+    space = "".join(letter for letter in "DHW" if letter in layout)
+    return ("F" if "F" in layout else "") + (f"C{space}" if output_layout == "CHW" else f"{space}C")
+
+
+def _normalised(
+    image: Array, /, *, dtype: Any, layout: str, output_layout: str = "CHW", pad_output: bool = False, **arguments: Any
+) -> Spec:
+    """Shape and dtype of what `crop_mirror_normalize` makes of an image."""
+    _, extents = _window_of(_CMN, image.shape, layout, **arguments)
+    channels = image.shape[layout.index("C")]
+    sizes = dict(zip(layout, extents, strict=True))
+    sizes["C"] = 1 << max(0, channels - 1).bit_length() if pad_output else channels
+    return tuple(sizes[letter] for letter in _normalised_layout(layout, output_layout)), dtype.dtype
+
+
+@operator(layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout)
+def crop_mirror_normalize(
+    image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,
+    mean: PerSample[_Values] = 0.0, mirror: PerSample[int] = 0, out_of_bounds_policy: _Policy = "error",
+    output_layout: _Order = "CHW", pad_output: bool = False, rounding: _Rounding = "round", scale: float = 1.0,
+    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
+
+    Args:
+        crop: Height and width of the window, for volumes depth first; 0 is all, and fractions are cut off.
+        crop_d: Its depth, instead of `crop`.
+        crop_h: Its height, instead of `crop`.
+        crop_w: Its width, instead of `crop`.
+        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
+        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
+        crop_pos_z: Where it lies: 0 at the front of a volume, 1 at its back.
+        dtype: Element type of the result; integers are rounded and saturated.
+        fill_values: What is outside of the image, and in channels that are added: one value or one for each channel. It
+            is not normalised.
+        mean: Subtracted from each channel: one value, or one for each.
+        mirror: Whether to swap left and right; any integer but 0 means yes.
+        out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
+            `fill_values`, or "trim_to_shape".
+        output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
+        pad_output: Add channels until their number is a power of two.
+        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
+        scale: Factor of the result.
+        shift: Added to the result.
+        std: What each channel is divided by: one value, or one for each.
+
+    Returns:
+        Images of the layout `output_layout`, behind frames and with the depth before the height.
+
+    Raises:
+        ArgumentError: The window is larger than the image and the policy is "error", or there are too many or too few
+            extents or values.
+
+    >>> image = numpy.full((2, 2, 3), 200, "uint8")
+    >>> normalised = dynamic.crop_mirror_normalize(image, mean=[100, 200, 50], std=[50, 1, 100])
+    >>> normalised.layout, normalised.numpy()[:, 0, 0].tolist()
+    ('CHW', [2.0, 0.0, 1.5])
+    """
+    starts, extents = _window_of(_CMN, image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y,
+                                 crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
+    channels = image.shape[layout.index("C")]
+    factors, shifts = _factors(channels, mean, std, scale, shift)
+    last = [layout.index(letter) for letter in "FDHWC" if letter in layout]
+    pixels, starts, extents = image.transpose(last), [starts[i] for i in last], [extents[i] for i in last]
+    made = _normalised_layout(layout, output_layout)
+    results = out.transpose([made.index(letter) for letter in "CFDHW" if letter in made])
+    fill = _fill(_CMN, fill_values, channels, 0, results.ndim)
+    box = [(max(start, 0), min(start + extent, size))
+           for start, extent, size in zip(starts[:-1], extents[:-1], pixels.shape[:-1], strict=True)]  # fmt: skip
+    there = [slice(first - start, max(first, stop) - start) for (first, stop), start in zip(box, starts, strict=False)]
+    if mirror:
+        width = extents[-2]
+        there[-1] = slice(width - there[-1].stop, width - there[-1].start)
+    window = pixels[tuple(slice(first, max(first, stop)) for first, stop in box)]
+    if len(results) > channels or window.shape[:-1] != results.shape[1:]:
+        outside = convert(numpy, numpy.asarray(fill, numpy.float64), results.dtype)
+        results[:channels] = outside
+        results[channels:] = 0 if outside.ndim else outside
+    windows.normalised(window, factors, shifts, results[(slice(channels), *there)], mirror=bool(mirror))
+    return out
+
+
+def _factors(
+    channels: int, mean: float | tuple[float, ...], std: float | tuple[float, ...], scale: float, shift: float
+) -> tuple[Array, Array]:
+    """What to multiply each channel by, and what to add."""
+    given = {}
+    for name, values in (("mean", mean), ("std", std)):
+        flat = numpy.asarray(values, numpy.float64).reshape(-1)
+        if len(flat) not in (1, channels):
+            raise ArgumentError(_CMN, name, f"one value or {channels}, one a channel", str(len(flat)))
+        given[name] = numpy.broadcast_to(flat, channels)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        factors = scale / given["std"]
+        return factors, shift - given["mean"] * factors
+
 
 if TYPE_CHECKING:
     Pair: TypeAlias = Sequence[float]
     Count: TypeAlias = int
 else:
-    from typing import Annotated
-
     Pair = tuple[float, float]
     Count = Annotated[int, Between(1)]
 

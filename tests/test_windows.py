@@ -1,0 +1,119 @@
+"""Windows of images: where they lie, what is outside, and normalising; by hand, and as DALI does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dynamic import ArgumentError, as_batch, as_tensor, crop, crop_mirror_normalize
+
+RAMP = np.arange(7 * 9 * 3, dtype=np.uint8).reshape(7, 9, 3)
+RAMP.setflags(write=False)
+
+
+@given(height=st.integers(1, 7), width=st.integers(1, 9), x=st.floats(0, 1, width=32), y=st.floats(0, 1, width=32))
+def test_a_window_is_a_part_of_the_image(height, width, x, y):
+    top, left = (int(np.floor(np.float32(p) * np.float32(room) + 0.5)) for p, room in ((y, 7 - height), (x, 9 - width)))
+    expected = RAMP[top : top + height, left : left + width]
+    for arguments in ({"crop": (height, width)}, {"crop_h": height, "crop_w": width + 0.9}):
+        found = crop(as_tensor(RAMP, layout="HWC"), crop_pos_x=x, crop_pos_y=y, **arguments)
+        assert np.array_equal(found.array, expected)
+    planes = crop(as_tensor(RAMP.transpose(2, 0, 1), layout="CHW"), crop=(height, width), crop_pos_x=x, crop_pos_y=y)
+    assert np.array_equal(planes.array, expected.transpose(2, 0, 1))
+
+
+def test_all_of_an_image_is_taken_where_nothing_is_said():
+    assert np.array_equal(crop(RAMP).array, RAMP)
+    assert crop(RAMP, crop_h=3).shape == (3, 9, 3)
+    assert crop(as_tensor(np.zeros((4, 5, 6)), layout="DHW"), crop=(0, 2, 3)).shape == (4, 2, 3)
+    assert crop(as_tensor(np.zeros((2, 5, 6, 1)), layout="FHWC"), crop=(2, 3)).shape == (2, 2, 3, 1)
+
+
+def test_a_place_between_two_is_rounded_or_cut_off():
+    assert crop(np.arange(7)[None], crop_w=4, rounding="round").array[0, 0] == 2
+    assert crop(np.arange(7)[None], crop_w=4, rounding="truncate").array[0, 0] == 1
+
+
+def test_what_is_outside_is_padded_trimmed_or_refused():
+    image = as_tensor(np.full((2, 2, 3), 9, np.uint8), layout="HWC")
+    padded = crop(image, crop=(4, 3), crop_pos_x=0.0, out_of_bounds_policy="pad", fill_values=(1, 2, 300)).array
+    assert padded.shape == (4, 3, 3)
+    assert (padded[1:3, :2] == 9).all()
+    assert padded[0, 0].tolist() == padded[1, 2].tolist() == [1, 2, 255]
+    trimmed = crop(image, crop=(4, 1), out_of_bounds_policy="trim_to_shape")
+    assert trimmed.shape == (2, 1, 3)
+    with pytest.raises(ArgumentError, match=r"crop\(\): argument 'crop' must be no larger than 2 in H"):
+        crop(image, crop=(4, 1))
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"crop": (1, 1, 1)}, "'crop' must be 2 extents"), ({"crop": (1, 1), "crop_h": 1}, "'crop' must be left out"),
+    ({"crop_pos_x": 1.5}, "'crop_pos_x'"), ({"fill_values": (1, 2)}, "'fill_values' must be one value or 3"),
+    ({"rounding": "floor"}, "'rounding'"), ({"out_of_bounds_policy": "clip"}, "'out_of_bounds_policy'")])  # fmt: skip
+def test_wrong_arguments_are_named(arguments, told):
+    for operator in (crop, crop_mirror_normalize):
+        with pytest.raises(ArgumentError, match=told):
+            operator(as_tensor(RAMP, layout="HWC"), **arguments)
+
+
+def test_samples_may_have_windows_of_their_own():
+    batch = as_batch([RAMP, RAMP[:4, :5]], layout="HWC")
+    found = crop(batch, crop=as_batch([[2, 3], [4, 1]]), crop_pos_y=as_batch([0.0, 1.0]))
+    assert found.shape == [(2, 3, 3), (4, 1, 3)]
+    assert np.array_equal(found.samples[0], RAMP[:2, 3:6])
+
+
+@given(mirror=st.booleans(), dtype=st.sampled_from(["float32", "float16", "uint8", "float64"]),
+       order=st.sampled_from(["CHW", "HWC"]), kind=st.sampled_from(["uint8", "int16", "float32"]),
+       scale=st.floats(0.5, 2, width=16), shift=st.floats(-2, 2, width=16))  # fmt: skip
+def test_channels_are_normalised(mirror, dtype, order, kind, scale, shift):
+    mean, std = (10.0, 20.5, 30.0), (2.0, 3.0, 0.5)
+    image = RAMP.astype(kind)
+    found = crop_mirror_normalize(as_tensor(image, layout="HWC"), crop=(5, 4), mirror=mirror, mean=mean, std=std,
+                                  scale=scale, shift=shift, dtype=dtype, output_layout=order)  # fmt: skip
+    expected = scale * (image[1:6, 3:7].astype(float) - mean) / std + shift  # (9 - 4) / 2 is rounded to 3
+    expected = expected[:, ::-1] if mirror else expected
+    assert (found.layout, str(found.dtype.dtype)) == (order, dtype)
+    expected = expected.transpose(2, 0, 1) if order == "CHW" else expected
+    if dtype == "uint8":
+        assert abs(found.array - np.clip(expected, 0, 255)).max() <= 0.5001
+    else:
+        np.testing.assert_allclose(found.array, expected, rtol=2e-3 if dtype == "float16" else 1e-5, atol=2e-3)
+
+
+def test_channels_are_added_and_what_is_outside_is_not_normalised():
+    image = as_tensor(np.full((2, 2, 3), 9, np.uint8), layout="HWC")
+    outside = {"crop_pos_x": 0.0, "out_of_bounds_policy": "pad", "fill_values": 7.0}
+    found = crop_mirror_normalize(image, crop=(2, 4), mean=9, pad_output=True, mirror=1, **outside)
+    assert found.shape == (4, 2, 4)
+    assert found.array[0, 0].tolist() == found.array[2, 1].tolist() == [7, 7, 0, 0]
+    assert (found.array[3] == 7).all()
+    with pytest.raises(ArgumentError, match="'mean' must be one value or 3"):
+        crop_mirror_normalize(image, mean=(1, 2))
+
+
+@given(data=st.data())
+def test_windows_are_dalis(dali: Oracle, data):
+    dtype = data.draw(st.sampled_from(["uint8", "int16", "float32"]))
+    height, width = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
+    image = np.random.default_rng(1).integers(0, 255, (height, width, 3)).astype(dtype)
+    arguments = {
+        "crop": [data.draw(st.integers(1, 14)), data.draw(st.integers(1, 14))],
+        "crop_pos_x": data.draw(st.floats(0, 1, width=32)), "crop_pos_y": data.draw(st.floats(0, 1, width=32)),
+        "rounding": data.draw(st.sampled_from(["round", "truncate"])),
+        "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "trim_to_shape"])),
+        "fill_values": data.draw(st.sampled_from([[3.0], [1.0, 2.0, 3.0]])),
+    }  # fmt: skip
+    expected = dali.call("crop", [Laid(image, "HWC")], **arguments)
+    assume(0 not in expected.array.shape)
+    found = crop(as_tensor(image, layout="HWC"), **arguments)
+    assert np.array_equal(found.array, expected.array)
+    more = {"mean": [100.0, 50.0, 25.5], "std": [20.0, 30.0, 40.0], "scale": 1.5, "shift": 0.25}
+    more |= {"mirror": data.draw(st.integers(0, 1)), "output_layout": data.draw(st.sampled_from(["CHW", "HWC"]))}
+    expected = dali.call("crop_mirror_normalize", [Laid(image, "HWC")], **arguments, **more)
+    found = crop_mirror_normalize(as_tensor(image, layout="HWC"), **arguments, **more)
+    assert found.layout == expected.layout
+    np.testing.assert_allclose(found.array, expected.array, rtol=1e-4, atol=1e-5)
