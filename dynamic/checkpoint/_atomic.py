@@ -23,8 +23,8 @@ __all__ = ["read", "sweep", "write"]
 _locks: ModuleType | None = _fcntl
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_LONGEST = 200  # characters of a file's name that the name of a part of it begins with
-_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM}
+_LONGEST = 200  # bytes of a file's name that the name of a part of it begins with
+_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EROFS}
 
 
 def read(path: Path, limit: int) -> bytes:
@@ -64,7 +64,7 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
     """
     path = Path(os.path.realpath(path))
     _make_folder(path.parent)
-    sweep(path.parent, re.escape(path.name[:_LONGEST]))
+    sweep(path.parent, re.escape(_beginning(path.name)))
     descriptor, part = _new(path)
     try:
         try:
@@ -121,13 +121,20 @@ def _move(part: Path, path: Path, *, replace: bool) -> None:
             _discard(path)
             raise
     else:
-        os.unlink(part)  # noqa: PTH108
+        _discard(part)  # the file is in its place; if this fails, the next save sweeps the part
+
+
+def _beginning(name: str) -> str:
+    """As much of the name of a file as leaves room for the rest of the name of a part of it."""
+    while len(os.fsencode(name)) > _LONGEST:
+        name = name[:-1]
+    return name
 
 
 def _new(path: Path) -> tuple[int, Path]:
     """A new file beside a place, held by a lock until it is closed, so that no sweep takes it for left over."""
     while True:
-        part = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.part")
+        part = path.with_name(f".{_beginning(path.name)}.{secrets.token_hex(8)}.part")
         descriptor = os.open(part, _NEW | getattr(os, "O_BINARY", 0), 0o666)
         try:
             if _lock(descriptor) and part.exists():
@@ -174,7 +181,10 @@ def _lock(descriptor: int) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make a folder durable: one that is missing, or that somebody has made a moment ago and not synced."""
     if folder.is_dir():
+        with contextlib.suppress(PermissionError):  # the folder above may be another's, which cannot be opened
+            _sync_folder(folder.parent)
         return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)

@@ -65,5 +65,8 @@ def _looked_up(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
         tables = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
     planes = cv2.split(image) if image.strides[1:] == (image.shape[2], 1) else numpy.moveaxis(image, -1, 0).copy()
     for plane, table, target in zip(planes, tables, out, strict=True):
-        values = cv2.LUT(cv2.flip(plane, 1) if mirror else plane, table)
-        target[...] = values.reshape(target.shape)
+        pixels = cv2.flip(plane, 1) if mirror else plane
+        if target.flags.c_contiguous:
+            cv2.LUT(pixels, table, target)
+        else:
+            target[...] = cv2.LUT(pixels, table)
