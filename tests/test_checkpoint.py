@@ -371,7 +371,7 @@ def test_the_data_is_on_the_disk_before_it_gets_its_name_and_then_the_name(tmp_p
     monkeypatch.setattr(os, "fsync", lambda fd: seen.append(kinds[stat.S_ISDIR(os.fstat(fd).st_mode)]) or fsync(fd))
     monkeypatch.setattr(os, "rename", lambda a, b: seen.append("rename") or rename(a, b))
     checkpoint.save(tmp_path / "new" / "c.json", a=Counter("x" * 150))
-    assert [what for what in seen if what != "write"] == ["folder", "file", "rename", "folder"]
+    assert [what for what in seen if what != "write"] == ["folder", "folder", "file", "rename", "folder"]
     assert seen.index("file") > len(seen) - seen[::-1].index("write") - 1
     assert seen.count("write") > 2  # a write that writes only a part goes on
     checkpoint.load(tmp_path / "new" / "c.json", a=(counter := Counter()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -12,9 +12,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+from power import Disk, laid_out
 
 from dynamic import checkpoint
-from dynamic.checkpoint import Checkpoint
+from dynamic.checkpoint import Checkpoint, _atomic
 from dynamic.errors import ArgumentError, StateError, StateWarning
 
 
@@ -38,142 +39,47 @@ def names(folder):
 # Loss of power
 
 
-class Disk:
-    """What reaches a disk, learnt from the system calls that are made: which of it survives is the power's choice.
+def after_loss_of_power(monkeypatch, tmp_path, filename, save, load):
+    """Save three values, cut the power at each call, load, and save again.
 
-    Data of a file is safe once the file has been synced, a change of the names in a folder once the folder has. Of what
-    is not safe, any part may survive: of the changes of names any subset, of data its beginning, its length alone, or
-    something else.
+    Returns:
+        The number of states of the disk, those from which an older value is loaded than the last one whose save was
+        over, or anything else, and those after which a save leaves something over or is not loaded.
     """
-
-    def __init__(self, monkeypatch, folder):
-        self.folder = os.path.realpath(folder)
-        self.data = {}  # by inode: what was written, and what of it is safe
-        self.safe_names, self.changes = {}, []  # names to inodes; and changes since, as functions of such a dict
-        self.events = []  # after each call: what may be on the disk
-        self._descriptors = {}
-        for call in ("open", "write", "fsync", "rename", "replace", "link", "unlink"):
-            monkeypatch.setattr(os, call, self._watched(call, getattr(os, call)))
-
-    def _watched(self, call, original):
-        def watched(*arguments, **keywords):
-            result = original(*arguments, **keywords)
-            getattr(self, f"_{call}")(result, *arguments)
-            self.events.append(self._snapshot())
-            return result
-
-        return watched
-
-    def _open(self, descriptor, path, flags, *_):
-        if os.path.dirname(os.path.realpath(path)) == self.folder and flags & os.O_CREAT:
-            inode = os.fstat(descriptor).st_ino, len(self.data)  # a number may be used again
-            self.data[inode] = [b"", b""]
-            self._descriptors[descriptor] = inode
-            name = os.path.basename(path)
-            self.changes.append(lambda found, name=name, inode=inode: found.__setitem__(name, inode))
-
-    def _write(self, count, descriptor, data):
-        if descriptor in self._descriptors:
-            self.data[self._descriptors[descriptor]][0] += bytes(data[:count])
-
-    def _fsync(self, _, descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            self.safe_names = self._names(self.changes)
-            self.changes = []
-        elif descriptor in self._descriptors:
-            written = self.data[self._descriptors[descriptor]]
-            written[1] = written[0]
-
-    def _rename(self, _, source, target):
-        source, target = os.path.basename(source), os.path.basename(target)
-
-        def rename(found):
-            if source in found:
-                found[target] = found.pop(source)
-
-        self.changes.append(rename)
-
-    _replace = _rename
-
-    def _link(self, _, source, target):
-        source, target = os.path.basename(source), os.path.basename(target)
-
-        def link(found):
-            if source in found:
-                found[target] = found[source]
-
-        self.changes.append(link)
-
-    def _unlink(self, _, path):
-        self.changes.append(lambda found, name=os.path.basename(path): found.pop(name, None))
-
-    def _names(self, changes):
-        found = dict(self.safe_names)
-        for change in changes:
-            change(found)
-        return found
-
-    def _snapshot(self):
-        return (
-            dict(self.safe_names),
-            list(self.changes),
-            {inode: tuple(written) for inode, written in self.data.items()},
-        )
-
-    def states(self):
-        """Every state of the disk after each call, as (number of calls, {name: contents}); each state once a call."""
-        for calls, (safe_names, changes, data) in enumerate(self.events, 1):
-            self.safe_names, seen = safe_names, set()
-            survivors = itertools.chain.from_iterable(
-                itertools.combinations(changes, n) for n in range(len(changes) + 1))  # fmt: skip
-            for some in survivors:
-                found = self._names(some)
-                for contents in itertools.product(*(forms(*data[inode]) for inode in found.values())):
-                    state = tuple(sorted(zip(found, contents, strict=True)))
-                    if state not in seen:
-                        seen.add(state)
-                        yield calls, dict(state)
-
-
-def forms(written, safe):
-    """What a file may hold after a loss of power."""
-    if written == safe:
-        return [safe]
-    return list(
-        dict.fromkeys([safe, written, b"", written[: len(written) // 2], bytes(len(written)), b"#" * len(written)])
-    )
-
-
-def bad_states(monkeypatch, tmp_path, filename, save, load):
-    """Save three values, cut the power at each call; how many states there were, and those that load wrongly."""
     folder, after = tmp_path / "saved", tmp_path / "after"
     folder.mkdir()
-    after.mkdir()
     with monkeypatch.context() as patch:
-        disk = Disk(patch, folder)
+        disk = Disk(patch.setattr, folder)
         returned = []  # how many calls had been made when each save returned
         for value in range(3):
             save(folder / filename, value)
             returned.append(len(disk.events))
-    count, bad = 0, []
-    for calls, files in disk.states():
-        for name in names(after):
-            os.unlink(after / name)
-        for name, data in files.items():
-            (after / name).write_bytes(data)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # what follows need not outlive anything
+    count, lost, left = 0, [], []
+    for calls, outcome in disk.states():
+        after.mkdir()
+        laid_out(outcome, after)
         count += 1
         done = sum(calls >= end for end in returned)  # so many saves were over
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StateWarning)
-                found = load(after / filename)
-        except (FileNotFoundError, StateError):
-            found = -1  # there is none yet
-        except Exception as error:
-            found = error
-        if not isinstance(found, int) or not done - 1 <= found <= done:
-            bad.append((calls, sorted(files), found))
-    return count, bad
+        found = loaded_or_error(load, after / filename)
+        if not isinstance(found, int) or found < done - 1:
+            lost.append((calls, outcome, found))
+        saved(after / filename, 9)
+        if loaded_or_error(load, after / filename) != 9 or any(after.rglob(".*")):
+            left.append((calls, outcome))
+        shutil.rmtree(after)
+    return count, lost, left
+
+
+def loaded_or_error(load, path):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StateWarning)
+            return load(path)
+    except (FileNotFoundError, StateError):
+        return -1  # there is none
+    except Exception as error:
+        return error
 
 
 def saved(path, value):
@@ -185,10 +91,13 @@ def loaded(path):
     return value.value
 
 
-def saved_with_few_kept(path, value):
-    states = Checkpoint()
-    states.set_state("a", {"value": value})
-    states.save(path, keep=1)
+def keeping(count):
+    def saved_with_few_kept(path, value):
+        states = Checkpoint()
+        states.set_state("a", {"value": value})
+        states.save(path, keep=count)
+
+    return saved_with_few_kept
 
 
 def loaded_latest(path):
@@ -196,25 +105,62 @@ def loaded_latest(path):
     return value.value
 
 
-def saved_without_links(path, value):
-    def unsupported(*_):
-        raise PermissionError(1, "Operation not permitted")
+def unsupported(*_):
+    raise PermissionError(1, "Operation not permitted")
+
+
+def without_links(save):
+    def saved_without_links(path, value):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "link", unsupported)
+            save(path, value)
+
+    return saved_without_links
+
+
+def in_a_folder_made_before(path, value):
+    path.parent.mkdir(exist_ok=True)
+    saved(path, value)
+
+
+def after_one_that_failed(path, value):
+    """The new file of another save is there, but its name is not on the disk."""
+
+    def failing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) and os.path.samestat(os.fstat(descriptor), os.stat(path.parent)):
+            raise OSError(5, "Input/output error")
+        fsync(descriptor)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "link", unsupported)
-        saved(path, value)
+        fsync = os.fsync
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match="Input/output") as caught:
+            saved(path, value)
+        assert "may not outlive a loss of power" in caught.value.__notes__[0]
+    saved(path, value)
 
 
-CASES = {"one file": ("run.json", saved, loaded), "numbered files": ("run-{seq}.json", saved, loaded_latest),
-         "numbered files, of which one is kept": ("run-{seq}.json", saved_with_few_kept, loaded_latest),
-         "numbered files, on a disk without links": ("run-{seq}.json", saved_without_links, loaded_latest)}  # fmt: skip
+CASES = {
+    "one file": ("run.json", saved, loaded),
+    "one file, after a save that failed": ("run.json", after_one_that_failed, loaded),
+    "one file in new folders": ("new/newer/run.json", saved, loaded),
+    "one file in a folder that was made before": ("new/run.json", in_a_folder_made_before, loaded),
+    "numbered files": ("run-{seq}.json", saved, loaded_latest),
+    "numbered files, after a save that failed": ("run-{seq}.json", after_one_that_failed, loaded_latest),
+    "numbered files in new folders": ("new/newer/run-{seq}.json", saved, loaded_latest),
+    "numbered files, two of which are kept": ("run-{seq}.json", keeping(2), loaded_latest),
+    "numbered files, one of which is kept": ("run-{seq}.json", keeping(1), loaded_latest),
+    "numbered files, on a disk without links": ("run-{seq}.json", without_links(saved), loaded_latest),
+    "numbered files, one of which is kept, on a disk without links":
+        ("run-{seq}.json", without_links(keeping(1)), loaded_latest),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_after_any_loss_of_power_the_newest_whole_checkpoint_is_there(monkeypatch, tmp_path, case):
-    """The one whose save was over last, or the one that was being saved; never an older one, a torn one, or none."""
-    count, bad = bad_states(monkeypatch, tmp_path, *CASES[case])
-    assert bad == []
+    """The one whose save was over last, or one that was being saved; never an older one, a torn one, or none."""
+    count, lost, left = after_loss_of_power(monkeypatch, tmp_path, *CASES[case])
+    assert (lost, left) == ([], [])
     assert count > 50
     print(f"{case}: {count} states of the disk")
 
@@ -233,18 +179,75 @@ def without_folder_sync(path, value):
         saved(path, value)
 
 
-def in_place(path, value):
-    (data := Checkpoint()).set_state("a", {"value": value})
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.write(descriptor, data.serialize().encode())
+def without_sync_of_the_folder_above(path, value):
+    def sync(folder):
+        if folder == path.parent:
+            original(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        original = _atomic._sync_folder
+        patch.setattr(_atomic, "_sync_folder", sync)
+        saved(path, value)
+
+
+def text_of(value):
+    (states := Checkpoint()).set_state("a", {"value": value})
+    return states.serialize().encode()
+
+
+def synced_folder(path):
+    descriptor = os.open(path.parent, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
 
 
-@pytest.mark.parametrize("broken", [without_file_sync, without_folder_sync, in_place])
-def test_the_simulation_finds_what_is_wrong_with_other_ways_to_save(monkeypatch, tmp_path, broken):
-    _, bad = bad_states(monkeypatch, tmp_path, "run.json", broken, loaded)
-    assert bad
+def renamed_before_it_is_synced(path, value):
+    part = path.with_name("part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT, 0o644)
+    os.write(descriptor, text_of(value))
+    os.rename(part, path)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    synced_folder(path)
+
+
+def in_place(path, value, flags=os.O_TRUNC):
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+    os.write(descriptor, text_of(value))
+    os.fsync(descriptor)
+    os.close(descriptor)
+    synced_folder(path)
+
+
+def in_place_without_truncation(path, value):
+    in_place(path, value, 0)
+
+
+def removed_before_it_is_renamed(path, value):
+    part = path.with_name("part")
+    in_place(part, value)
+    path.unlink(missing_ok=True)
+    os.rename(part, path)
+    synced_folder(path)
+
+
+def pruned_before_the_new_one_is_durable(path, value):
+    for old in path.parent.iterdir():
+        os.unlink(old)
+    saved(path, value)
+
+
+BROKEN = [("run.json", without_file_sync, loaded), ("run-{seq}.json", without_file_sync, loaded_latest),
+          ("run.json", without_folder_sync, loaded), ("run-{seq}.json", without_folder_sync, loaded_latest),
+          ("new/run.json", without_sync_of_the_folder_above, loaded), ("run.json", renamed_before_it_is_synced, loaded),
+          ("run.json", in_place, loaded), ("run.json", in_place_without_truncation, loaded),
+          ("run.json", removed_before_it_is_renamed, loaded),
+          ("run-{seq}.json", pruned_before_the_new_one_is_durable, loaded_latest)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("filename", "save", "load"), BROKEN)
+def test_the_simulation_finds_what_is_wrong_with_other_ways_to_save(monkeypatch, tmp_path, filename, save, load):
+    assert after_loss_of_power(monkeypatch, tmp_path, filename, save, load)[1]
 
 
 # Many writers
