@@ -56,8 +56,12 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.constants import full, full_like, ones, ones_like, zeros, zeros_like
 from .ops.geometry import flip, rotate
-from .ops.values import cast
+from .ops.joining import cat, one_hot, stack
+from .ops.sequences import element_extract, get_property, per_frame, permute_batch, sequence_rearrange
+from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
+from .ops.values import cast, cast_like
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
 from .random import batch_permutation
@@ -101,33 +105,53 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "cast_like",
+    "cat",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "element_extract",
+    "expand_dims",
     "flip",
     "float16",
     "float32",
     "float64",
+    "full",
+    "full_like",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "get_property",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "one_hot",
+    "ones",
+    "ones_like",
     "peek_image_shape",
+    "per_frame",
+    "permute_batch",
     "random_crop_generator",
+    "reinterpret",
+    "reshape",
     "rotate",
+    "sequence_rearrange",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "squeeze",
+    "stack",
     "stream",
     "tensor",
+    "transpose",
     "type_id",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "zeros",
+    "zeros_like",
 ]

@@ -21,7 +21,7 @@ FLOORS = [
     ["data.*"],
     ["_interop"],
     ["_pool", "_argument"],
-    ["_call", "_rng"],
+    ["_call", "_rng", "_frames"],
     ["_operator"],
     ["_distributions"],
     ["_drawing"],
