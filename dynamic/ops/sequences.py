@@ -186,9 +186,8 @@ def sequence_rearrange(input: Array, /, *, new_order: PerSample[_Integers], layo
     >>> sequence_rearrange([[1, 2], [3, 4]], new_order=[1, 0, 1]).tolist()
     [[3, 4], [1, 2], [3, 4]]
     """
-    for frame, place in zip(out, new_order if isinstance(new_order, tuple) else (new_order,), strict=True):
-        frame[...] = input[place]
-    return out
+    places = numpy.asarray(new_order, numpy.intp).reshape(-1)
+    return numpy.take(input, places, axis=0, out=out, mode="wrap")  # "raise" would copy the result once more
 
 
 def get_property(

@@ -64,7 +64,7 @@ def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) 
 
 
 def _layout_of_order(
-    given: str | None, *, perm: Any = None, transpose_layout: bool = True, output_layout: str | None = None
+    given: str | None, *, perm: Any = None, transpose_layout: bool = True, output_layout: str | None = None, **_: Any
 ) -> str | None:
     if output_layout:
         return output_layout
@@ -294,7 +294,7 @@ def _layout_of_squeezed(given: str | None, *, axes: Any = None, axis_names: str 
 
 
 def _kind_of_squeezed(
-    ndim: int, dtype: numpy.dtype[Any], *, axes: Any = None, axis_names: str | None = None
+    ndim: int, dtype: numpy.dtype[Any], *, axes: Any = None, axis_names: str | None = None, **_: Any
 ) -> tuple[int, Any]:
     return ndim - len(set(_each(axes) if axes is not None else axis_names or "")), dtype
 
