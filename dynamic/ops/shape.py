@@ -138,8 +138,8 @@ def _extents(
             source = [1 if place < 0 else extents[place] for place in _each(src_dims)]
         if rel_shape is None:
             wanted = source
-            if sizes[0] != sizes[1] and wanted:
-                wanted[-1:] = [-1 if math.prod(wanted[:-1]) else wanted[-1]]
+            if wanted:
+                wanted[-1] = wanted[-1] * sizes[0] // sizes[1]
         else:
             wanted = _scaled(operator, source, _each(rel_shape), src_dims is not None)
     return _without_wildcard(operator, extents, sizes, wanted)
