@@ -288,8 +288,13 @@ def test_bytes_are_dalis(dali: Oracle, data):
     last = data.draw(st.integers(1, 3)) * 8
     shape = (*data.draw(st.lists(st.integers(1, 3), max_size=2)), last)
     count = last * have.itemsize // want.itemsize
-    arguments = data.draw(st.sampled_from([
-        {}, {"shape": [*shape[:-1], count]}, {"shape": [-1, 1]}, {"rel_shape": [1.0] * (len(shape) - 1) + [-1.0]}]))  # fmt: skip
+    choices = [
+        {},
+        {"shape": [*shape[:-1], count]},
+        {"shape": [-1, 1]},
+        {"rel_shape": [1.0] * (len(shape) - 1) + [-1.0]},
+    ]
+    arguments = data.draw(st.sampled_from(choices))
     alike(dali, "reinterpret", [inputs_of(data, shape, str(have))], dtype=str(want), **arguments)
 
 
