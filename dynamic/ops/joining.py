@@ -15,19 +15,9 @@ from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
 
+from .shape import _dimensions, _place
+
 __all__ = ["cat", "one_hot", "stack"]
-
-
-def _dimensions(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> int:
-    """How many dimensions a sample of the first input has."""
-    return int(samples[0][0].ndim)
-
-
-def _place(operator: str, axis: int, ndim: int, of: str) -> int:
-    """The number of a dimension, which may be counted from the last."""
-    if not -ndim <= axis < ndim:
-        raise ArgumentError(operator, "axis", f"in [{-ndim}, {ndim - 1}] for {of}", str(axis))
-    return axis % ndim
 
 
 def _check_name(operator: str, axis_name: str | None) -> None:
@@ -57,7 +47,7 @@ def _stacked(*inputs: Array, axis: int = 0, axis_name: str | None = None, layout
     _refuse_others("stack", inputs, None)
     if axis_name is not None and first.ndim and layout is None:
         raise ArgumentError("stack", "axis_name", "left out where the first input has no layout", repr(axis_name))
-    place = _place("stack", axis, first.ndim + 1, f"inputs of {first.ndim} dimensions")
+    place = _place("stack", "axis", axis, first.ndim + 1)
     return (*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype
 
 
@@ -98,7 +88,7 @@ def stack(
 def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None) -> int:
     """The dimension along which arrays are joined."""
     if axis_name is None:
-        return _place("cat", axis or 0, ndim, f"inputs of {ndim} dimensions")
+        return _place("cat", "axis", axis or 0, ndim)
     if axis is not None:
         raise ArgumentError("cat", "axis", "left out beside axis_name", str(axis))
     if len(axis_name) != 1 or axis_name not in (layout or ""):
@@ -141,9 +131,6 @@ def cat(
     return out
 
 
-_ONE_HOT = "one_hot"
-
-
 def _across_one_hot(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, bool, Array]:
     """How many dimensions a sample has, whether all samples are single numbers, and the values of off and on."""
     own = arguments[0]
@@ -156,12 +143,12 @@ def _encoded(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: Any = float32,
     num_classes: int = 0, across: Any, layout: str | None = None, **_: Any,
 ) -> Spec:  # fmt: skip
-    _check_name(_ONE_HOT, axis_name)
+    _check_name("one_hot", axis_name)
     if across[1]:
         return (num_classes,), dtype.dtype
     if axis_name is not None and input.ndim and layout is None:
-        raise ArgumentError(_ONE_HOT, "axis_name", "left out where the input has no layout", repr(axis_name))
-    place = _place(_ONE_HOT, -1 if axis is None else axis, input.ndim + 1, f"an input of {input.ndim} dimensions")
+        raise ArgumentError("one_hot", "axis_name", "left out where the input has no layout", repr(axis_name))
+    place = _place("one_hot", "axis", -1 if axis is None else axis, input.ndim + 1)
     return (*input.shape[:place], num_classes, *input.shape[place:]), dtype.dtype
 
 
