@@ -1,4 +1,5 @@
-"""What a trainer waits for: JPEG bytes to normalised float32 CHW batches of 64 random crops at 224 x 224, mirrored or not.
+"""What a trainer waits for: JPEG bytes to normalised float32 CHW batches of 64 random crops of 224 x 224.
+
 
     python benchmarks/training.py [--rounds 7] [--threads 2]
 
