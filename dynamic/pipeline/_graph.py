@@ -320,7 +320,7 @@ def exactly(reader: Reader, size: int) -> Outputs:
         parts.append(reader(missing))
     if len(parts) == 1:
         return parts[0]  # type: ignore[return-value]
-    columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))  # type: ignore[arg-type]
+    columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))
     return tuple(
         Batch([sample for batch in column for sample in batch.samples], column[0].layout,
               Origin.joined([batch.origin for batch in column]))
@@ -334,7 +334,7 @@ def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
     found: Any = dynamic
     for part in path.split("."):
         if part not in getattr(found, "__all__", ()) and not inspect.ismodule(getattr(found, part, None)):
-            raise ArgumentError.unknown("fn", path, list(getattr(found, "__all__", ())))
+            raise ArgumentError.unknown("fn", part, list(getattr(found, "__all__", ())))
         found = getattr(found, part)
     if not callable(found) or isinstance(found, type):
         raise ArgumentError("fn", path, "the name of an operator", shown(found))
