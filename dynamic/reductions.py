@@ -143,13 +143,17 @@ def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: s
 
 def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Array:
     """The mean square of the distances from `mean`, or from their own mean, in float64."""
+    count = _count(data, places)
     own = _mean(data, places) if mean is None else numpy.asarray(mean, _FLOAT64)
     kept = [1 if axis in places else extent for axis, extent in enumerate(data.shape, -data.ndim)]
     # one mean for each element of the result, or one for each sample
     own = own.reshape(kept if own.size == math.prod(kept) else (-1, *(1,) * (data.ndim - 1)))
-    divisor = numpy.float64(builtins.max(0, _count(data, places) - ddof))
-    with numpy.errstate(divide="ignore", invalid="ignore"):
-        return reductions.squares(data, places, own) / divisor
+    centre = own.astype(_FLOAT32 if data.dtype in reductions.NARROW else _FLOAT64)
+    with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        squares = reductions.squares(data, places, centre)
+        if mean is None:  # from the centre they are this much farther than from the mean
+            squares = numpy.maximum(squares - count * (own - centre) ** 2, 0)
+        return squares / numpy.float64(builtins.max(0, count - ddof))
 
 
 @_reduction(_of_sums)

@@ -10,17 +10,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy
 
 from dynamic._array import Array
 
-__all__ = ["extreme", "squares", "total"]
+__all__ = ["NARROW", "extreme", "squares", "total"]
 
-_LONG = 1 << 10  # elements; NumPy takes so many at once before its cost for each call shows
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
+_LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
+_WORTH = 1 << 12  # elements; from so many on OpenCV is faster than NumPy
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
 
 _FLOAT64 = numpy.dtype("float64")
+#: Types of which float32 holds every value. OpenCV adds them, and their squares, in integers or float64.
+NARROW = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))
 
 
 @numpy.errstate(all="ignore")
@@ -30,9 +34,14 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
     Args:
         array: Any array.
         axes: The dimensions, from the first or from the end, without repetition; may be none.
-        kind: The dtype of the result, and what is calculated in: integers wrap around.
+        kind: The dtype of the result, which has 64 bits, and what is calculated in: integers wrap around.
     """
-    return _folded(numpy.add, _blocks(array, axes), kind).reshape(_kept(array.shape, axes))
+    blocks = _blocks(array, axes)
+    if _is_for_opencv(blocks):
+        sums: Array = numpy.array([cv2.sumElems(block[None])[: blocks.shape[2]] for block in blocks]).astype(kind)
+    else:
+        sums = _folded(numpy.add, blocks, kind)
+    return sums.reshape(_kept(array.shape, axes))
 
 
 @numpy.errstate(all="ignore")
@@ -48,23 +57,63 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
     Args:
         array: Any array.
         axes: The dimensions, from the first or from the end, without repetition; may be none.
-        centre: Numbers that broadcast to the shape of the result; 0 where there are none.
+        centre: Numbers that broadcast to the shape of the result, float32 where the array has a type that is `NARROW`;
+            0 where there are none.
     """
     blocks = _blocks(array, axes)
-    before, count, behind = blocks.shape
+    before, _, behind = blocks.shape
     shape = _kept(array.shape, axes)
     centres = None if centre is None else numpy.broadcast_to(centre, shape).reshape(before, 1, behind)
-    result = numpy.zeros((before, 1, behind))
+    if _is_for_opencv(blocks):
+        rows = [
+            _squares_by_opencv(block, centres[i, 0] if centres is not None else None) for i, block in enumerate(blocks)
+        ]
+        return numpy.array(rows).reshape(shape)
+    return _squares_by_numpy(blocks, centres).reshape(shape)
+
+
+def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
+    """Sums of squares of (K, B): of a table with long rows first, whose columns are added at once."""
+    count, behind = block.shape
+    width = _LONG // behind
+    whole = count // width * width
+    sums = numpy.zeros(behind)
+    distances = numpy.empty((_CACHED // (width * behind), width * behind), numpy.float32)
+    for table in (block[:whole].reshape(-1, width * behind), block[whole:]):
+        columns = table.shape[1]
+        squares = numpy.zeros(columns)
+        centres = None if centre is None else numpy.tile(centre, columns // behind)
+        for k in range(0, len(table), len(distances)):
+            part = table[k : k + len(distances)]
+            if centres is not None:
+                part = numpy.subtract(part, centres, out=distances[: len(part), :columns])
+            if behind == 1:
+                squares[0] += cv2.norm(part, cv2.NORM_L2SQR)
+            else:
+                squares += cv2.reduce(part, 0, cv2.REDUCE_SUM2, dtype=cv2.CV_64F)[0]
+        sums += numpy.add.reduce(squares.reshape(-1, behind), axis=0)
+    return sums
+
+
+def _squares_by_numpy(blocks: Array, centres: Array | None) -> Array:
+    before, count, behind = blocks.shape
+    result = numpy.empty((before, 1, behind))
     rows = max(1, min(count, _CACHED // max(1, behind)))
     samples = max(1, _CACHED // max(1, rows * behind))
+
+    def squared(chosen: slice, part: Array) -> Array:
+        if centres is not None:
+            part = numpy.subtract(part, centres[chosen], dtype=_FLOAT64)
+        return numpy.multiply(part, part, dtype=_FLOAT64)
+
     for i in range(0, before, samples):
-        for k in range(0, count, rows):
-            part = blocks[i : i + samples, k : k + rows]
-            if centres is not None:
-                part = numpy.subtract(part, centres[i : i + samples], dtype=_FLOAT64)
-            distances = numpy.multiply(part, part, dtype=_FLOAT64)
-            result[i : i + samples] += _folded(numpy.add, distances, _FLOAT64)
-    return result.reshape(shape)
+        chosen = slice(i, i + samples)
+        sums = squared(chosen, blocks[chosen, :rows])
+        for k in range(rows, count, rows):
+            more = squared(chosen, blocks[chosen, k : k + rows])
+            sums[:, : more.shape[1]] += more
+        result[chosen] = _folded(numpy.add, sums, _FLOAT64)
+    return result
 
 
 def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -87,6 +136,11 @@ def _blocks(array: Array, axes: Sequence[int]) -> Array:
         first, last = len(kept), array.ndim
     parts = array.shape[:first], array.shape[first:last], array.shape[last:]
     return numpy.ascontiguousarray(array).reshape(tuple(map(math.prod, parts)))
+
+
+def _is_for_opencv(blocks: Array) -> bool:
+    _, count, behind = blocks.shape
+    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= _WORTH
 
 
 def _folded(ufunc: numpy.ufunc, blocks: Array, kind: numpy.dtype[Any]) -> Array:
