@@ -8,6 +8,7 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
 from . import noise as noise
 from . import random as random
 from . import readers as readers
@@ -56,6 +57,8 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
@@ -109,6 +112,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -117,6 +121,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "laplacian",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",
