@@ -60,6 +60,7 @@ from .errors import (
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -122,6 +123,7 @@ __all__ = [
     "int32",
     "int64",
     "laplacian",
+    "normalize",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",
