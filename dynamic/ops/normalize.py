@@ -18,7 +18,6 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import normalize as kernels
-from dynamic.kernels.cpu.filters import real_of, stored
 
 __all__ = ["normalize"]
 
@@ -82,7 +81,7 @@ def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -
             plan.mean = mean if plan.mean is None else plan.mean
     if all(plan.deviation is not None for plan in plans):
         return mean, None
-    squares = _total(plans, lambda plan: kernels.sums(plan.centred(), plan.axes, squared=True))
+    squares = _total(plans, lambda plan: kernels.squares(plan.image, plan.mean, plan.axes))
     return mean, _variance(squares, count, arguments[0]["ddof"])
 
 
@@ -114,11 +113,6 @@ class _Plan:
         self.axes = _axes_of(image.ndim, arguments["layout"], arguments["axes"], arguments["axis_names"], given)
         self.count = math.prod(image.shape[axis] for axis in self.axes)
         self.kept = tuple(1 if axis in self.axes else extent for axis, extent in enumerate(image.shape))
-
-    def centred(self) -> Array:
-        """The sample less its mean."""
-        values = numpy.empty(self.image.shape, real_of(self.image.dtype))
-        return kernels.centred(self.image, self.mean, values)
 
 
 @operator(output=_normalized, across=_pooled)
@@ -158,17 +152,12 @@ def normalize(
     plan = _Plan(image, {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names, "layout": layout})
     if not image.size:
         return out
-    real = real_of(image.dtype, out.dtype)
-    values = out if out.dtype == real and out.flags.c_contiguous else numpy.empty(image.shape, real)
     found, variance = (None, None) if across is None else across
     if plan.mean is None:
         plan.mean = kernels.sums(image, plan.axes) / plan.count if found is None else found
-    kernels.centred(image, plan.mean, values)
     if plan.deviation is None and variance is None:
-        variance = _variance(kernels.sums(values, plan.axes, squared=True), plan.count, ddof)
-    kernels.scaled(values, _factor(plan.deviation, variance, epsilon, scale), shift)
-    if values is not out:
-        stored(values, out)
+        variance = _variance(kernels.squares(image, plan.mean, plan.axes), plan.count, ddof)
+    kernels.normalized(image, plan.mean, _factor(plan.deviation, variance, epsilon, scale), shift, out)
     return out
 
 
