@@ -106,7 +106,7 @@ class _Plan:
     """What is to be done with one sample: its dimensions to sum over, and what is given."""
 
     def __init__(self, image: Array, arguments: dict[str, Any]) -> None:
-        self.image = image
+        self.image = image = image.reshape(image.shape or 1)
         self.mean = _given("mean", arguments["mean"], image)
         self.deviation = _given("stddev", arguments["stddev"], image)
         given = [array for array in (self.mean, self.deviation) if array is not None]
@@ -115,7 +115,11 @@ class _Plan:
         self.kept = tuple(1 if axis in self.axes else extent for axis, extent in enumerate(image.shape))
 
 
-@operator(output=_normalized, across=_pooled)
+def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    return ndim, dtype.dtype
+
+
+@operator(output=_normalized, across=_pooled, out_kind=_kind)
 def normalize(
     image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
     dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
@@ -150,6 +154,7 @@ def normalize(
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
     plan = _Plan(image, {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names, "layout": layout})
+    image = plan.image
     if not image.size:
         return out
     found, variance = (None, None) if across is None else across
@@ -157,7 +162,8 @@ def normalize(
         plan.mean = kernels.sums(image, plan.axes) / plan.count if found is None else found
     if plan.deviation is None and variance is None:
         variance = _variance(kernels.squares(image, plan.mean, plan.axes), plan.count, ddof)
-    kernels.normalized(image, plan.mean, _factor(plan.deviation, variance, epsilon, scale), shift, out)
+    factor = _factor(plan.deviation, variance, epsilon, scale)
+    kernels.normalized(image, plan.mean, factor, shift, out.reshape(image.shape))
     return out
 
 
