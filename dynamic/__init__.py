@@ -8,6 +8,7 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
 from . import math as math
 from . import noise as noise
 from . import random as random
@@ -58,7 +59,10 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -111,6 +115,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -119,6 +124,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "laplacian",
+    "normalize",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",
