@@ -8,6 +8,7 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
 from . import noise as noise
 from . import random as random
 from . import readers as readers
@@ -56,9 +57,11 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.coordinates import coord_flip, coord_transform
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
+from .ops.warps import warp_affine
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
 from .random import batch_permutation
 from .readers import ExternalSource
@@ -101,6 +104,8 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "coord_flip",
+    "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
@@ -130,4 +135,5 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "warp_affine",
 ]

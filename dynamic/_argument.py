@@ -25,7 +25,18 @@ from .dtypes import WORDS, DType, dtype, rounded
 from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
-__all__ = ["Argument", "Between", "DTypeArgument", "ImageType", "Interp", "Layout", "PerSample", "Word", "argument"]
+__all__ = [
+    "Argument",
+    "Between",
+    "DTypeArgument",
+    "ImageType",
+    "Interp",
+    "Layout",
+    "Numbers",
+    "PerSample",
+    "Word",
+    "argument",
+]
 
 X = TypeVar("X")
 Convert = Callable[[Any], Any]
@@ -285,6 +296,13 @@ def _string(value: Any) -> str:
     return value
 
 
+def _numbers(value: Any) -> Array:
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "biuf" or not numpy.isfinite(array).all():
+        raise ValueError(value)
+    return array.astype(numpy.float64)
+
+
 _SCALARS: dict[Any, _Kind] = {
     float: _Kind(_real, "a finite number", unbounded_float=True),
     int: _Kind(_integer, "an integer", integral=True),
@@ -315,3 +333,5 @@ ImageType: TypeAlias = Annotated[
 ]
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
+#: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False)]

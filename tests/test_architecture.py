@@ -28,7 +28,7 @@ FLOORS = [
     ["_rejection"],
     ["kernels.*"],
     ["ops.*", "random", "noise", "decoders", "readers.*", "checkpoint.*"],
-    ["context", "testing"],
+    ["context", "experimental", "testing"],
     [""],
 ]
 LONGEST = 500

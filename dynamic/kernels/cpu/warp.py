@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cv2
@@ -18,10 +18,13 @@ import numpy
 
 from dynamic.dtypes import convert
 
-__all__ = ["affine", "canvas", "flip", "quarter_turn", "quarter_turns", "rotation"]
+__all__ = [
+    "OPENCV_LIMIT", "affine", "canvas", "flip", "in_float32", "in_groups", "places_of", "quarter_turn", "quarter_turns",
+    "rotation", "take",
+]  # fmt: skip
 
 _TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
-_OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
+OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _MOST_CHANNELS = 128
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
@@ -111,7 +114,7 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     matrix[:, -1] += matrix[:, :-1].sum(axis=1) / 2 - 0.5  # from here on it maps indices to indices
     nearest = nearest or not (matrix % 1).any()  # pixels only move: infinities do not spread, and int64 loses no digit
     reach = numpy.abs(matrix[:, :-1]).sum(axis=1).max() * _TILE
-    if image.ndim != 3 or reach >= _OPENCV_LIMIT:
+    if image.ndim != 3 or reach >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
     elif nearest and image.shape[2] <= _MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
@@ -131,14 +134,14 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
         block = out[start : start + step]
         points = [_points(row, start, block.shape[:-1]) for row in matrix[::-1]]
         if pixels is not None:
-            (place,) = _places([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
-            convert(numpy, _read(pixels, place, fill), out.dtype, out=block)
+            (place,) = places_of([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
+            convert(numpy, take(pixels, place, fill), out.dtype, out=block)
             continue
         corners = [numpy.floor(point) for point in points]
         weights = [point - corner for point, corner in zip(points, corners, strict=True)]
-        places = _places(corners, image.shape, (0, 1))
+        places = places_of(corners, image.shape, (0, 1))
         for channel, plane in enumerate(planes):
-            taps = [_read(plane, place, None if fill is None else fill[channel]) for place in places]
+            taps = [take(plane, place, None if fill is None else fill[channel]) for place in places]
             convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
 
 
@@ -158,7 +161,7 @@ def _points(row: Any, start: int, shape: Sequence[int]) -> Any:
     return total
 
 
-def _places(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]) -> list[tuple[Any, Any]]:
+def places_of(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]) -> list[tuple[Any, Any]]:
     """For all steps from corners along each axis, the last varying fastest: flat indices, and which are outside."""
     strides = [math.prod(shape[axis + 1 : -1]) for axis in range(len(corners))]
     axes = [
@@ -180,7 +183,8 @@ def _along(indices: Any, extent: int, stride: int) -> tuple[Any, Any]:
     return numpy.clip(indices, 0, extent - 1).astype(numpy.intp) * stride, outside
 
 
-def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
+def take(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
+    """The pixels at a place that `places_of` found, those outside replaced by the fill where there is one."""
     flat, outside = place
     values = pixels.take(flat, axis=0, mode="clip")
     if outside is not None and fill is not None:
@@ -188,8 +192,32 @@ def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
     return values
 
 
+def in_float32(dtype: Any) -> bool:
+    """Whether float32 holds all values of a dtype, so that OpenCV can interpolate them."""
+    return dtype in _IN_FLOAT32
+
+
 def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
-    """`affine` for two dimensions, linear; the matrix maps indices. At most four channels at a time, never two."""
+    """`affine` for two dimensions, linear; the matrix maps indices."""
+
+    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
+            cv2.warpAffine(source[part], shifted, memory[tile].shape[1::-1], dst=memory[tile],
+                           flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
+
+    in_groups(image, out, fill, into)
+
+
+def in_groups(image: Any, out: Any, fill: Any, into: Callable[[Any, Any, dict[str, Any]], None]) -> None:
+    """Interpolate in OpenCV, which does it exactly for one, three or four channels of a few dtypes only.
+
+    Args:
+        image: (H, W, C), of a dtype that `in_float32` allows.
+        out: Memory of the same number of channels, of any dtype.
+        fill: For each channel, or None for the nearest pixel.
+        into: Fills its second argument from its first; the third are the keywords of an OpenCV function that say what
+            is outside.
+    """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
     for channels in _groups(image.shape[-1], planar):
@@ -199,11 +227,7 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
         memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
         border = (0.0,) if fill is None else fill[channels].astype(numpy.float64).tolist()
         mode = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
-        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
-            cv2.warpAffine(
-                source[part], shifted, memory[tile].shape[1::-1], dst=memory[tile],
-                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, borderMode=mode, borderValue=border,
-            )  # fmt: skip
+        into(source, memory, {"borderMode": mode, "borderValue": border})
         if memory is not target:
             convert(numpy, memory, out.dtype, out=target)
 

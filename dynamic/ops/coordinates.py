@@ -1,0 +1,155 @@
+"""Operators on points: coord_flip and coord_transform."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import DTypeArgument, Numbers, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import convert, float32, numpy_dtype
+from dynamic.errors import ArgumentError
+
+__all__ = ["coord_flip", "coord_transform"]
+
+_FLOAT32, _FLOAT64 = numpy.dtype("float32"), numpy.dtype("float64")
+_ORDERS = ("", "x", "y", "z", "xy", "yx", "xz", "zx", "yz", "zy", "xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
+_Order: TypeAlias = Annotated[str, Word({order: () for order in _ORDERS})]
+
+
+def _same_layout(layout: str | None, **_: Any) -> str | None:
+    return layout
+
+
+def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
+    """Shape and dtype of what `coord_flip` makes of points."""
+    extent = points.shape[-1] if points.ndim else 0
+    if not points.ndim or (not layout and not 1 <= extent <= 3):
+        raise ArgumentError("coord_flip", "points", "points of one to three coordinates", f"shape {points.shape}")
+    if layout and len(layout) != extent:
+        expected = f"a letter for each of the {extent} coordinates"
+        raise ArgumentError("coord_flip", "layout", expected, repr(layout))
+    return points.shape, points.dtype if points.dtype.kind == "f" else _FLOAT32
+
+
+@operator(output=_flipped, out_layout=_same_layout, whole=True)
+def coord_flip(
+    points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
+    center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
+    flip_z: PerSample[int] = 0, layout: _Order = "", out: Array,
+) -> Array:  # fmt: skip
+    """Mirror points about a centre: x becomes 2 * center_x - x.
+
+    The last dimension of the input has the coordinates of a point.
+
+    Args:
+        center_x: The centre.
+        center_y: The centre.
+        center_z: The centre.
+        flip_x: Whether to mirror x; any integer but 0 means yes.
+        flip_y: Whether to mirror y.
+        flip_z: Whether to mirror z.
+        layout: Which coordinates there are, in their order: by default "x", "xy" or "xyz".
+
+    Returns:
+        Points of the same shape and layout; integers become float32.
+
+    Raises:
+        ArgumentError: There are no coordinates, or more than three, or not those of `layout`.
+
+    >>> coord_flip([[0.25, 1.0]]).tolist()
+    [[0.75, 1.0]]
+    """
+    asked = {"x": (flip_x, center_x), "y": (flip_y, center_y), "z": (flip_z, center_z)}
+    for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
+        flip, center = asked[letter]
+        if flip:
+            numpy.subtract(2 * center, points[..., place], out=out[..., place], dtype=out.dtype, casting="unsafe")
+        else:
+            out[..., place] = points[..., place]
+    return out
+
+
+def _transformed(
+    points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32  # noqa: N803 - DALI's names
+) -> Spec:
+    """Shape and dtype of what `coord_transform` makes of points."""
+    matrix, _ = _linear(points, M, MT, T)
+    columns = points.shape[-1] if matrix.ndim < 2 else len(matrix)
+    return (*points.shape[:-1], columns), numpy_dtype(dtype)
+
+
+@operator(output=_transformed, out_layout=_same_layout, whole=True)
+def coord_transform(
+    points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,  # noqa: N803
+    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = "float32", out: Array,  # noqa: N803
+) -> Array:  # fmt: skip
+    """Multiply points, or colours, by a matrix and add a vector: M @ point + T.
+
+    The last dimension of the input has the coordinates of a point. A matrix of m rows gives points of m coordinates.
+
+    Args:
+        M: The matrix, as nested lists or one list row by row; one number is a factor of all coordinates.
+        MT: The matrix with the vector as one more column, instead of `M` and `T`.
+        T: The vector; one number is added to all coordinates.
+        dtype: Element type of the result; integers are rounded and saturated.
+
+    Returns:
+        Points of the same layout.
+
+    Raises:
+        ArgumentError: A matrix or vector does not fit the points or the other, or there are `MT` and `M` or `T`.
+
+    >>> coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
+    [[12.0, 21.0]]
+    """
+    matrix, vector = _linear(points, M, MT, T)
+    precise = points.dtype.itemsize > 4 or points.dtype in _WIDE or out.dtype.itemsize > 4 or out.dtype in _WIDE
+    work = _FLOAT64 if precise else _FLOAT32
+    result = out if out.dtype == work else numpy.empty(out.shape, work)
+    points = points.astype(work, copy=False)
+    if matrix.ndim < 2:
+        numpy.multiply(points, matrix.astype(work), out=result)
+    else:
+        numpy.matmul(points, matrix.T.astype(work), out=result)
+    if vector is not None:
+        result += vector.astype(work)
+    if result is not out:
+        convert(numpy, result, out.dtype, out=out)
+    return out
+
+
+_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32")))  # float32 holds not all of their values
+
+
+def _linear(points: Array, matrix: Any, both: Any, vector: Any) -> tuple[Any, Any]:
+    """The matrix, or one factor, and the vector, or None."""
+    name, columns = "coord_transform", points.shape[-1] if points.ndim else 0
+    if not points.ndim:
+        raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
+    if both is not None and (matrix is not None or vector is not None):
+        raise ArgumentError(name, "MT", "left out where there is M or T", "both")
+    if both is not None and both.size > 1:
+        both = _matrix("MT", both, columns + 1)
+        return both[:, :-1], both[:, -1]
+    matrix = both if both is not None else matrix
+    matrix = numpy.float64(1.0) if matrix is None else matrix
+    matrix = matrix.reshape(()) if matrix.size == 1 else _matrix("M", matrix, columns)
+    rows = len(matrix) if matrix.ndim else columns
+    if vector is not None and vector.shape not in {(), (1,), (rows,)}:
+        raise ArgumentError(name, "T", f"one number or {rows}, one a coordinate", f"numbers in shape {vector.shape}")
+    return matrix, vector
+
+
+def _matrix(name: str, given: Any, columns: int) -> Any:
+    if given.ndim == 1 and columns and given.size % columns == 0:
+        given = given.reshape(-1, columns)
+    if given.ndim != 2 or given.shape[1] != columns:
+        expected = f"one number, or rows of {columns}"
+        raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
+    return given
