@@ -82,6 +82,8 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         if inner is int:
             return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
         return st.floats(low, high, width=32)
+    if inner is Any:  # Numbers
+        return st.lists(st.floats(-4, 4, width=16), min_size=1, max_size=3).map(tuple)
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
@@ -101,8 +103,66 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
 
 
-#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {}
+def _draw_again(
+    name: str, values: st.SearchStrategy[Any], draw: st.DrawFn, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Another value for an argument; for each sample where there was one for each."""
+    if name in varying:
+        varying[name] = [draw(values) for _ in varying[name]]
+    else:
+        fixed[name] = draw(values)
+
+
+def _rows(rows: int, columns: int) -> st.SearchStrategy[tuple[float, ...]]:
+    """A matrix, row by row."""
+    return st.lists(st.floats(-3, 3, width=16), min_size=rows * columns, max_size=rows * columns).map(tuple)
+
+
+def _fit_affine(
+    draw: st.DrawFn, _: Any, layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    dims = sum(letter in "DHW" for letter in layout or "")
+    _draw_again("matrix", _rows(dims, dims + 1), draw, varying, fixed)
+
+
+def _fit_perspective(draw: st.DrawFn, _: Any, __: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]) -> None:
+    _draw_again("matrix", _rows(3, 3), draw, varying, fixed)
+
+
+def _fit_points(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [read_only(sample[..., :3] if sample.ndim else sample[None]) for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    fixed["layout"] = draw(st.permutations("xyz"[: min(extents)]).map("".join)) if len(extents) == 1 else ""
+
+
+def _fit_linear(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [read_only(sample if sample.ndim else sample[None]) for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    rows, columns = (2, min(extents)) if len(extents) == 1 else (1, 0)
+    names = draw(st.sampled_from([("M", "T"), ("MT",)]))
+    for name in {"M", "T", "MT"} - set(names):
+        fixed.pop(name, None)
+        varying.pop(name, None)
+    for name in names:
+        _draw_again(name, _rows(rows, {"M": columns, "T": 1, "MT": columns + 1}[name] or 1), draw, varying, fixed)
+
+
+#: What makes arguments fit their samples where annotations cannot tell: it changes `samples`, `varying` and `fixed`.
+FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
+    "coord_flip": _fit_points,
+    "coord_transform": _fit_linear,
+    "experimental.warp_perspective": _fit_perspective,
+    "warp_affine": _fit_affine,
+}
+
+#: What operators take as second and further inputs.
+MORE_INPUTS: dict[str, tuple[np.ndarray, ...]] = {
+    "experimental.remap": (read_only(np.linspace(-1, 4, 6).reshape(2, 3)), read_only(np.eye(2, 3, dtype=np.float32))),
+}
 
 
 @st.composite

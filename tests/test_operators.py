@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import calls
+from strategies import MORE_INPUTS, calls
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, as_batch, as_tensor
@@ -46,7 +46,8 @@ def on_tensor(operator, sample, layout, arguments):
 
 
 def inputs_of(operator, value):
-    return [value][: len(operator.inputs)]
+    """As many inputs as an operator needs, the first of them given."""
+    return [value, *MORE_INPUTS.get(operator.name, ())][: len(operator.inputs)]
 
 
 def listed(results):
@@ -225,10 +226,10 @@ def test_wrong_inputs_are_refused(operator):
         with pytest.raises(
             ArgumentError, match=rf"{re.escape(operator.name)}\(\): argument '{operator.inputs[0].name}(\[0\])?'"
         ):
-            operator(bad, **required)
+            operator(*inputs_of(operator, bad), **required)
     if operator.layouts is not None:
         with pytest.raises(ArgumentError, match="laid out as"):
-            operator(np.zeros((2,) * 7, np.float32), **required)
+            operator(*inputs_of(operator, np.zeros((2,) * 7, np.float32)), **required)
 
 
 @every

@@ -1,6 +1,7 @@
 """Operators on points: coord_flip and coord_transform."""
 
 # A kernel sees one value where a caller may give a Batch of them.
+# ruff: noqa: N803 - DALI's names
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ __all__ = ["coord_flip", "coord_transform"]
 
 _FLOAT32, _FLOAT64 = numpy.dtype("float32"), numpy.dtype("float64")
 _ORDERS = ("", "x", "y", "z", "xy", "yx", "xz", "zx", "yz", "zy", "xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
-_Order: TypeAlias = Annotated[str, Word({order: () for order in _ORDERS})]
+_Order: TypeAlias = Annotated[str, Word(dict.fromkeys(_ORDERS, ()))]
 
 
-def _same_layout(layout: str | None, **_: Any) -> str | None:
-    return layout
+def _as_float(ndim: int, kind: Any, **_: Any) -> tuple[int, Any]:
+    return ndim, kind if kind.kind == "f" else _FLOAT32
+
+
+def _as_asked(ndim: int, kind: Any, *, dtype: Any, **_: Any) -> tuple[int, Any]:
+    return ndim, numpy_dtype(dtype)
 
 
 def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
@@ -34,10 +39,10 @@ def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
     if layout and len(layout) != extent:
         expected = f"a letter for each of the {extent} coordinates"
         raise ArgumentError("coord_flip", "layout", expected, repr(layout))
-    return points.shape, points.dtype if points.dtype.kind == "f" else _FLOAT32
+    return points.shape, _as_float(points.ndim, points.dtype)[1]
 
 
-@operator(output=_flipped, out_layout=_same_layout, whole=True)
+@operator(output=_flipped, out_kind=_as_float, whole=True)
 def coord_flip(
     points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
     center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
@@ -76,18 +81,18 @@ def coord_flip(
 
 
 def _transformed(
-    points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32  # noqa: N803 - DALI's names
-) -> Spec:
+    points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32
+) -> Spec:  # fmt: skip
     """Shape and dtype of what `coord_transform` makes of points."""
     matrix, _ = _linear(points, M, MT, T)
     columns = points.shape[-1] if matrix.ndim < 2 else len(matrix)
     return (*points.shape[:-1], columns), numpy_dtype(dtype)
 
 
-@operator(output=_transformed, out_layout=_same_layout, whole=True)
+@operator(output=_transformed, out_kind=_as_asked, whole=True)
 def coord_transform(
-    points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,  # noqa: N803
-    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = "float32", out: Array,  # noqa: N803
+    points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
+    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array,
 ) -> Array:  # fmt: skip
     """Multiply points, or colours, by a matrix and add a vector: M @ point + T.
 

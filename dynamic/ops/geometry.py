@@ -23,7 +23,9 @@ __all__ = ["LAYOUTS", "Extent", "WarpInterp", "flip", "rotate", "warped"]
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
 
 #: How a value between pixels is read.
-WarpInterp: TypeAlias = Annotated[str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)]
+WarpInterp: TypeAlias = Annotated[
+    str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)
+]
 #: An extent of a result; fractions are cut off.
 Extent: TypeAlias = Annotated[float, Between(0)]
 

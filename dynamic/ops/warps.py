@@ -32,7 +32,7 @@ _Interp: TypeAlias = Annotated[
         DALIInterpType,
     ),
 ]
-_Border: TypeAlias = Annotated[str, Word({word: () for word in maps.BORDERS})]
+_Border: TypeAlias = Annotated[str, Word(dict.fromkeys(maps.BORDERS, ()))]
 _Origin: TypeAlias = Annotated[str, Word({"corner": (), "center": ()})]
 
 
