@@ -12,6 +12,7 @@ from . import experimental as experimental
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
