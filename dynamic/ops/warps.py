@@ -82,15 +82,15 @@ def warp_affine(
     images, results = _frames(image, layout), _frames(out, layout)
     dims = images.ndim - 2
     given = matrix if matrix_input is None else matrix_input
-    matrices = _homogeneous("warp_affine", given, dims, len(images) if "F" in layout else None)
-    if (matrices[:, -1] != numpy.eye(dims + 1)[-1]).any():
+    matrices = _matrices("warp_affine", given, dims, len(images) if "F" in layout else None)
+    if matrices.shape[1] > dims and (matrices[:, -1] != numpy.eye(dims + 1)[-1]).any():
         expected = f"affine: its last row is {[0] * dims + [1]}, or left out"
         raise ArgumentError("warp_affine", "matrix", expected, str(matrices[0, -1].tolist()))
+    matrices = matrices[:, :dims]
     if not inverse_map:
         matrices = _inverted("warp_affine", matrices)
-    matrices = numpy.broadcast_to(matrices, (len(images), dims + 1, dims + 1))
-    for frame, one, result in zip(images, matrices, results, strict=True):
-        warp.affine(frame, one[:-1], result, fill=fill_value, nearest=interp_type == "nn")
+    for i, (frame, result) in enumerate(zip(images, results, strict=True)):
+        warp.affine(frame, matrices[i % len(matrices)], result, fill=fill_value, nearest=interp_type == "nn")
     return out
 
 
@@ -102,8 +102,8 @@ def _given(operator: str, matrix_input: Any, matrix: Any) -> None:
         raise ArgumentError(operator, "matrix", "left out where the second input is one", "both")
 
 
-def _homogeneous(operator: str, given: Any, dims: int, frames: int | None) -> Any:
-    """What a caller gave as square float64 matrices, one for all frames or one for each.
+def _matrices(operator: str, given: Any, dims: int, frames: int | None) -> Any:
+    """What a caller gave as float64 matrices, one for all frames or one for each, with the last row or without.
 
     Args:
         operator: Its name, for errors.
@@ -113,8 +113,6 @@ def _homogeneous(operator: str, given: Any, dims: int, frames: int | None) -> An
     """
     array = numpy.asarray(given, numpy.float64)
     columns = dims + 1
-    if not numpy.isfinite(array).all():
-        raise ArgumentError(operator, "matrix", "finite numbers", "others")
     if array.ndim == 1 and array.size in {dims * columns, columns * columns}:
         array = array.reshape(-1, columns)
     if array.ndim == 2:
@@ -123,14 +121,20 @@ def _homogeneous(operator: str, given: Any, dims: int, frames: int | None) -> An
         expected = f"{dims} rows of {columns} numbers, or {columns} rows"
         expected += ", or one such matrix for each frame" if frames is not None else ""
         raise ArgumentError(operator, "matrix", expected, f"numbers in shape {numpy.shape(given)}")
-    if array.shape[1] == columns:
-        return array
-    return numpy.concatenate([array, numpy.broadcast_to(numpy.eye(columns)[-1:], (len(array), 1, columns))], axis=1)
+    if not numpy.isfinite(array).all():
+        raise ArgumentError(operator, "matrix", "finite numbers", "others")
+    return array
+
+
+def _homogeneous(matrices: Any) -> Any:
+    """Matrices with their last rows."""
+    missing = numpy.eye(matrices.shape[2])[matrices.shape[1] :]
+    return numpy.concatenate([matrices, numpy.broadcast_to(missing, (len(matrices), *missing.shape))], axis=1)
 
 
 def _inverted(operator: str, matrices: Any) -> Any:
     try:
-        inverses = numpy.linalg.inv(matrices)
+        inverses = numpy.linalg.inv(_homogeneous(matrices))[:, : matrices.shape[1]]
     except numpy.linalg.LinAlgError:
         inverses = numpy.array(math.nan)
     if not numpy.isfinite(inverses).all():
@@ -186,14 +190,14 @@ def warp_perspective(
     """
     images, results = _frames(image, layout), _frames(out, layout)
     given = matrix if matrix_input is None else matrix_input
-    matrices = _homogeneous(_PERSPECTIVE, given, 2, len(images) if "F" in layout else None)
+    matrices = _homogeneous(_matrices(_PERSPECTIVE, given, 2, len(images) if "F" in layout else None))
     if not inverse_map:
         matrices = _inverted(_PERSPECTIVE, matrices)
     if pixel_origin == "corner":
         matrices = maps.moved(-0.5) @ matrices @ maps.moved(0.5)
-    matrices = numpy.broadcast_to(matrices, (len(images), 3, 3))
-    for frame, one, result in zip(images, matrices, results, strict=True):
-        maps.perspective(frame, one, result, fill=fill_value, border=border_mode, interpolation=interp_type)
+    for i, (frame, result) in enumerate(zip(images, results, strict=True)):
+        maps.perspective(frame, matrices[i % len(matrices)], result, fill=fill_value, border=border_mode,
+                         interpolation=interp_type)  # fmt: skip
     return out
 
 

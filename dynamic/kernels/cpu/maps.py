@@ -53,7 +53,7 @@ def perspective(
     """
     direct = interpolation != "nn" and border in {"constant", "replicate"} and _is_near(matrix, out.shape)
     if direct and warp.in_float32(image.dtype) and max(image.shape[:2]) < warp.OPENCV_LIMIT and image.size and out.size:
-        filled = _filled(fill, image) if border == "constant" else None
+        filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
         flags = _CODES[interpolation] | cv2.WARP_INVERSE_MAP
 
         def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def read(
     """
     if not out.size:
         return
-    filled = _filled(fill, image) if border == "constant" else None
+    filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
     if not image.size:  # nothing to repeat either
         out[...] = 0 if filled is None else filled
         return
@@ -136,12 +136,6 @@ def read(
             cv2.remap(source, *maps, _CODES[interpolation], dst=memory[rows], **how)
 
     warp.in_groups(image, out, filled, into)
-
-
-def _filled(fill: Any, image: Any) -> Any:
-    """A fill for each channel, of the image's dtype."""
-    fill = convert(numpy, numpy.atleast_1d(numpy.asarray(fill, numpy.float64)), image.dtype)
-    return numpy.broadcast_to(fill, image.shape[-1])
 
 
 def _near(points: Points, extents: Sequence[int], border: str, whole: bool, rows: slice) -> tuple[Any, Any]:
