@@ -2,7 +2,7 @@
 
 # A kernel sees one value where a caller may give a Batch of them.
 # ruff: noqa: N803 - DALI's names
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, union-attr"
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy
 from dynamic._argument import DTypeArgument, Numbers, PerSample, Word
 from dynamic._array import Array
 from dynamic._operator import Spec, operator
-from dynamic.dtypes import convert, float32, numpy_dtype
+from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import coordinates
 
 __all__ = ["coord_flip", "coord_transform"]
 
@@ -84,9 +85,29 @@ def _transformed(
     points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `coord_transform` makes of points."""
-    matrix, _ = _linear(points, M, MT, T)
-    columns = points.shape[-1] if matrix.ndim < 2 else len(matrix)
-    return (*points.shape[:-1], columns), numpy_dtype(dtype)
+    name, columns = "coord_transform", points.shape[-1] if points.ndim else 0
+    if not points.ndim:
+        raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
+    if MT is not None and (M is not None or T is not None):
+        raise ArgumentError(name, "MT", "left out where there is M or T", "both")
+    rows = _rows("MT", MT, columns + 1) if MT is not None else None
+    rows = _rows("M", M, columns) if M is not None else rows
+    rows = columns if rows is None else rows
+    if T is not None and T.shape not in {(), (1,), (rows,)}:
+        raise ArgumentError(name, "T", f"one number or {rows}, one a coordinate", f"numbers in shape {T.shape}")
+    return (*points.shape[:-1], rows), numpy_dtype(dtype)
+
+
+def _rows(name: str, given: Array, columns: int) -> int | None:
+    """The number of rows of a matrix, or None where it is one number, a factor."""
+    if given.size == 1:
+        return None
+    if given.ndim == 2 and given.shape[1] == columns:
+        return int(given.shape[0])
+    if given.ndim == 1 and columns and given.size % columns == 0:
+        return int(given.size) // columns
+    expected = f"one number, or rows of {columns}"
+    raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
 
 
 @operator(output=_transformed, out_kind=_as_asked, whole=True)
@@ -113,48 +134,23 @@ def coord_transform(
     >>> coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
     [[12.0, 21.0]]
     """
-    matrix, vector = _linear(points, M, MT, T)
-    precise = points.dtype.itemsize > 4 or points.dtype in _WIDE or out.dtype.itemsize > 4 or out.dtype in _WIDE
-    work = _FLOAT64 if precise else _FLOAT32
-    result = out if out.dtype == work else numpy.empty(out.shape, work)
-    points = points.astype(work, copy=False)
-    if matrix.ndim < 2:
-        numpy.multiply(points, matrix.astype(work), out=result)
+    columns, rows = points.shape[-1], out.shape[-1]
+    matrix = numpy.zeros((rows, columns + 1))
+    if MT is not None and MT.size > 1:
+        matrix[...] = MT.reshape(matrix.shape)
     else:
-        numpy.matmul(points, matrix.T.astype(work), out=result)
-    if vector is not None:
-        result += vector.astype(work)
-    if result is not out:
-        convert(numpy, result, out.dtype, out=out)
+        factor = M if MT is None else MT
+        if factor is None or factor.size == 1:
+            numpy.fill_diagonal(matrix, 1.0 if factor is None else factor)
+            matrix[:, -1] = 0.0
+        else:
+            matrix[:, :-1] = factor.reshape(rows, columns)
+        if T is not None:
+            matrix[:, -1] = T
+    precise = points.dtype in _WIDE or out.dtype in _WIDE
+    coordinates.transform(points, matrix, out, _FLOAT64 if precise else _FLOAT32)
     return out
 
 
-_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32")))  # float32 holds not all of their values
-
-
-def _linear(points: Array, matrix: Any, both: Any, vector: Any) -> tuple[Any, Any]:
-    """The matrix, or one factor, and the vector, or None."""
-    name, columns = "coord_transform", points.shape[-1] if points.ndim else 0
-    if not points.ndim:
-        raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
-    if both is not None and (matrix is not None or vector is not None):
-        raise ArgumentError(name, "MT", "left out where there is M or T", "both")
-    if both is not None and both.size > 1:
-        both = _matrix("MT", both, columns + 1)
-        return both[:, :-1], both[:, -1]
-    matrix = both if both is not None else matrix
-    matrix = numpy.float64(1.0) if matrix is None else matrix
-    matrix = matrix.reshape(()) if matrix.size == 1 else _matrix("M", matrix, columns)
-    rows = len(matrix) if matrix.ndim else columns
-    if vector is not None and vector.shape not in {(), (1,), (rows,)}:
-        raise ArgumentError(name, "T", f"one number or {rows}, one a coordinate", f"numbers in shape {vector.shape}")
-    return matrix, vector
-
-
-def _matrix(name: str, given: Any, columns: int) -> Any:
-    if given.ndim == 1 and columns and given.size % columns == 0:
-        given = given.reshape(-1, columns)
-    if given.ndim != 2 or given.shape[1] != columns:
-        expected = f"one number, or rows of {columns}"
-        raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
-    return given
+#: What float32 cannot hold.
+_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))
