@@ -93,6 +93,7 @@ class _Kind:
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
     unbounded_float: bool = False  # a whole column may be checked at once
+    arrays: bool = False  # so may a whole array, of which each sample is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,9 @@ class Argument:
         column = self._floats(batch.whole) if self.kind.unbounded_float else None
         if column is not None:
             return column
+        whole = batch.whole if self.kind.arrays and batch.ndim else None
+        if isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
+            return list(whole.astype(numpy.float64))
         values = []
         for i, sample in enumerate(batch.samples):
             try:
@@ -334,4 +338,4 @@ ImageType: TypeAlias = Annotated[
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
 #: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
-Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False)]
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]

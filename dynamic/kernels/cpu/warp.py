@@ -27,6 +27,7 @@ _TILE = 512  # OpenCV has coordinates in float32: near a corner of their own til
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _MOST_CHANNELS = 128
+_ALL = (slice(None), slice(None))
 _MOST_ROWS = 64  # of a tile where its points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
@@ -277,6 +278,9 @@ def _tiles(
     shape: Sequence[int], source: Sequence[int], matrix: Any, most_rows: int = _TILE
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Tiles of an output, the part of the source that each of them needs, and the matrix between their indices."""
+    if max(*shape[:2], *source[:2]) <= min(_TILE, most_rows):
+        yield _ALL, _ALL, matrix
+        return
     for rows, columns in itertools.product(_spans(shape[0], most_rows), _spans(shape[1], _TILE)):
         right, bottom = columns.stop - columns.start - 1, rows.stop - rows.start - 1
         parts, shifted = [], []
