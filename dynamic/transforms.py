@@ -196,7 +196,7 @@ class _Call:
 
 def _diagonal(matrices: Array) -> Array:
     """A view of the main diagonals."""
-    return matrices.reshape(*matrices.shape[:-2], -1)[..., :: matrices.shape[-1] + 1]
+    return matrices.reshape(*matrices.shape[:-2], math.prod(matrices.shape[-2:]))[..., :: matrices.shape[-1] + 1]
 
 
 def _after(second: Array, first: Array) -> Array:
@@ -403,15 +403,14 @@ def crop(
         "crop", [input], batch_size, device, reverse_order,
         from_end=from_end, from_start=from_start, to_end=to_end, to_start=to_start,
     )  # fmt: skip
-    corners = [call.vectors[name] for name in ("from_start", "from_end", "to_start", "to_end")]
+    matrices = call.identity(call.dims(None, "from_start", "from_end", "to_start", "to_end"))
+    start, end, to, until = (call.vectors[name] for name in ("from_start", "from_end", "to_start", "to_end"))
     if _declared[call.name]["absolute"].one(absolute):
-        pairs = ((corners[0], corners[1]), (corners[2], corners[3]))
-        corners = [pick(*pair) for pair in pairs for pick in (numpy.minimum, numpy.maximum)]
-    start, end, to, until = corners
+        start, end = numpy.minimum(start, end), numpy.maximum(start, end)
+        to, until = numpy.minimum(to, until), numpy.maximum(to, until)
     extents = end - start
     if not extents.all():
         raise ArgumentError(call.name, "from_end", "different from from_start in each dimension", "equal numbers")
-    matrices = call.identity(call.dims(None, "from_start", "from_end", "to_start", "to_end"))
     factors = (until - to) / extents
     _diagonal(matrices)[...] = factors
     matrices[..., -1] = to - factors * start
