@@ -62,7 +62,7 @@ from .ops.coordinates import coord_flip, coord_transform
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
-from .ops.warps import warp_affine
+from .ops.warps import sphere, warp_affine, water
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
 from .random import batch_permutation
 from .readers import ExternalSource
@@ -129,6 +129,7 @@ __all__ = [
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "sphere",
     "stream",
     "tensor",
     "type_id",
@@ -137,4 +138,5 @@ __all__ = [
     "uint32",
     "uint64",
     "warp_affine",
+    "water",
 ]

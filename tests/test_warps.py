@@ -518,6 +518,53 @@ def test_multiplied_points_are_dalis(dali: Oracle, data, kind, columns, rows):
     _alike(found.array, expected.array)
 
 
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "float32"]), height=st.integers(2, 20), width=st.integers(1, 20))
+def test_spheres_and_waters_are_dalis(dali: Oracle, data, dtype, height, width):
+    images = [noise((height, width, data.draw(st.integers(1, 4))), dtype, i) for i in range(2)]
+    mask = [1, data.draw(st.integers(0, 1))]
+    arguments = {"interp_type": data.draw(st.sampled_from(["nn", "linear"]))}
+    arguments["fill_value"] = data.draw(st.floats(0, 100, width=16)) if dtype == "float32" else 5.0
+    names = [f"{name}_{axis}" for name in ("ampl", "freq", "phase") for axis in "xy"]
+    waves = {name: data.draw(st.floats(0.125, 2, width=16)) for name in names}
+    for name, more in (("sphere", {}), ("water", waves)):
+        expected = dali.call(name, [Samples(images, "HWC")], **arguments, mask=Samples(mask), **more)
+        found = getattr(ndd, name)(as_batch(images, layout="HWC"), **arguments, mask=as_batch(mask), **more)
+        for a, b in zip(found.samples, expected.samples, strict=True):
+            _alike(a, b)
+
+
+def test_a_sphere_keeps_its_centre_and_its_poles():
+    image = noise((9, 9, 3), "uint8")
+    found = ndd.sphere(image).array
+    assert np.array_equal(found[4, [0, 4, 8]], image[4, [0, 4, 8]])
+    assert np.array_equal(found[[0, 8], 4], image[[0, 8], 4])
+    assert np.array_equal(found[4, 6], image[4, 5])  # half a radius from the centre it reads at a quarter
+    assert (found[0, 0] == 0).all()
+    assert np.array_equal(ndd.sphere(image, mask=0).array, image)
+    assert np.array_equal(ndd.sphere(as_tensor(image.transpose(2, 0, 1), layout="CHW")).array, found.transpose(2, 0, 1))
+
+
+def test_waves_move_rows_and_columns():
+    image = noise((8, 9, 1), "float32")
+    still = ndd.water(image, ampl_x=0, ampl_y=0).array
+    assert np.array_equal(still, image)
+    moved = ndd.water(image, ampl_x=2, freq_x=0, phase_x=np.pi / 2, ampl_y=0, fill_value=-1).array
+    assert np.array_equal(moved[:, :7], image[:, 2:])
+    assert (moved[:, 7:] == -1).all()
+    moved = ndd.water(image, ampl_x=0, ampl_y=1, freq_y=np.pi, phase_y=1, interp_type="linear").array
+    step = np.cos(1.0)  # up and down by turns; half a pixel is missing
+    place = 3 + step - 0.5
+    row = int(np.floor(place))
+    assert moved[3, 4, 0] == pytest.approx(_between(image[:, :, 0], row, place - row, 4), rel=1e-4)
+    assert np.array_equal(ndd.water(image, mask=0).array, image)
+
+
+def _between(image, row, part, column):
+    """What is half a pixel before a column, and between two rows."""
+    rows = image[row] * (1 - part) + image[row + 1] * part
+    return (rows[column] + rows[column - 1]) / 2
+
+
 def test_names():
     assert ndd.experimental.warp_perspective is warp_perspective
     assert ndd.experimental.remap is remap

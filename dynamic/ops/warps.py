@@ -1,10 +1,11 @@
-"""Operators that read pixels elsewhere: warp_affine, experimental.warp_perspective and experimental.remap."""
+"""Operators that read pixels elsewhere: affine warps, perspectives, maps, sphere and water."""
 
 # A kernel sees one value where a caller may give a Batch of them.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Annotated, Any, TypeAlias
 
@@ -19,7 +20,7 @@ from dynamic.types import DALIInterpType
 
 from .geometry import LAYOUTS, Extent, WarpInterp, _frames, warped
 
-__all__ = ["remap", "warp_affine", "warp_perspective"]
+__all__ = ["remap", "sphere", "warp_affine", "warp_perspective", "water"]
 
 #: Images and videos.
 _IMAGES = tuple(layout for layout in LAYOUTS if "D" not in layout)
@@ -257,4 +258,80 @@ def remap(
     ]
     for frame, x, y, result in zip(images, *points, results, strict=True):
         maps.remap(frame, x, y, result, shift=shift, interpolation=interp)
+    return out
+
+
+def _as_image(image: Array, /, *, fill_value: Any, layout: str, operator: str, **_: Any) -> Spec:
+    extents = [image.shape[layout.index(letter)] for letter in "HW"]
+    return warped(operator, image, layout, extents, size=None, fill_value=fill_value, dtype=None)
+
+
+@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"))
+def sphere(
+    image: Array, /, *, fill_value: float | tuple[float, ...] = 0.0, interp_type: WarpInterp = "nn",
+    mask: PerSample[int] = 1, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Show each image as if on a sphere: what is near its centre is enlarged.
+
+    Args:
+        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image.
+        interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
+        mask: Whether to change the image; any integer but 0 means yes.
+
+    Returns:
+        Images of the same shape, dtype and layout.
+
+    Raises:
+        ArgumentError: There are too few or too many values to fill with.
+
+    >>> sphere(as_tensor([[1, 2, 3, 4, 5]], dtype="uint8")).tolist()
+    [[1, 2, 3, 4, 5]]
+    """
+    return _distorted(image, layout, out, maps.on_a_sphere(*_extents(image, layout)) if mask else None, fill_value,
+                      interp_type)  # fmt: skip
+
+
+@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"))
+def water(
+    image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | tuple[float, ...] = 0.0,
+    freq_x: float = 0.049087, freq_y: float = 0.049087, interp_type: WarpInterp = "nn", mask: PerSample[int] = 1,
+    phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Show each image as if under water: it reads x + ampl_x * sin(freq_x * y + phase_x), and y with a cosine of x.
+
+    Args:
+        ampl_x: How many pixels the waves move to the side.
+        ampl_y: How many pixels they move up and down.
+        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image.
+        freq_x: Radians from one row to the next.
+        freq_y: Radians from one column to the next.
+        interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
+        mask: Whether to change the image; any integer but 0 means yes.
+        phase_x: Radians at the first row.
+        phase_y: Radians at the first column.
+
+    Returns:
+        Images of the same shape, dtype and layout.
+
+    Raises:
+        ArgumentError: There are too few or too many values to fill with.
+
+    >>> water(as_tensor([[1, 2, 3, 4]], dtype="uint8"), ampl_x=1, ampl_y=0, phase_x=numpy.pi / 2).tolist()
+    [[2, 3, 4, 0]]
+    """
+    waves = maps.in_waves(image.shape[layout.index("W")], (ampl_x, freq_x, phase_x), (ampl_y, freq_y, phase_y))
+    return _distorted(image, layout, out, waves if mask else None, fill_value, interp_type)
+
+
+def _extents(image: Array, layout: str) -> tuple[int, int]:
+    return image.shape[layout.index("H")], image.shape[layout.index("W")]
+
+
+def _distorted(image: Array, layout: str, out: Array, points: Any, fill: Any, interpolation: str) -> Array:
+    """Fill `out` with what is at points of an image, or with the image where there are none."""
+    if points is None:
+        out[...] = image
+        return out
+    for frame, result in zip(_frames(image, layout), _frames(out, layout), strict=True):
+        maps.read(frame, points, result, fill=fill, interpolation=interpolation)
     return out

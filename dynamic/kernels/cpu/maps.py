@@ -18,7 +18,7 @@ from dynamic.dtypes import convert
 
 from . import warp
 
-__all__ = ["BORDERS", "moved", "perspective", "read", "remap"]
+__all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "read", "remap"]
 
 #: What may be outside of an image.
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
@@ -99,6 +99,37 @@ def remap(image: Any, x: Any, y: Any, out: Any, *, shift: float = 0.0, interpola
         return x[rows].astype(numpy.float64) - shift, y[rows].astype(numpy.float64) - shift
 
     read(image, points, out, interpolation=interpolation)
+
+
+def on_a_sphere(height: int, width: int) -> Points:
+    """The points that `sphere` reads: as far from the centre as the distance is, squared, in radii."""
+    radius = max(height // 2, width // 2, 1)
+
+    def points(rows: slice) -> tuple[Any, Any]:
+        x = numpy.arange(width) - (width - 1) / 2
+        y = (numpy.arange(rows.start, rows.stop) - (height - 1) / 2)[:, None]
+        distance = numpy.sqrt(x * x + y * y) / radius
+        return (width - 1) / 2 + distance * x, (height - 1) / 2 + distance * y
+
+    return points
+
+
+def in_waves(width: int, across: tuple[float, float, float], down: tuple[float, float, float]) -> Points:
+    """The points that `water` reads; half a pixel is missing, as in DALI: they are places of corners, not of centres.
+
+    Args:
+        width: Number of columns.
+        across: Amplitude, frequency and phase of what is added to x.
+        down: The same of what is added to y.
+    """
+
+    def points(rows: slice) -> tuple[Any, Any]:
+        x, y = numpy.arange(width), numpy.arange(rows.start, rows.stop)[:, None]
+        beside = x + across[0] * numpy.sin(across[1] * y + across[2])
+        below = y + down[0] * numpy.cos(down[1] * x + down[2])
+        return beside - 0.5, below - 0.5
+
+    return points
 
 
 def read(
