@@ -14,6 +14,7 @@ from . import noise as noise
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
+from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -59,12 +60,14 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
+from .ops.warps import sphere, warp_affine, water
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
 from .random import batch_permutation
 from .readers import ExternalSource
@@ -107,6 +110,8 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "coord_flip",
+    "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
@@ -132,6 +137,7 @@ __all__ = [
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "sphere",
     "stream",
     "tensor",
     "type_id",
@@ -139,4 +145,6 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "warp_affine",
+    "water",
 ]

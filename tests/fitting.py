@@ -70,25 +70,80 @@ def _normalized(
             fixed[name] = drawn[0]
 
 
+def _draw_again(
+    name: str, values: st.SearchStrategy[Any], draw: st.DrawFn, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Another value for an argument; for each sample where there was one for each."""
+    if name in varying:
+        varying[name] = [draw(values) for _ in varying[name]]
+    else:
+        fixed[name] = draw(values)
+
+
+def _rows(rows: int, columns: int) -> st.SearchStrategy[tuple[float, ...]]:
+    """A matrix, row by row."""
+    return st.lists(st.floats(-3, 3, width=16), min_size=rows * columns, max_size=rows * columns).map(tuple)
+
+
+def _fit_affine(
+    draw: st.DrawFn, _: Any, layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    dims = sum(letter in "DHW" for letter in layout or "")
+    _draw_again("matrix", _rows(dims, dims + 1), draw, varying, fixed)
+
+
+def _fit_perspective(draw: st.DrawFn, _: Any, __: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]) -> None:
+    _draw_again("matrix", _rows(3, 3), draw, varying, fixed)
+
+
+def _fit_points(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [sample[..., :3] if sample.ndim else sample[None] for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    fixed["layout"] = draw(st.permutations("xyz"[: min(extents)]).map("".join)) if len(extents) == 1 else ""
+
+
+def _fit_linear(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [sample if sample.ndim else sample[None] for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    rows, columns = (2, min(extents)) if len(extents) == 1 else (1, 0)
+    names = draw(st.sampled_from([("M", "T"), ("MT",)]))
+    for name in {"M", "T", "MT"} - set(names):
+        fixed.pop(name, None)
+        varying.pop(name, None)
+    for name in names:
+        _draw_again(name, _rows(rows, {"M": columns, "T": 1, "MT": columns + 1}[name] or 1), draw, varying, fixed)
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
 #: What makes arguments fit their samples where annotations cannot tell.
 FITTING: dict[str, Fit] = {
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
+    "coord_flip": _fit_points,
+    "coord_transform": _fit_linear,
     "experimental.dilate": _MASKS,
     "experimental.erode": _MASKS,
     "experimental.median_blur": _sized(2, window_size=st.sampled_from([1, 3, 5, 7])),
+    "experimental.warp_perspective": _fit_perspective,
     "filter": _sized(anchor=st.integers(-1, 1)),
     "gaussian_blur": _sized(sigma=st.floats(0.25, 3, width=16), window_size=st.sampled_from([1, 3, 5, 11])),
     "laplacian": _sized(
         scale=st.floats(-2, 2, width=16), smoothing_size=st.sampled_from([1, 3, 5]), window_size=st.sampled_from([3, 5])
     ),
     "normalize": _normalized,
+    "warp_affine": _fit_affine,
 }
 
 #: Further inputs of operators that need them, made from the first.
-FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {"filter": lambda data: [_a_filter(data)]}
+FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {
+    "experimental.remap": lambda _: [np.linspace(-1, 4, 6).reshape(2, 3), np.eye(2, 3, dtype=np.float32)],
+    "filter": lambda data: [_a_filter(data)],
+}
 
 
 def _a_filter(data: Any) -> np.ndarray:

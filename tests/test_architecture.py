@@ -37,11 +37,10 @@ FLOORS = [
         "reductions",
         "transforms",
         "segmentation",
-        "experimental",
         "readers.*",
         "checkpoint.*",
     ],
-    ["context", "testing"],
+    ["context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
 ]
