@@ -57,6 +57,9 @@ from .errors import (
     StateWarning,
 )
 from .ops.geometry import flip, rotate
+from .ops.paste import grid_mask, paste
+from .ops.slices import erase
+from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -105,6 +108,7 @@ __all__ = [
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "erase",
     "flip",
     "float16",
     "float32",
@@ -112,11 +116,13 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "grid_mask",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "paste",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",

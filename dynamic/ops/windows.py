@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array, asarray
-from dynamic._distributions import below
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Spec, operator
 from dynamic._rng import Source
@@ -22,6 +20,8 @@ from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu.places import cropped as _window_of
+from dynamic.kernels.cpu.places import drawn
 
 from .geometry import LAYOUTS
 
@@ -34,47 +34,14 @@ _Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
-def _window_of(
-    operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
-    crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
-    crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
-    **_: Any,
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """Where a window begins in each dimension of an image, and its extents."""
-    places = [layout.index(letter) for letter in "DHW" if letter in layout]
-    single = {"D": crop_d, "H": crop_h, "W": crop_w}
-    wanted: list[float | None] = [single[layout[place]] for place in places]
-    if crop is not None:
-        if any(extent is not None for extent in wanted):
-            raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
-        if len(crop) != len(places):
-            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-            raise ArgumentError(operator, "crop", expected, str(len(crop)))
-        wanted = list(crop)
-    positions = {"D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
-    starts, extents = [0] * len(shape), list(shape)
-    for place, extent in zip(places, wanted, strict=True):
-        whole = shape[place]
-        extents[place] = int(extent or 0) or whole
-        room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
-        starts[place] = math.trunc(room + math.copysign(0.5, room)) if rounding == "round" else math.trunc(room)
-        if starts[place] >= 0 and starts[place] + extents[place] <= whole:
-            continue
-        if out_of_bounds_policy == "error":
-            expected = f"no larger than {whole} in {layout[place]}, unless out_of_bounds_policy is 'pad'"
-            raise ArgumentError(operator, "crop", expected, str(extents[place]))
-        if out_of_bounds_policy == "trim_to_shape":
-            end = min(starts[place] + extents[place], whole)
-            starts[place] = max(starts[place], 0)
-            extents[place] = end - starts[place]
-    return starts, extents
-
-
-def _fill(operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int) -> Any:
+def _fill(
+    operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int,
+    argument: str = "fill_values",
+) -> Any:  # fmt: skip
     """What to fill with, as it broadcasts to an image whose channels are dimension `place`."""
     flat = numpy.asarray(values, numpy.float64).reshape(-1)
     if len(flat) not in (1, channels):
-        raise ArgumentError(operator, "fill_values", f"one value or {channels}, one a channel", str(len(flat)))
+        raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
 
 
@@ -286,14 +253,10 @@ def random_crop_generator(
     call = Call(name, None, batch_size, device, rng, shape if isinstance(shape, Batch) else None, **given)
     if call.device.device_type != "cpu" or shape.device.device_type != "cpu":
         raise DeviceError("random_crop_generator() runs on cpu; pass device='cpu', and its input as shape.cpu().")
-    area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
     images = [_image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
               for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])]  # fmt: skip
     n = 1 if call.n is None else call.n
-    draw = call.source.draw(call.n)
-    images = images * n if isinstance(shape, Tensor) else images
-    windows = [_window(draw.stream(i), *images[i], area, ratio, call.values["num_attempts"]) for i in range(n)]
-    both = numpy.array(windows, numpy.int32).reshape(n, 2, 2)
+    both = drawn(call, images * n if isinstance(shape, Tensor) else images)
     anchors, shapes = both[:, 0].copy(), both[:, 1].copy()
     if call.n is None:
         return Tensor(anchors[0]), Tensor(shapes[0])
@@ -301,65 +264,8 @@ def random_crop_generator(
     return Batch(anchors, origin=origin), Batch(shapes, origin=origin)
 
 
-def _range(call: Call, argument: str) -> tuple[float, float]:
-    low, high = call.values[argument]
-    if not 0 < low <= high < math.inf:
-        expected = "two finite numbers above 0, the first no larger than the second"
-        raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
-    return low, high
-
-
 def _image(argument: str, array: Array) -> tuple[int, int]:
     if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "iu" or (array[:2] < 1).any():
         expected = "the height and width of an image, integers above 0"
         raise ArgumentError("random_crop_generator", argument, expected, shown(array.tolist()))
     return int(array[0]), int(array[1])
-
-
-def _window(
-    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
-) -> list[tuple[int, int]]:
-    """The anchor and the shape of a window."""
-    widest, tallest = max(1, int(height * ratio[1])), max(1, int(width / ratio[0]))
-    least = area[0] * height * width
-    if height * widest < least:  # no window in such a wide image is so large
-        shape = height, widest
-    elif tallest * width < least:
-        shape = tallest, width
-    else:
-        shape = _tried(words, height, width, area, ratio, attempts) or _limited(height, width, area[1], ratio)
-    shape = min(shape[0], height), min(shape[1], width)
-    anchor = below(words, height - shape[0] + 1), below(words, width - shape[1] + 1)
-    return [anchor, shape]
-
-
-def _tried(
-    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
-) -> tuple[int, int] | None:
-    """A window of random area and aspect ratio that fits, or None if so many have not."""
-    logarithms = math.log(ratio[0]), math.log(ratio[1])
-    for _ in range(attempts):
-        pixels = _between(words, *area) * height * width
-        wanted = math.exp(_between(words, *logarithms))
-        w, h = (
-            max(1, math.floor(math.sqrt(pixels * wanted) + 0.5)),
-            max(1, math.floor(math.sqrt(pixels / wanted) + 0.5)),
-        )
-        if w <= width and h <= height and ratio[0] <= w / h <= ratio[1]:
-            return h, w
-    return None
-
-
-def _limited(height: int, width: int, most: float, ratio: tuple[float, float]) -> tuple[int, int]:
-    """The largest window of an allowed aspect ratio, made smaller if it has too much area."""
-    h, w = height, width
-    if width / height > ratio[1]:
-        w = max(1, int(height * ratio[1]))
-    elif width / height < ratio[0]:
-        h = max(1, int(width / ratio[0]))
-    scale = math.sqrt(min(1.0, most * height * width / (h * w)))
-    return max(1, int(h * scale)), max(1, int(w * scale))
-
-
-def _between(words: Iterator[int], low: float, high: float) -> float:
-    return low + (high - low) * next(words) * 2.0**-32
