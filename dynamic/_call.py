@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from ._array import Array
+from ._array import Array, empty, library
 from ._origin import Origin
 from .data import Batch, Tensor
+from .devices import Device
 from .errors import DataError, Failure
 
-__all__ = ["Call", "Spec", "allocated"]
+__all__ = ["Call", "Memory", "Spec"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -27,6 +28,7 @@ class Call:
     """One call of an operator, once its arguments are bound."""
 
     inputs: list[Tensor | Batch]
+    device: Device
     count: int
     is_batch: bool
     fixed: dict[str, Any]
@@ -35,10 +37,18 @@ class Call:
     origin: Origin | None
     failures: dict[int, DataError] = field(default_factory=dict)
 
+    @property
+    def library(self) -> Any:
+        """What the memory of the results is allocated with: NumPy or CuPy."""
+        if self.device.device_type == "cpu":
+            return numpy
+        first = self.inputs[0] if self.inputs else Tensor(numpy.empty(0)).to_device(self.device)
+        return library(first.samples[0] if isinstance(first, Batch) else first.array)
+
     def samples(self) -> list[tuple[Array, ...]]:
         """The inputs of each sample."""
         columns = [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
-        return list(zip(*columns, strict=True))
+        return list(zip(*columns, strict=True)) if columns else [()] * self.count
 
     def bytes(self) -> int:
         """About how much memory the inputs take: where they are separate, as much as the first of them each."""
@@ -62,9 +72,9 @@ class Call:
     def note(self, operator: str, i: int) -> str:
         """Where an error happened."""
         arrays = [x.samples[i] if isinstance(x, Batch) else x.array for x in self.inputs]
-        what = ", ".join(f"shape {array.shape} {array.dtype}" for array in arrays)
+        what = [f"shape {array.shape} {array.dtype}" for array in arrays] + [f"layout {self.layout}"] * bool(arrays)
         name = f" ({self.origin.names[i]})" if self.origin is not None else ""
-        return f"In {operator}(), sample {i} of {self.count}{name}: {what}, layout {self.layout}."
+        return f"In {operator}(), sample {i} of {self.count}{name}" + (f": {', '.join(what)}." if what else ".")
 
     def collected(self, operator: str) -> DataError:
         """One error for all samples that cannot be read."""
@@ -79,7 +89,34 @@ class Call:
         return error_of_all
 
 
-def allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
+class Memory:
+    """Where the results of a call are written: for each output one array, and in it a place for each sample.
+
+    Args:
+        call: The call.
+        specs: Shape and dtype of the result of each sample, or of all; or tuples of these, one for each output.
+        several: Whether they are tuples.
+    """
+
+    def __init__(self, call: Call, specs: list[Any], several: bool) -> None:
+        allocate = empty if call.library is numpy else call.library.empty
+        rows = specs if several else [(spec,) for spec in specs]
+        parts = [_allocated(allocate, list(column), call.count) for column in zip(*rows, strict=True)]
+        self._several = several
+        self._storages, self._places = [part[0] for part in parts], [part[1] for part in parts]
+        self.outs: list[Any] = list(zip(*self._places, strict=True)) if several else self._places[0]
+        self.nbytes = sum(int(storage.nbytes) for storage in self._storages)
+
+    def storages(self) -> Any:
+        """What was written, as storage of a Batch or of several: one array, or a list of views into it."""
+        parts = [
+            storage if storage.ndim == places[0].ndim + 1 and storage.dtype == places[0].dtype else places
+            for storage, places in zip(self._storages, self._places, strict=True)
+        ]
+        return parts if self._several else parts[0]
+
+
+def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
     """Memory for the results of `count` samples, one array where they are alike, else a buffer; and a view for each."""
     if len(set(specs)) == 1:
         shape, kind = specs[0]

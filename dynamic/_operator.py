@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import (
@@ -15,7 +16,6 @@ from typing import (
     Concatenate,
     Generic,
     ParamSpec,
-    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -26,21 +26,23 @@ import numpy
 
 from . import _pool
 from ._argument import Argument, argument, is_layout
-from ._array import Array, asarray, empty, library
-from ._call import Call, Spec, allocated
+from ._array import Array, asarray, empty
+from ._call import Call, Memory, Spec
 from .data import Batch, Tensor
-from .devices import DeviceLike
+from .devices import Device, DeviceLike
+from .devices import device as checked_device
 from .dtypes import ALL, dtype, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, shown
 
 __all__ = ["Operator", "Spec", "operator", "registry"]
 
 P = ParamSpec("P")
-R = TypeVar("R")
 
 #: Every operator by its name.
 registry: dict[str, Operator[...]] = {}
 
+#: Parameters of a function that only the lift passes: memory for the result, and what `across` has found.
+_OF_THE_LIFT = ("out", "across")
 _COMMON = {"batch_size": "int | None", "device": "DeviceLike"}
 
 
@@ -54,6 +56,8 @@ class Operator(Generic[P]):
         dtypes: frozenset[numpy.dtype[Any]],
         output: Callable[..., Any] | None,
         out_layout: Any,
+        out_kind: Callable[..., Any] | None,
+        across: Callable[..., Any] | None,
         output_of_values: bool,
         whole: bool,
         devices: tuple[str, ...],
@@ -63,10 +67,12 @@ class Operator(Generic[P]):
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices, self.output_of_values, self.whole = devices, output_of_values, whole
+        self.out_kind, self.across = out_kind, across
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
-        self.inputs = [p for p in parameters if p.kind is Parameter.POSITIONAL_ONLY]
-        keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
+        self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
+        self.variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
+        keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_THE_LIFT]
         self._layout_name = next((p.name for p in keyword if is_layout(hints[p.name])), None)
         self._has_out = any(p.name == "out" for p in parameters)
         self.arguments: dict[str, Argument] = {
@@ -79,11 +85,12 @@ class Operator(Generic[P]):
         returned = get_args(hints["return"]) if get_origin(hints["return"]) is tuple else ()
         self.outputs = len(returned)  # 0 for one result that is no tuple
         self._least = sum(p.default is p.empty for p in self.inputs)
-        self._names = [p.name for p in self.inputs]
+        self._most = math.inf if self.variadic else len(self.inputs)
         self._usual_layout = {len(layout): layout for layout in reversed(layouts or ())}
         public = [p for p in [*self.inputs, *keyword] if p.name != self._layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
+        registry[self.name] = self
 
     @overload
     def __call__(self, input: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
@@ -93,21 +100,22 @@ class Operator(Generic[P]):
     def __call__(self, input: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
     @overload
     def __call__(self, input: Any, /, *inputs: Any, device: DeviceLike, **arguments: Any) -> Any: ...
+    @overload
+    def __call__(self: Operator[...], /, **arguments: Any) -> Any: ...
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
         batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
         call = self._bound(inputs, batch_size, device, arguments)
         results = self._results(call) if call.count else self._no_results(call)
+        layouts = self._layouts_out(call)
         if not self.outputs:
-            return self._wrapped(call, results, self._layout_out(call, self.out_layout))
-        layouts = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * self.outputs
-        return tuple(
-            self._wrapped(call, part, self._layout_out(call, layout))
-            for part, layout in zip(results, layouts, strict=True)
-        )
+            return self._wrapped(call, results, layouts[0])
+        return tuple(self._wrapped(call, part, layout) for part, layout in zip(results, layouts, strict=True))
 
     def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
-        if not self._least <= len(given) <= len(self.inputs):
-            expected = f"{len(self.inputs)} positional arguments ({', '.join(self._names)})"
+        if not self._least <= len(given) <= self._most:
+            names = ", ".join(map(self._name_of_input, range(len(self.inputs))))
+            expected = "one or more positional arguments" if self.variadic else (
+                f"{len(self.inputs)} positional arguments ({names})" if self.inputs else "left out")  # fmt: skip
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
         count = self._count(inputs, arguments, batch_size)
@@ -131,22 +139,35 @@ class Operator(Generic[P]):
         origin = next((x.origin for x in inputs if x.origin is not None), None)
         if origin is not None and len(origin) != (count or 1):
             origin = None
-        return Call(inputs, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
+        there = inputs[0].device if inputs else self._device(where)
+        call = Call(inputs, there, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
+        if self.across is not None and call.count:
+            fixed["across"] = self.across(call.samples(), [call.arguments(i) for i in range(call.count)])
+        return call
+
+    def _name_of_input(self, index: int) -> str:
+        return f"{self.inputs[0].name}[{index}]" if self.variadic else self.inputs[index].name
 
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         if not isinstance(value, (Tensor, Batch)):
-            value = Tensor(asarray(value, self.name, self._names[index]))
+            value = Tensor(asarray(value, self.name, self._name_of_input(index)))
         if where is not None:
             value = value.to_device(where)
-        found = value.device.device_type
-        if found not in self.devices:
+        if value.device.device_type not in self.devices:
             have = " and ".join(self.devices)
             raise DeviceError(f"{self.name}() runs on {have}; its input is on {value.device}. Move it with .cpu().")
         return value  # type: ignore[no-any-return]
 
+    def _device(self, where: DeviceLike) -> Device:
+        """Where an operator without inputs makes its result."""
+        found = checked_device(where) or Device.CPU
+        if found.device_type not in self.devices:
+            raise DeviceError(f"{self.name}() runs on {' and '.join(self.devices)}, not on {found}.")
+        return found
+
     def _count(self, inputs: list[Tensor | Batch], arguments: dict[str, Any], batch_size: Any) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
-        sizes = [(name, len(x)) for name, x in zip(self._names, inputs, strict=False) if isinstance(x, Batch)]
+        sizes = [(self._name_of_input(i), len(x)) for i, x in enumerate(inputs) if isinstance(x, Batch)]
         sizes += [(name, len(value)) for name, value in arguments.items() if isinstance(value, Batch)]
         if batch_size is not None:
             if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
@@ -163,7 +184,7 @@ class Operator(Generic[P]):
 
     def _checked_input(self, data: Tensor | Batch) -> str | None:
         """The layout of an input; where it has none, the first declared one with as many dimensions."""
-        name, layout = self._names[0], data.layout
+        name, layout = self._name_of_input(0), data.layout
         if data._numpy_dtype not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
             hint = "Convert it with cast(x, dtype=...)."
@@ -181,7 +202,7 @@ class Operator(Generic[P]):
             return self._results_at_once(call)
         samples = call.samples()
         specs = self._specs(call, samples) if self.output is not None else None
-        storages, outs = self._memory(call, specs) if specs is not None else (None, None)
+        memory = Memory(call, specs, bool(self.outputs)) if specs is not None else None
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
 
@@ -190,7 +211,7 @@ class Operator(Generic[P]):
                 return
             arguments = call.arguments(i)
             if self._has_out:
-                arguments = {**arguments, "out": outs[i] if outs is not None else None}
+                arguments = {**arguments, "out": None if memory is None else memory.outs[i]}
             try:
                 results[i] = body(*samples[i], **arguments)
             except DataError as error:
@@ -199,20 +220,18 @@ class Operator(Generic[P]):
                 error.add_note(call.note(self.name, i))
                 raise
 
-        work = call.bytes() + sum(storage.nbytes for storage in storages or ())
-        _pool.run(one, call.count, work)
+        _pool.run(one, call.count, call.bytes() + (0 if memory is None else memory.nbytes))
         if call.failures:
             raise call.collected(self.name)
-        if storages is not None:
-            return self._storages(storages, outs)
+        if memory is not None:
+            return memory.storages()
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
 
     def _results_at_once(self, call: Call) -> Array:
         """What the function makes of samples that are one array, given many at a time: a part for each thread."""
         wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
         ((shape, kind),) = self._specs(call, [tuple(whole[0, ...] for whole in wholes)])
-        xp = library(wholes[0])
-        storage = (empty if xp is numpy else xp.empty)((call.count, *shape), kind)
+        storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
         arguments = call.fixed
         if self._layout_name is not None:
             arguments = {**arguments, self._layout_name: f"N{call.layout}"}
@@ -248,41 +267,27 @@ class Operator(Generic[P]):
             return [stand_in if spec is None else spec for spec in specs]
         return specs
 
-    def _memory(self, call: Call, specs: list[Any]) -> tuple[list[Array], list[Any]]:
-        """Memory for the results: for each output one array, and for each sample what is passed as `out`."""
-        library_ = library(call.inputs[0].samples[0] if isinstance(call.inputs[0], Batch) else call.inputs[0].array)
-        allocate = empty if library_ is numpy else library_.empty
-        rows = [spec if self.outputs else (spec,) for spec in specs]
-        storages, columns = [], []
-        for column in zip(*rows, strict=True):
-            storage, outs = allocated(allocate, list(column), call.count)
-            storages.append(storage)
-            columns.append(outs)
-        return storages, list(zip(*columns, strict=True)) if self.outputs else columns[0]
-
-    def _storages(self, storages: list[Array], outs: Any) -> Any:
-        """The memory that was written, as storage of Batches: one array, or a list of views into it."""
-        columns = list(zip(*outs, strict=True)) if self.outputs else [outs]
-        parts = [
-            storage if storage.ndim == column[0].ndim + 1 and storage.dtype == column[0].dtype else list(column)
-            for storage, column in zip(storages, columns, strict=True)
-        ]
-        return parts if self.outputs else parts[0]
-
     def _no_results(self, call: Call) -> Any:
-        """What an empty Batch becomes: the dtype that is asked for, and the dimensions that the layout has."""
-        wanted, data = call.fixed.get("dtype"), call.inputs[0]
-        kind = data._numpy_dtype if wanted is None else numpy_dtype(dtype(wanted))
-        layouts = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * max(1, self.outputs)
-        given = [self._layout_out(call, layout) for layout in layouts]
-        parts = [numpy.empty((0,) * (1 + (len(layout) if layout else data.ndim)), kind) for layout in given]
+        """What an empty Batch becomes."""
+        data = call.inputs[0] if call.inputs else Tensor(numpy.float32(0))
+        if self.out_kind is None:
+            kinds: Any = [self._usual_kind(call, data, layout) for layout in self._layouts_out(call)]
+        else:
+            kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
+            kinds = kinds if self.outputs else [kinds]
+        parts = [numpy.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
         return parts if self.outputs else parts[0]
 
-    def _layout_out(self, call: Call, given: Any) -> str | None:
-        if callable(given):
-            layout: str | None = given(call.layout, **call.fixed)
-            return layout
-        return call.layout if given is None else str(given)
+    def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
+        """As many dimensions as the layout has, or the input; the dtype that is asked for, or the input's."""
+        wanted = call.fixed.get("dtype")
+        return len(layout) if layout else data.ndim, data._numpy_dtype if wanted is None else numpy_dtype(dtype(wanted))
+
+    def _layouts_out(self, call: Call) -> list[str | None]:
+        """The layout of each result."""
+        count = max(1, self.outputs)
+        each = self.out_layout if isinstance(self.out_layout, tuple) else (self.out_layout,) * count
+        return [g(call.layout, **call.fixed) if callable(g) else call.layout if g is None else str(g) for g in each]
 
     def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
         if call.is_batch:
@@ -308,11 +313,14 @@ def operator(
     whole: bool = False,
     devices: Sequence[str] = ("cpu",),
     name: str | None = None,
+    out_kind: Callable[..., Any] | None = None,
+    across: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
-    Positional-only parameters of the function are inputs, keyword-only ones are arguments. A parameter `out` is given
-    the memory for the result, which the function fills; one annotated `Layout` is told the layout of the first input.
+    Positional-only parameters of the function are inputs, of which there may be none or, as `*inputs`, one or more;
+    keyword-only ones are arguments. A parameter `out` is given the memory for the result, which the function fills; one
+    annotated `Layout` is told the layout of the first input; `across` is given what the function of that name returns.
     A function that is annotated to return a tuple has several outputs.
 
     Args:
@@ -328,22 +336,13 @@ def operator(
             front, layout "N...".
         devices: Where the function runs.
         name: What errors call it, where that is not the function's own name.
+        out_kind: Called with the number of dimensions and the dtype of the first input and the arguments that are the
+            same for all samples: the number of dimensions and the dtype of the result, or a tuple of these; an empty
+            Batch becomes that. By default the number of letters of its layout, or of the input's dimensions, and the
+            argument `dtype`, or the input's.
+        across: Called once with the inputs and with the arguments of all samples, two lists: what the results of all
+            depend on, passed to the function and to `output`.
     """
-
-    def declare(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
-        kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
-        lifted = Operator(
-            body,
-            tuple(layouts) if layouts is not None else None,
-            kinds,
-            output,
-            out_layout,
-            output_of_values,
-            whole,
-            tuple(devices),
-            name,
-        )
-        registry[lifted.name] = lifted
-        return lifted
-
-    return declare
+    kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
+    declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
+    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
@@ -100,6 +101,10 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
 
 
+#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
+FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {}
+
+
 @st.composite
 def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
     """Samples with their layout, arguments for each sample, and arguments for all, of one call."""
@@ -121,6 +126,8 @@ def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
         else:
             fixed[name] = draw(values)
     _put_together(operator, samples, layout, varying, fixed)
+    if operator.name in FITTING:
+        FITTING[operator.name](draw, samples, layout, varying, fixed)
     return samples, layout, varying, fixed
 
 

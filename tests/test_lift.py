@@ -59,6 +59,81 @@ def test_several_inputs_and_outputs():
         pair(as_batch([[1], [2]]), as_batch([[1]]), times=1)
 
 
+def test_any_number_of_inputs():
+    @lift(output=lambda *inputs: ((len(inputs),), inputs[0].dtype))
+    def sums(*inputs: Array, out: Any) -> Array:
+        out[...] = [a.sum() for a in inputs]
+        return out
+
+    assert sums([1, 2], 3).tolist() == [3, 3]
+    assert sums(as_batch([[1], [2]]), as_batch([[3, 4], [5]]), 6).tolist() == [[1, 7, 6], [2, 5, 6]]
+    with pytest.raises(ArgumentError, match="one or more positional arguments"):
+        sums()
+    with pytest.raises(ArgumentError, match=r"'inputs\[1\]' must be"):
+        sums(1, None)
+    with pytest.raises(ArgumentError, match=r"'inputs\[2\]' must be a Batch of 2, like 'inputs\[0\]'"):
+        sums(as_batch([1, 2]), 3, as_batch([1]))
+
+
+def test_no_inputs():
+    @lift(
+        output=lambda *, shape: (shape, np.dtype("int16")), out_kind=lambda ndim, dtype, *, shape=(): (len(shape), "i2")
+    )
+    def zeros(*, shape: PerSample[tuple[int, ...]], out: Any) -> Array:
+        out[...] = 0 // shape[0]
+        return out
+
+    one = zeros(shape=(2,))
+    assert isinstance(one, Tensor)
+    assert (one.tolist(), one.layout, one.dtype.name) == ([0, 0], None, "i16")
+    assert zeros(shape=as_batch([[1], [2]])).tolist() == [[0], [0, 0]]
+    assert zeros(shape=(2,), batch_size=3).shape == [(2,)] * 3
+    assert (zeros(shape=(2, 2), batch_size=0).ndim, zeros(shape=(2, 2), batch_size=0).dtype.name) == (2, "i16")
+    with pytest.raises(ArgumentError, match="argument 'inputs' must be left out; got 1"):
+        zeros(1, shape=(2,))
+    with pytest.raises(ndd.DeviceError, match="gpu:0"):
+        zeros(shape=(1,), device="gpu")
+    with pytest.raises(ZeroDivisionError) as caught:
+        zeros(shape=as_batch([[1], [0]]))
+    assert caught.value.__notes__ == ["In zeros(), sample 1 of 2."]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_depends_on_all_samples_is_found_once(whole):
+    asked = []
+
+    def largest(samples, arguments):
+        asked.append(len(samples))
+        return max(a.max() * own["times"] for (a,), own in zip(samples, arguments, strict=True))
+
+    @lift(output=lambda a, *, times, across: (a.shape, a.dtype), across=largest, whole=whole)
+    def scaled(a: Array, /, *, times: PerSample[int] = 1, across: Any, out: Any) -> Array:
+        out[...] = across - a
+        return out
+
+    assert scaled(as_batch([[1, 2], [5, 0]])).tolist() == [[4, 3], [0, 5]]
+    assert scaled(as_batch([[1], [5]]), times=as_batch([7, 1])).tolist() == [[6], [2]]
+    assert scaled([1, 2]).tolist() == [1, 0]
+    assert len(scaled(as_batch([], dtype="i32"))) == 0
+    assert asked == [2, 2, 1]
+    with pytest.raises(ArgumentError, match="has"):
+        scaled([1], across=3)
+
+
+def test_what_an_empty_batch_becomes_may_be_declared():
+    @lift(
+        out_layout=lambda layout, *, keep: layout if keep else None,
+        out_kind=lambda ndim, dtype, *, keep: (ndim if keep else 0, "f8"),
+    )
+    def total(a: Array, /, *, keep: bool = False) -> Array:
+        return a.astype(float).sum(keepdims=keep)
+
+    empty = as_batch([[1, 2]], layout="W")[:0]
+    for keep, expected in ((True, (1, "f64", "W")), (False, (0, "f64", None))):
+        result = total(empty, keep=keep)
+        assert (result.ndim, result.dtype.name, result.layout) == expected
+
+
 def test_outputs_without_declared_shape():
     @lift()
     def split(a: Array, /) -> tuple[Array, Array]:
