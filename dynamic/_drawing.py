@@ -40,7 +40,8 @@ _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 
 def _name(function: Callable[..., Any]) -> str:
     """What errors call a function."""
-    return f"noise.{function.__name__}" if function.__module__.endswith(".noise") else function.__name__
+    module = function.__module__.rpartition(".")[2]
+    return f"{module}.{function.__name__}" if module in {"noise", "decoders"} else function.__name__
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:

@@ -164,7 +164,7 @@ def _regions(
     high = low + size
     regions = []
     for i in range(0, len(sizes), count):
-        region = [numpy.s_[:]] * len(whole)
+        region: list[Any] = [numpy.s_[:]] * len(whole)
         for k, axis in enumerate(axes, i):
             limit = whole[axis]
             region[axis] = numpy.s_[int(numpy.clip(low[k], 0, limit)) : int(numpy.clip(high[k], 0, limit))]

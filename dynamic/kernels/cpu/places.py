@@ -13,7 +13,7 @@ from dynamic._distributions import below
 from dynamic._drawing import Call
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["Window", "axes_of", "cropped", "drawn", "placed", "sliced", "stored"]
+__all__ = ["Window", "axes_of", "cropped", "drawn", "placed", "sliced"]
 
 #: Where a window begins in each dimension, and its extents.
 Window: TypeAlias = tuple[list[int], list[int]]
@@ -142,7 +142,7 @@ def _check_together(operator: str, given: dict[str, Any], anchor: Array | None, 
 
 def _each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
     """An argument's values for each of the axes: one value is for all of them."""
-    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    values: list[float] = [value] if isinstance(value, (int, float)) else list(value)
     if len(values) not in (1, count):
         raise ArgumentError(operator, name, f"one value, or {count}, one for each axis", str(len(values)))
     return values * count if len(values) == 1 else values
@@ -185,25 +185,6 @@ def _named(whole: int, given: dict[str, float]) -> tuple[float, float]:
 def _rounded(value: float) -> int:
     """The nearest integer, halves away from zero."""
     return math.trunc(value + math.copysign(0.5, value))
-
-
-def stored(window: tuple[int, int, int, int], orientation: int, height: int, width: int) -> tuple[int, int, int, int]:
-    """Where a window of an upright image lies in the one that is stored in an EXIF orientation.
-
-    Args:
-        window: The first row and column, the height and the width.
-        orientation: EXIF's.
-        height: Of the stored image.
-        width: Of the stored image.
-    """
-    top, left, rows, columns = window
-    if orientation >= 5:
-        top, left, rows, columns = left, top, columns, rows
-    if orientation in (3, 4, 6, 7):
-        top = height - top - rows
-    if orientation in (2, 3, 7, 8):
-        left = width - left - columns
-    return top, left, rows, columns
 
 
 def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
