@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -19,6 +20,8 @@ __all__ = ["Window", "axes_of", "cropped", "drawn", "placed", "sliced"]
 Window: TypeAlias = tuple[list[int], list[int]]
 _Numbers: TypeAlias = float | Sequence[float]
 
+#: How many words a random window takes as a rule: two for each attempt and two for its place.
+_USUALLY = 8
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 
@@ -195,8 +198,14 @@ def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
     """
     area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
     draw = call.source.draw(call.n)
-    windows = [_window(draw.stream(i), *image, area, ratio, call.values["num_attempts"])
-               for i, image in enumerate(images)]  # fmt: skip
+    first = numpy.stack(draw.words(numpy, slice(None), None, _USUALLY), axis=1).tolist()  # of all at once: much faster
+    windows = [
+        _window(
+            itertools.chain(first[i], itertools.islice(draw.stream(i), _USUALLY, None)),
+            *image, area, ratio, call.values["num_attempts"],
+        )
+        for i, image in enumerate(images)
+    ]  # fmt: skip
     return numpy.array(windows, numpy.int32).reshape(len(images), 2, 2)
 
 

@@ -43,8 +43,6 @@ _REFUSED = {
     0xC7: "hierarchical lossless",
 }
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
-#: The next marker inside a scan: neither a stuffed byte, nor a restart, nor a fill byte.
-_END_OF_SCAN = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 #: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
 #: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
@@ -146,6 +144,7 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     scans = coded = 0
     missing = set(frame.components)
     position = frame.first_scan
+    ends = _ends_of_scans(data)
     while True:
         for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, after the loop
             if marker == _SOS:
@@ -160,11 +159,20 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
         if scans > limits.scans:
             raise too_large(FORMAT, f"more than max_scans={limits.scans} scans; pass a larger max_scans to accept it")
         missing -= _scanned(data[start:end], frame)
-        found = _END_OF_SCAN.search(data, end)
-        if found is None:
+        following = int(numpy.searchsorted(ends, end))
+        if following == len(ends):
             raise truncated(FORMAT, "the bytes end before the end-of-image marker")
-        position = found.start()
+        position = int(ends[following])
         coded += position - end
+
+
+def _ends_of_scans(data: Buffer) -> Array:
+    """Where a scan may end: at bytes FF before one that makes them neither stuffed, nor a restart, nor a fill byte."""
+    values = numpy.frombuffer(data, numpy.uint8)
+    places = numpy.flatnonzero(values[:-1] == 0xFF)
+    following = values[places + 1]
+    ends: Array = places[(following != 0) & (following != 0xFF) & ((following < 0xD0) | (following > 0xD7))]
+    return ends
 
 
 def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
