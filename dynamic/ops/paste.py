@@ -12,7 +12,7 @@ import numpy
 from dynamic._argument import Between, Layout, PerSample
 from dynamic._array import Array
 from dynamic._operator import Spec, operator
-from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu import regions
 
 from .geometry import LAYOUTS
 from .windows import _fill
@@ -68,7 +68,7 @@ def paste(
     ]
     place = layout.index("C") if "C" in layout else None
     channels = image.shape[place] if place is not None else 1
-    windows.pasted(image, corner, _fill("paste", fill_value, channels, place, image.ndim, "fill_value"), out)
+    regions.pasted(image, corner, _fill("paste", fill_value, channels, place, image.ndim, "fill_value"), out)
     return out
 
 
@@ -100,5 +100,5 @@ def grid_mask(
     pixels, results = image.transpose(last), out.transpose(last)
     if "C" not in layout:
         pixels, results = pixels[..., None], results[..., None]
-    windows.masked(pixels, tile, ratio, angle, (shift_x, shift_y), results)
+    regions.masked(pixels, tile, ratio, angle, (shift_x, shift_y), results)
     return out

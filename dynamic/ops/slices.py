@@ -13,7 +13,7 @@ from dynamic._argument import DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import places, windows
+from dynamic.kernels.cpu import places, regions, windows
 
 from .windows import _fill
 
@@ -134,10 +134,10 @@ def erase(
     """
     chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names)
     flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    regions = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
+    boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
     place = _channels(layout, input.ndim)
     channels = input.shape[place] if place is not None else 1
-    windows.erased(input, regions, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
+    regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
     return out
 
 
@@ -162,11 +162,11 @@ def _regions(
     size = sizes * extents if normalized[1] else sizes
     low = low - size / numpy.float32(2) if centered else low
     high = low + size
-    regions = []
+    found = []
     for i in range(0, len(sizes), count):
         region: list[Any] = [numpy.s_[:]] * len(whole)
         for k, axis in enumerate(axes, i):
             limit = whole[axis]
             region[axis] = numpy.s_[int(numpy.clip(low[k], 0, limit)) : int(numpy.clip(high[k], 0, limit))]
-        regions.append(tuple(region))
-    return regions
+        found.append(tuple(region))
+    return found
