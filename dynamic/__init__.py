@@ -57,12 +57,12 @@ from .errors import (
     StateWarning,
 )
 from .ops.geometry import flip, rotate
-from .ops.paste import grid_mask, paste
-from .ops.slices import erase
+from .ops.paste import grid_mask, multi_paste, paste
+from .ops.slices import erase, pad
 from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
 from .ops.values import copy as copy
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -122,9 +122,12 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "multi_paste",
+    "pad",
     "paste",
     "peek_image_shape",
     "random_crop_generator",
+    "roi_random_crop",
     "rotate",
     "set_current_stream",
     "set_default_stream",

@@ -1,4 +1,4 @@
-"""Parts of arrays along any of their dimensions: slice, erase."""
+"""Parts of arrays along any of their dimensions: slice, pad, erase."""
 
 # A kernel sees one value where a caller may give a Batch of them.
 # mypy: disable-error-code="arg-type"
@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
@@ -17,11 +17,12 @@ from dynamic.kernels.cpu import places, regions, windows
 
 from .windows import _fill
 
-__all__ = ["erase", "slice"]
+__all__ = ["erase", "pad", "slice"]
 
 _Axes: TypeAlias = int | tuple[int, ...]
 _Whole: TypeAlias = int | tuple[int, ...]
 _Values: TypeAlias = float | tuple[float, ...]
+_Multiple: TypeAlias = Annotated[int, Between(1)]
 _Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape": ()})]
 
 
@@ -94,6 +95,59 @@ def slice(
     place = _channels(layout, input.ndim)
     channels = out.shape[place] if place is not None else 1
     windows.copied(input, starts, _fill("slice", fill_values, channels, place, input.ndim), out)
+    return out
+
+
+def _largest(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, ...]:
+    """The largest extents of all samples."""
+    return tuple(map(max, zip(*(sample[0].shape for sample in samples), strict=True)))
+
+
+def _padded(
+    input: Array, /, *, align: Any = (), axes: Any = None, axis_names: str | None = None, shape: Any = (),
+    layout: str | None = None, across: tuple[int, ...], **_: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `pad` makes of an array."""
+    everywhere = not axes and axes != 0 and not axis_names
+    chosen = list(range(input.ndim)) if everywhere else places.axes_of("pad", layout, input.ndim, axes, axis_names)
+    extents = list(input.shape)
+    wanted = places.each("pad", "shape", shape, len(chosen)) if shape != () else [-1.0] * len(chosen)
+    multiples = places.each("pad", "align", align, len(chosen)) if align != () else [1.0] * len(chosen)
+    for axis, extent, multiple in zip(chosen, wanted, multiples, strict=True):
+        least = max(int(extent), extents[axis]) if extent > 0 else across[axis]
+        extents[axis] = -(-least // int(multiple)) * int(multiple)
+    return tuple(extents), input.dtype
+
+
+@operator(output=_padded, across=_largest)
+def pad(
+    input: Array, /, *, align: PerSample[_Multiple | tuple[_Multiple, ...]] = (), axes: PerSample[_Axes | None] = None,
+    axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
+    layout: Layout = "", across: Any = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Extend each array at its ends, to the largest extents in the batch or to a given shape.
+
+    Args:
+        align: What the extents shall be a multiple of: one number, or one for each of the axes.
+        axes: The dimensions that are extended, by number; by default all.
+        axis_names: The same by the letters of the layout, where `axes` is not given.
+        fill_value: What to fill with, one value or one for each channel, saturated to the type of the input.
+        shape: The least extents, one for each of the axes; -1 is the largest extent in the batch.
+
+    Returns:
+        Arrays of the same dtype and layout; nothing is ever cut off.
+
+    Raises:
+        ArgumentError: There are too many or too few numbers for the axes, or values for the channels.
+
+    >>> pad(as_batch([[1, 2, 3], [4]]), fill_value=9).torch().tolist()
+    [[1, 2, 3], [4, 9, 9]]
+    >>> pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
+    [[1, 1, 1, 0], [0, 0, 0, 0]]
+    """
+    place = _channels(layout, input.ndim)
+    channels = out.shape[place] if place is not None else 1
+    windows.copied(input, [0] * input.ndim, _fill("pad", fill_value, channels, place, input.ndim, "fill_value"), out)
     return out
 
 

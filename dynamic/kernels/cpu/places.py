@@ -14,7 +14,7 @@ from dynamic._distributions import below
 from dynamic._drawing import Call
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["Window", "axes_of", "cropped", "drawn", "placed", "sliced"]
+__all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
 
 #: Where a window begins in each dimension, and its extents.
 Window: TypeAlias = tuple[list[int], list[int]]
@@ -111,7 +111,7 @@ def sliced(
     starts, extents = [0] * len(shape), list(shape)
     wholes = [shape[axis] for axis in chosen]
     if anchor is None:
-        values = {name: _each(operator, name, value, len(chosen)) for name, value in given.items()}
+        values = {name: each(operator, name, value, len(chosen)) for name, value in given.items()}
         bounds = [_named(whole, {name: value[i] for name, value in values.items()}) for i, whole in enumerate(wholes)]
     else:
         first = _positions(operator, "anchor", anchor, wholes, relative=normalized_anchor)
@@ -143,7 +143,7 @@ def _check_together(operator: str, given: dict[str, Any], anchor: Array | None, 
         raise ArgumentError(operator, "start", "given, or an end, a shape, or an anchor and a shape", "nothing")
 
 
-def _each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
+def each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
     """An argument's values for each of the axes: one value is for all of them."""
     values: list[float] = [value] if isinstance(value, (int, float)) else list(value)
     if len(values) not in (1, count):

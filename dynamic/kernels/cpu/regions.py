@@ -12,7 +12,7 @@ from dynamic.dtypes import convert
 
 from .windows import copied
 
-__all__ = ["erased", "masked", "pasted"]
+__all__ = ["copied_part", "erased", "masked", "pasted"]
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
@@ -40,6 +40,25 @@ def pasted(image: Array, corner: Sequence[int], fill: Any, out: Array) -> None:
         out: Where to.
     """
     copied(image, [-start for start in corner], fill, out)
+
+
+def copied_part(
+    image: Array, axes: Sequence[int], start: Sequence[int], size: Sequence[int], target: Sequence[int], out: Array
+) -> None:
+    """Copy a window of an image into a larger array, and convert it to its type.
+
+    Args:
+        image: Any array.
+        axes: The dimensions in which the window is bounded.
+        start: Where it begins in each of them.
+        size: Its extents there.
+        target: Where it begins in `out`.
+        out: Where to.
+    """
+    here, there = [slice(None)] * image.ndim, [slice(None)] * image.ndim
+    for axis, first, extent, place in zip(axes, start, size, target, strict=True):
+        here[axis], there[axis] = slice(first, first + extent), slice(place, place + extent)
+    convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
 
 
 def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[float, float], out: Array) -> None:
