@@ -140,7 +140,7 @@ def pad(
     Raises:
         ArgumentError: There are too many or too few numbers for the axes, or values for the channels.
 
-    >>> pad(as_batch([[1, 2, 3], [4]]), fill_value=9).torch().tolist()
+    >>> as_tensor(pad(as_batch([[1, 2, 3], [4]]), fill_value=9)).tolist()
     [[1, 2, 3], [4, 9, 9]]
     >>> pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
     [[1, 1, 1, 0], [0, 0, 0, 0]]

@@ -309,7 +309,7 @@ def roi_random_crop(
         ArgumentError: Arguments contradict each other or differ in length, or a window or a region is not inside.
 
     >>> roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=dynamic.random.RNG(1)).tolist()
-    [5, 1]
+    [6, 1]
     """
     name = "roi_random_crop"
     if (roi_end is None) == (roi_shape is None):

@@ -118,11 +118,11 @@ def sliced(
         wanted = _positions(operator, "shape", extent, wholes, relative=normalized_shape)
         bounds = [(a, a + b) for a, b in zip(first, wanted, strict=True)]
     for axis, (low, high) in zip(chosen, bounds, strict=True):
-        if high < low:
-            name = next((n for n in ("end", "rel_end", "rel_shape") if n in given), "shape")
-            raise ArgumentError(operator, name, "such that no window ends before it begins", f"{low:g} to {high:g}")
         starts[axis] = _rounded(low)
         extents[axis] = _rounded(high) - starts[axis]
+        if extents[axis] < 0:
+            name = next((n for n in ("end", "rel_end", "rel_shape") if n in given), "shape")
+            raise ArgumentError(operator, name, "such that no window ends before it begins", f"{low:g} to {high:g}")
     argument = "anchor" if anchor is not None else "start" if "rel_start" not in given else "rel_start"
     return placed(operator, argument, shape, layout, (starts, extents), out_of_bounds_policy)
 

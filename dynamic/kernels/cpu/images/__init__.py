@@ -80,6 +80,8 @@ def decode(
     window = _window(head, orientation, corner, out)
     if window == (0, 0, head.height, head.width):
         window = None
+    if not out.size:
+        return
     bottom = head.height if window is None else window[0] + window[2]
     if head.format == jpeg.FORMAT:
         target = jpeg_target(head, output_type)
@@ -100,7 +102,7 @@ def decode(
     if window is not None:
         pixels = pixels[window[0] : bottom, window[1] : window[1] + window[3]]
     pixels = convert.colours(pixels, colours, output_type)
-    if orientation != 1 and pixels.size:
+    if orientation != 1:
         pixels = convert.upright(pixels, orientation)
     convert.values(pixels, out)
 
