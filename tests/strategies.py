@@ -164,13 +164,14 @@ def _fit_image_crop(_draw: st.DrawFn, _s: Any, _layout: Any, varying: dict[str, 
             fixed[name] = min(fixed[name], 6)
         if name in varying:
             varying[name] = [min(value, 6) for value in varying[name]]
-    _drop("crop", varying, fixed)
+    _drop("crop max_pixels max_scans max_encoded_bytes", varying, fixed)
 
 
 def _fit_image_slice(
     draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
 ) -> None:
     _drop("axes axis_names start end shape rel_start rel_end rel_shape", varying, fixed)
+    _drop("max_pixels max_scans max_encoded_bytes", fixed)
     part = st.floats(0, 0.5, width=32)
     varying["rel_start"] = [_numbers(draw, part, 2) for _ in samples]
     fixed["rel_shape"] = _numbers(draw, part, 2)
