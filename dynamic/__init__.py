@@ -8,9 +8,11 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads

@@ -101,8 +101,28 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
 
 
+def _dimensions(
+    draw: st.DrawFn,
+    samples: list[np.ndarray],
+    layout: str | None,
+    varying: dict[str, list[Any]],
+    fixed: dict[str, Any],
+) -> None:
+    """Dimensions that are there, each once, by number or by letter."""
+    ndim = samples[0].ndim
+    some = st.lists(st.integers(0, ndim - 1), unique=True, max_size=3) if ndim else st.just([])
+    if "axes" in fixed:
+        axes = tuple(axis - ndim if draw(st.booleans()) else axis for axis in draw(some))
+        fixed["axes"] = axes[0] if len(axes) == 1 and draw(st.booleans()) else axes
+    if "axis_names" in fixed:
+        fixed["axis_names"] = "".join(layout[axis] for axis in draw(some)) if layout and "axes" not in fixed else None
+
+
 #: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {}
+FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
+    f"reductions.{name}": _dimensions
+    for name in ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
+}
 
 
 def _drop(names: str, *arguments: dict[str, Any]) -> None:
