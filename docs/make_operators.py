@@ -32,7 +32,7 @@ GROUPS = {
     "Decoding": ["decoders"],
     "Geometry": ["ops.geometry", "ops.warps"],
     "Coordinates": ["ops.coordinates", "transforms"],
-    "Windows": ["ops.windows"],
+    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
     "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
     "Values": ["ops.values", "ops.normalize"],
