@@ -57,6 +57,7 @@ from .errors import (
     StateWarning,
 )
 from .ops.geometry import flip, rotate
+from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -119,12 +120,16 @@ __all__ = [
     "int64",
     "peek_image_shape",
     "random_crop_generator",
+    "random_resized_crop",
+    "resize",
+    "resize_crop_mirror",
     "rotate",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
     "stream",
     "tensor",
+    "tensor_resize",
     "type_id",
     "uint8",
     "uint16",

@@ -47,7 +47,10 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
     keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
     own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
     known = {p.name: argument(name, p, hints[p.name]) for p in own}
-    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in own}
+    required = [p.name for p in own if p.default is p.empty]
+    defaults = {
+        p.name: None if p.default is None else known[p.name].one(p.default) for p in own if p.name not in required
+    }
     _declared[name] = known, defaults
 
     @functools.wraps(function)
@@ -57,6 +60,9 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
         if len(inputs) > most:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)
+        for missing in required:
+            if arguments.get(missing) is None:
+                raise ArgumentError(name, missing, known[missing].expected, "nothing")
         return function(*inputs, **arguments)
 
     return checked
