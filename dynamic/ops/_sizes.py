@@ -144,7 +144,7 @@ def _each(operator: str, argument: str, value: Any, count: int) -> list[float]:
     return list(value)
 
 
-def _region(operator: str, start: Any, end: Any, count: int) -> tuple[list[float], list[float]] | None:
+def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list[float], list[float]] | None:
     """The start and the end of a region, or None where none is given."""
     if start is None and end is None:
         return None
@@ -181,7 +181,7 @@ def image_spans(
     found = _spans(
         [shape[place] for place in places], wanted, mode=mode,
         max_size=None if max_size is None else _each(operator, "max_size", max_size, len(places)),
-        region=_region(operator, roi_start, roi_end, len(places)), relative=roi_relative,
+        region=_given_region(operator, roi_start, roi_end, len(places)), relative=roi_relative,
         subpixel_scale=subpixel_scale, empty=0 in shape,
     )  # fmt: skip
     return dict(zip(places, found, strict=True))
@@ -236,7 +236,7 @@ def tensor_spans(
     else:
         factors = numpy.array(spread("scales", scales, [1.0] * len(shape)), numpy.float32)
         wanted = (factors * numpy.array(shape, numpy.float32)).tolist()
-    region = _region(name, roi_start, roi_end, len(places))
+    region = _given_region(name, roi_start, roi_end, len(places))
     if region is not None:
         ends = [1.0] * len(shape) if roi_relative else shape
         region = spread("roi_start", tuple(region[0]), none), spread("roi_end", tuple(region[1]), ends)

@@ -44,14 +44,15 @@ def _spec(image: Array, found: dict[int, Span], dtype: Any) -> Spec:
 
 def _fill(
     image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: str,
-    min_filter: str | None, mag_filter: str | None,
+    min_filter: str | None, mag_filter: str | None, last: int | None,
 ) -> None:  # fmt: skip
-    """Resample an image to what its dimensions become."""
+    """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
     for place, (size, start, end) in found.items():
         smaller = size < abs(numpy.float32(end) - numpy.float32(start))
         kind = (min_filter if smaller else mag_filter) or interp_type
-        along[place] = Along(start, end, "linear" if kind == "triangular" else kind, antialias)
+        kind = "linear" if kind == "triangular" else kind
+        along[place] = Along(start, end, kind, antialias, running=place != last)
     resample.resample(image, along, out)
 
 
@@ -136,7 +137,7 @@ def resize(
                       resize_z=resize_z, resize_shorter=resize_shorter, resize_longer=resize_longer, mode=mode,
                       max_size=max_size, roi_start=roi_start, roi_end=roi_end, roi_relative=roi_relative,
                       subpixel_scale=subpixel_scale)  # fmt: skip
-    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter)
+    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
 
@@ -228,7 +229,7 @@ def resize_crop_mirror(
         "crop_pos_y": crop_pos_y, "crop_pos_z": crop_pos_z, "rounding": rounding,
     }  # fmt: skip
     found = _cut_of("resize_crop_mirror", image, layout, mirror, given)
-    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter)
+    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
 
@@ -246,7 +247,7 @@ def tensor_resize(
     roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
     roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
     size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout | None = None, out: Array = None,
+    layout: Layout = "", out: Array = None,
 ) -> Array:  # fmt: skip
     """Resize arrays along any dimensions.
 
@@ -284,7 +285,9 @@ def tensor_resize(
                           alignment=alignment, mode=mode, max_size=max_size, roi_start=roi_start, roi_end=roi_end,
                           roi_relative=roi_relative, size_rounding=size_rounding,
                           subpixel_scale=subpixel_scale)  # fmt: skip
-    _fill(array, found, out, antialias, interp_type, min_filter, mag_filter)
+    resized = [i for i, span in found.items() if span != (array.shape[i], 0, array.shape[i])]
+    columns = bool(resized) and (len(resized) > 1 or resized[0] == array.ndim - 1)
+    _fill(array, found, out, antialias, interp_type, min_filter, mag_filter, resized[-1] if columns else None)
     return out
 
 

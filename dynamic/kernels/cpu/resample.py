@@ -42,6 +42,7 @@ class Along(NamedTuple):
     end: float  #: less than `start` to mirror
     filter: str  #: "nn", "linear", "cubic", "lanczos3" or "gaussian"
     antialias: bool  #: whether the filter widens where the result is smaller
+    running: bool = False  #: whether "nn" finds each place from the one before, adding up errors as DALI does for rows
 
 
 def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
@@ -74,11 +75,14 @@ def _is_identity(step: Along, extent: int, size: int) -> bool:
 
 def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
     """The pixels that the centres of the result's pixels lie in."""
-    scale = numpy.float32((step.end - step.start) / size)
-    places = numpy.floor(
-        numpy.float32(step.start) + (numpy.arange(size, dtype=numpy.float32) + numpy.float32(0.5)) * scale
-    )
-    indices = numpy.clip(places, 0, image.shape[axis] - 1).astype(numpy.intp)
+    scale, half = numpy.float32((step.end - step.start) / size), numpy.float32(0.5)
+    if step.running:
+        places = numpy.full(size, scale)
+        places[0] = numpy.float32(step.start) + half * scale
+        numpy.add.accumulate(places, out=places)
+    else:
+        places = numpy.float32(step.start) + (numpy.arange(size, dtype=numpy.float32) + half) * scale
+    indices = numpy.clip(numpy.floor(places), 0, image.shape[axis] - 1).astype(numpy.intp)
     return image.take(indices, axis=axis)
 
 
