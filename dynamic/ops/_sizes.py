@@ -243,6 +243,6 @@ def tensor_spans(
     found = _spans(
         shape, wanted, mode=mode, max_size=None if max_size is None else spread("max_size", max_size, none),
         region=region, relative=roi_relative, subpixel_scale=subpixel_scale,
-        alignment=spread("alignment", alignment, none), rounding=size_rounding, empty=0 in shape,
+        alignment=spread("alignment", alignment, [0.5] * len(shape)), rounding=size_rounding, empty=0 in shape,
     )  # fmt: skip
     return dict(enumerate(found))
