@@ -5,6 +5,7 @@ Halves of a pixel decide about whole extents, so what DALI keeps in float32 is r
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy
 
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["ROUNDINGS", "Span", "cut", "image_spans", "spatial", "tensor_spans"]
+__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "spatial", "tensor_spans"]
 
 _LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding shows something all the same
 _MOST_STRETCH = 10.0
@@ -128,6 +129,11 @@ def _sizes(
     return [math.copysign(min(abs(size), limit), size) for size, limit in zip(sizes, limits, strict=True)]
 
 
+#: What the size of an image depends on, in the order of `image_spans`.
+SIZE_ARGUMENTS = (
+    "size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size", "roi_start",
+    "roi_end", "roi_relative", "subpixel_scale",
+)  # fmt: skip
 _METHODS = ("size", "resize_shorter", "resize_longer", "resize_x, resize_y or resize_z")
 
 
@@ -154,11 +160,11 @@ def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list
     return _each(operator, "roi_start", start, count), _each(operator, "roi_end", end, count)
 
 
+@functools.lru_cache(1024)  # asked for the memory of the result, and again when it is filled
 def image_spans(
-    operator: str, shape: tuple[int, ...], layout: str, *, size: Any = None, resize_x: float | None = None,
-    resize_y: float | None = None, resize_z: float | None = None, resize_shorter: float | None = None,
-    resize_longer: float | None = None, mode: str = "default", max_size: Any = None, roi_start: Any = None,
-    roi_end: Any = None, roi_relative: bool = False, subpixel_scale: bool = True, **_: Any,
+    operator: str, shape: tuple[int, ...], layout: str, size: Any, resize_x: float | None, resize_y: float | None,
+    resize_z: float | None, resize_shorter: float | None, resize_longer: float | None, mode: str, max_size: Any,
+    roi_start: Any, roi_end: Any, roi_relative: bool, subpixel_scale: bool, /,
 ) -> dict[int, Span]:  # fmt: skip
     """What each spatial dimension of an image becomes."""
     places = spatial(layout)

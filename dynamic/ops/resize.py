@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
@@ -14,6 +16,7 @@ from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample,
 from dynamic._array import Array, asarray
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
+from dynamic._philox import Draw
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -22,7 +25,7 @@ from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import resample
 from dynamic.kernels.cpu.resample import Along
 
-from ._sizes import ROUNDINGS, Span, cut, image_spans, spatial, tensor_spans
+from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, spatial, tensor_spans
 from .geometry import LAYOUTS
 from .windows import Count, Pair, _range, _window, _window_of
 
@@ -81,7 +84,8 @@ class _Resize(Operator[...]):
 
 def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
     """Shape and dtype of what `resize` makes of an image."""
-    return _spec(image, image_spans("resize", image.shape, layout, **arguments), dtype)
+    found = image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
+    return _spec(image, found, dtype)
 
 
 @_Resize
@@ -133,22 +137,28 @@ def resize(
     >>> dynamic.resize(image, resize_shorter=2, save_attrs=True)[1].tolist()
     [4, 4]
     """
-    found = image_spans("resize", image.shape, layout, size=size, resize_x=resize_x, resize_y=resize_y,
-                      resize_z=resize_z, resize_shorter=resize_shorter, resize_longer=resize_longer, mode=mode,
-                      max_size=max_size, roi_start=roi_start, roi_end=roi_end, roi_relative=roi_relative,
-                      subpixel_scale=subpixel_scale)  # fmt: skip
+    found = image_spans("resize", image.shape, layout, size, resize_x, resize_y, resize_z, resize_shorter,
+                        resize_longer, mode, max_size, roi_start, roi_end, roi_relative, subpixel_scale)  # fmt: skip
     _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
 
-def _cut_of(operator: str, image: Array, layout: str, mirror: int, arguments: dict[str, Any]) -> dict[int, Span]:
+_RCM = "resize_crop_mirror"
+_CROP_ARGUMENTS = (
+    "crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z", "out_of_bounds_policy", "rounding",
+)  # fmt: skip
+
+
+@functools.lru_cache(1024)
+def _cut_of(
+    shape: tuple[int, ...], layout: str, mirror: int, crops: tuple[Any, ...], sizes: tuple[Any, ...]
+) -> dict[int, Span]:
     """What each spatial dimension of an image becomes when a window of the resized one is taken and mirrored."""
-    found = image_spans(operator, image.shape, layout, **arguments)
-    resized, _ = _spec(image, found, None)
-    windows = {key: value for key, value in arguments.items() if key.startswith("crop") or key == "rounding"}
-    starts, extents = _window_of(operator, resized, layout, **windows, out_of_bounds_policy="pad")
-    if not image.size and all(extents):
-        raise ArgumentError(operator, "crop", "0 where the image has no pixels", shown(tuple(extents)))
+    found = image_spans(_RCM, shape, layout, *sizes)
+    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(shape))
+    starts, extents = _window_of(_RCM, resized, layout, *crops)
+    if 0 in shape and all(extents):
+        raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
     return {
         place: cut(span, starts[place], extents[place], mirror=bool(mirror & bits[layout[place]]))
@@ -158,7 +168,9 @@ def _cut_of(operator: str, image: Array, layout: str, mirror: int, arguments: di
 
 def _resized_and_cropped(image: Array, /, *, dtype: Any = None, layout: str, mirror: int = 0, **arguments: Any) -> Spec:
     """Shape and dtype of what `resize_crop_mirror` makes of an image."""
-    return _spec(image, _cut_of("resize_crop_mirror", image, layout, mirror, arguments), dtype)
+    arguments["out_of_bounds_policy"] = "pad"
+    crops, sizes = (tuple(map(arguments.get, names)) for names in (_CROP_ARGUMENTS, SIZE_ARGUMENTS))
+    return _spec(image, _cut_of(image.shape, layout, mirror, crops, sizes), dtype)
 
 
 @operator(layouts=_LAYOUTS, output=_resized_and_cropped)
@@ -221,14 +233,10 @@ def resize_crop_mirror(
     >>> dynamic.resize_crop_mirror(image, size=[2, 4], crop=[2, 2], mirror=1).tolist()
     [[5, 4], [12, 11]]
     """
-    given = {
-        "size": size, "resize_x": resize_x, "resize_y": resize_y, "resize_z": resize_z,
-        "resize_shorter": resize_shorter, "resize_longer": resize_longer, "mode": mode, "max_size": max_size,
-        "roi_start": roi_start, "roi_end": roi_end, "roi_relative": roi_relative, "subpixel_scale": subpixel_scale,
-        "crop": crop, "crop_d": crop_d, "crop_h": crop_h, "crop_w": crop_w, "crop_pos_x": crop_pos_x,
-        "crop_pos_y": crop_pos_y, "crop_pos_z": crop_pos_z, "rounding": rounding,
-    }  # fmt: skip
-    found = _cut_of("resize_crop_mirror", image, layout, mirror, given)
+    crops = crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z, "pad", rounding
+    sizes = (size, resize_x, resize_y, resize_z, resize_shorter, resize_longer, mode, max_size, roi_start, roi_end,
+             roi_relative, subpixel_scale)  # fmt: skip
+    found = _cut_of(image.shape, layout, mirror, crops, sizes)
     _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
@@ -292,6 +300,7 @@ def tensor_resize(
 
 
 _FLAT = tuple(layout for layout in _LAYOUTS if "D" not in layout)
+_FIRST_WORDS = 8
 _USUAL = {len(layout): layout for layout in reversed(_FLAT)}
 
 if TYPE_CHECKING:
@@ -369,16 +378,25 @@ def random_resized_crop(
     n = 1 if call.n is None else call.n
     draw = call.source.draw(call.n)
     extents = extents * n if isinstance(image, Tensor) else extents
-    windows = numpy.array(
-        [_window(draw.stream(i), *extents[i], area, ratio, call.values["num_attempts"]) for i in range(n)],
-        numpy.float32,
-    ).reshape(n, 2, 2)
+    attempts = call.values["num_attempts"]
+    streams = zip(_streams(draw, n), extents, strict=True)
+    windows = numpy.array([_window(words, *both, area, ratio, attempts) for words, both in streams], numpy.float32)
+    windows = windows.reshape(n, 2, 2)
     starts, ends = windows[:, 0], windows.sum(axis=1)
     region: dict[str, Any] = {"roi_start": Batch(starts), "roi_end": Batch(ends)}
     if call.n is None:
         region = {"roi_start": Tensor(starts[0]), "roi_end": Tensor(ends[0])}
     both = wanted * 2 if len(wanted) == 1 else wanted
     return resize(image, size=both, **region, antialias=antialias, dtype=dtype, **filters)  # type: ignore[no-any-return]
+
+
+def _streams(draw: Draw, n: int) -> list[Iterator[int]]:
+    """The words of each sample; those that most need are made for all samples at once."""
+    first = [words.tolist() for words in draw.words(numpy, slice(0, n), None, _FIRST_WORDS)]
+    return [
+        itertools.chain(words, itertools.islice(draw.stream(i), _FIRST_WORDS, None))
+        for i, words in enumerate(zip(*first, strict=True))
+    ]
 
 
 def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:

@@ -26,6 +26,8 @@ from . import warp
 __all__ = ["Along", "resample"]
 
 _PIXELS = {1: PixelType.U8, 2: PixelType.U8x2, 3: PixelType.U8x3, 4: PixelType.U8x4}
+_LINEAR = ResizeAlg.convolution(FilterType.bilinear)
+_BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
@@ -33,6 +35,10 @@ _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element 
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
 
 _threads = threading.local()
+
+# Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them anew for
+# each image, which costs more than to resize it.
+numpy.empty(1 << 24, numpy.uint8)
 
 
 class Along(NamedTuple):
@@ -43,6 +49,10 @@ class Along(NamedTuple):
     filter: str  #: "nn", "linear", "cubic", "lanczos3" or "gaussian"
     antialias: bool  #: whether the filter widens where the result is smaller
     running: bool = False  #: whether "nn" finds each place from the one before, adding up errors as DALI does for rows
+
+    def scale(self, size: int) -> float:
+        """How many pixels of the input are one of the result."""
+        return abs(self.end - self.start) / size
 
 
 def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
@@ -102,45 +112,100 @@ def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
     if not numpy.shares_memory(results, out):
         return False
     both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
-    widened = [_widening(step, size) for step, size in zip(both, results.shape[1:3], strict=True)]
-    if None in widened:
+    if any(not step.antialias and step.scale(size) > 1 for step, size in zip(both, results.shape[1:3], strict=True)):
+        for frame, result in zip(frames, results, strict=True):
+            _bilinear(frame, both, result)
+        return True
+    return all(_resized(frame, both, result) for frame, result in zip(frames, results, strict=True))
+
+
+def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> None:
+    """Resize one image (H, W, C) with a filter that does not widen, which cykooz-resizer has not."""
+    (top, bottom), (left, right) = (step[:2] for step in steps)
+    height, width = out.shape[:2]
+    warp.affine(frame, [[(right - left) / width, 0, left], [0, (bottom - top) / height, top]], out)
+
+
+def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
+    """Resize one image (H, W, C), unless too much of the window is outside."""
+    mirrored = [slice(None, None, -1 if step.end < step.start else None) for step in steps]
+    target = out[tuple(mirrored)]
+    down, across = (
+        _Axis(min(step[:2]), step.scale(size), size, extent)
+        for step, size, extent in zip(steps, out.shape, frame.shape, strict=False)
+    )
+    if max(*down.part().padding, *across.part().padding) > _MOST_PADDING:
         return False
-    return all(_resized(frame, both, widened, result) for frame, result in zip(frames, results, strict=True))
-
-
-def _widening(step: Along, size: int) -> float | None:
-    """How far to each side the filter reaches, in pixels; None where only cykooz-resizer would widen it."""
-    scale = abs(step.end - step.start) / size
-    return max(scale, 1.0) if step.antialias or scale <= 1 else None
-
-
-def _resized(frame: Array, steps: Sequence[Along], reaches: Sequence[Any], out: Array) -> bool:
-    """Resize one image (H, W, C)."""
-    parts, pads, box = [], [], []
-    for step, reach, extent in zip(steps, reaches, frame.shape, strict=False):
-        low, high = min(step.start, step.end), max(step.start, step.end)
-        first, last = math.floor(low - reach) - 1, math.ceil(high + reach) + 1
-        inside = slice(min(max(first, 0), extent - 1), max(min(last, extent), 1))
-        pads += [inside.start - first if first < 0 else 0, last - inside.stop if last > extent else 0]
-        parts.append(inside)
-        box.append((low - inside.start + pads[-2], high - low))
-    if max(pads) > _MOST_PADDING:
-        return False
-    part = frame[tuple(parts)]
-    if any(pads):
-        part = cv2.copyMakeBorder(part, pads[0], pads[1], pads[2], pads[3], cv2.BORDER_REPLICATE)
-    (top, height), (left, width) = box
-    pixels = _PIXELS[frame.shape[2]]
-    source = ImageData(part.shape[1], part.shape[0], pixels, part.tobytes())
-    result = ImageData(out.shape[1], out.shape[0], pixels)
-    _resizer().resize(source, result, _options(CropBox(left, top, width, height)))
-    found = numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(out.shape)
-    mirrored = [axis for axis, step in enumerate(steps) if step.end < step.start]
-    if mirrored:
-        warp.flip(found, mirrored, out)
-    else:
-        out[...] = found
+    band = max(8, int((_BAND / (across.size * across.scale * frame.shape[2])) / down.scale))
+    rows = -(-down.size // -(-down.size // band))
+    before, after = across.edges()
+    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
+    if down.size <= rows or not inside or not before + after < across.size:
+        _bands(frame, down, across, rows, target, padded=True)
+        return True
+    # To copy a large image with a few more columns takes as long as to resize it.
+    _bands(frame, down, across, rows, target, padded=False)
+    if before:
+        _bands(frame, down, across.some(0, before), down.size, target[:, :before], padded=True)
+    if after:
+        last = across.some(across.size - after, across.size)
+        _bands(frame, down, last, down.size, target[:, -after:], padded=True)
     return True
+
+
+def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool) -> None:
+    """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
+    pixels, columns = _PIXELS[frame.shape[2]], across.part()
+    sides = columns.padding if padded else (0, 0)
+    left = columns.start - (0 if padded else columns.padding[0])
+    for first in range(0, down.size, rows):
+        band = down.some(first, min(first + rows, down.size))
+        lines = band.part()
+        part = frame[lines.inside, columns.inside]
+        if any(lines.padding + sides):
+            part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
+        source = ImageData(part.shape[1], part.shape[0], pixels, part.tobytes())
+        result = ImageData(across.size, band.size, pixels)
+        box = CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
+        _resizer().resize(source, result, ResizeOptions(_LINEAR, use_alpha=False, crop_box=box))
+        found = numpy.frombuffer(result.get_buffer(), numpy.uint8)
+        out[first : first + rows] = found.reshape(band.size, across.size, frame.shape[2])
+
+
+class _Axis(NamedTuple):
+    """One dimension of an image and of what it becomes."""
+
+    low: float  #: where the result begins
+    scale: float  #: how many pixels of the image are one of the result
+    size: int
+    extent: int
+
+    def some(self, first: int, last: int) -> _Axis:
+        """A part of the result."""
+        return _Axis(self.low + self.scale * first, self.scale, last - first, self.extent)
+
+    def part(self) -> _Part:
+        """The pixels of the image that are needed."""
+        reach = max(self.scale, 1.0) + 0.5 - self.scale / 2
+        first, last = math.floor(self.low - reach), math.ceil(self.low + self.scale * self.size + reach)
+        inside = slice(min(max(first, 0), self.extent - 1), max(min(last, self.extent), 1))
+        padding = inside.start - first if first < 0 else 0, last - inside.stop if last > self.extent else 0
+        return _Part(inside, padding, self.low - inside.start + padding[0])
+
+    def edges(self) -> tuple[int, int]:
+        """How many pixels of the result, at its start and at its end, need what is outside of the image."""
+        reach = max(self.scale, 1.0) - 0.5
+        rooms = self.low, self.extent - self.low - self.scale * self.size
+        before, after = (max(0, math.ceil((reach - room) / self.scale - 0.5)) for room in rooms)
+        return before, after
+
+
+class _Part(NamedTuple):
+    """Which pixels along one dimension a filter needs to show a window."""
+
+    inside: slice
+    padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
+    start: float  #: where the window starts in all of these
 
 
 def _resizer() -> Resizer:
@@ -150,10 +215,6 @@ def _resizer() -> Resizer:
     except AttributeError:
         found = _threads.resizer = Resizer()
     return found
-
-
-def _options(box: CropBox) -> ResizeOptions:
-    return ResizeOptions(ResizeAlg.convolution(FilterType.bilinear), use_alpha=False, crop_box=box)
 
 
 # Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.
