@@ -8,9 +8,12 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -56,7 +59,10 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.normalize import normalize
 from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
 from .ops.values import cast
 from .ops.values import copy as copy
@@ -110,6 +116,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -118,6 +125,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "laplacian",
+    "normalize",
     "peek_image_shape",
     "random_crop_generator",
     "random_resized_crop",

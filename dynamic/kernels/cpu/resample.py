@@ -101,46 +101,45 @@ def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
 
 def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
     """Resize images of bytes with few channels, and say whether these are such."""
-    if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or any(s.filter != "linear" for s in steps.values()):
+    if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or not out.flags.c_contiguous:
         return False
     first = min(steps) if max(steps) > min(steps) else max(0, max(steps) - 1)
     channels = math.prod(image.shape[first + 2 :])
     if max(steps) > first + 1 or image.ndim < first + 2 or channels not in _PIXELS:
         return False
-    frames = image.reshape(-1, *image.shape[first : first + 2], channels)
-    results = out.reshape(-1, *out.shape[first : first + 2], channels)
-    if not numpy.shares_memory(results, out):
-        return False
     both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
-    if any(not step.antialias and step.scale(size) > 1 for step, size in zip(both, results.shape[1:3], strict=True)):
-        for frame, result in zip(frames, results, strict=True):
-            _bilinear(frame, both, result)
-        return True
-    return all(_resized(frame, both, result) for frame, result in zip(frames, results, strict=True))
+    sizes = out.shape[first : first + 2]
+    if both[0].filter != "linear" or both[1].filter != "linear":
+        return False
+    frames = image.reshape(-1, *image.shape[first : first + 2], channels)
+    results = out.reshape(-1, *sizes, channels)
+    narrow = any(not step.antialias and step.scale(size) > 1 for step, size in zip(both, sizes, strict=True))
+    resize = _bilinear if narrow else _resized
+    return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
 
 
-def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> None:
+def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one image (H, W, C) with a filter that does not widen, which cykooz-resizer has not."""
     (top, bottom), (left, right) = (step[:2] for step in steps)
     height, width = out.shape[:2]
     warp.affine(frame, [[(right - left) / width, 0, left], [0, (bottom - top) / height, top]], out)
+    return True
 
 
 def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one image (H, W, C), unless too much of the window is outside."""
-    mirrored = [slice(None, None, -1 if step.end < step.start else None) for step in steps]
-    target = out[tuple(mirrored)]
     down, across = (
-        _Axis(min(step[:2]), step.scale(size), size, extent)
+        _Axis(min(step.start, step.end), step.scale(size), size, extent)
         for step, size, extent in zip(steps, out.shape, frame.shape, strict=False)
     )
+    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
     if max(*down.part().padding, *across.part().padding) > _MOST_PADDING:
         return False
-    band = max(8, int((_BAND / (across.size * across.scale * frame.shape[2])) / down.scale))
+    target = out[tuple(slice(None, None, -1 if step.end < step.start else None) for step in steps)]
+    band = max(8, int(_BAND / (across.size * across.scale * frame.shape[2]) / down.scale))
     rows = -(-down.size // -(-down.size // band))
-    before, after = across.edges()
-    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if down.size <= rows or not inside or not before + after < across.size:
+    before, after = across.edges() if inside and rows < down.size else (across.size, 0)
+    if before + after >= across.size:
         _bands(frame, down, across, rows, target, padded=True)
         return True
     # To copy a large image with a few more columns takes as long as to resize it.
@@ -164,7 +163,7 @@ def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, p
         part = frame[lines.inside, columns.inside]
         if any(lines.padding + sides):
             part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        source = ImageData(part.shape[1], part.shape[0], pixels, part.tobytes())
+        source = ImageData(part.shape[1], part.shape[0], pixels, numpy.ascontiguousarray(part).tobytes())
         result = ImageData(across.size, band.size, pixels)
         box = CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
         _resizer().resize(source, result, ResizeOptions(_LINEAR, use_alpha=False, crop_box=box))
