@@ -30,7 +30,7 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 #: The modules of the page by their titles, in their order.
 GROUPS = {
     "Decoding": ["decoders"],
-    "Geometry": ["ops.geometry", "ops.warps"],
+    "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
     "Coordinates": ["ops.coordinates", "transforms"],
     "Windows": ["ops.windows", "ops.slices", "ops.paste"],
     "Filters": ["ops.filters", "experimental"],
