@@ -94,7 +94,9 @@ def _resized(
         varying.pop(name, None)
         fixed.pop(name, None)
     each = {"resize_shorter": st.integers(1, 9), "scales": st.floats(0.25, 2, width=16)}.get(method, sizes)
-    several = st.lists(each, min_size=count, max_size=count).map(tuple) if method in ("size", "sizes", "scales") else each
+    several = (
+        st.lists(each, min_size=count, max_size=count).map(tuple) if method in ("size", "sizes", "scales") else each
+    )
     target = draw(st.sampled_from([varying, fixed]))
     target[method] = [draw(several) for _ in samples] if target is varying else draw(several)
     if method not in ("size", "sizes"):
