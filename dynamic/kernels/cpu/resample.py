@@ -85,7 +85,8 @@ def _is_identity(step: Along, extent: int, size: int) -> bool:
 
 def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
     """The pixels that the centres of the result's pixels lie in."""
-    scale, half = numpy.float32((step.end - step.start) / size), numpy.float32(0.5)
+    scale = (numpy.float32(step.end) - numpy.float32(step.start)) / numpy.float32(size)
+    half = numpy.float32(0.5)
     if step.running:
         places = numpy.full(size, scale)
         places[0] = numpy.float32(step.start) + half * scale
@@ -325,10 +326,10 @@ def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     one = numpy.float32
     table = _table(step.filter)
     last = len(table) - 1
-    width = abs(step.end - step.start)
-    wider = one(width / size) if step.antialias and width > size else one(1)
+    width = one(step.end) - one(step.start)
+    wider = abs(width) / one(size) if step.antialias and abs(width) > size else one(1)
     resolution = one(last) / one(max(1, _diameter(step.filter, wider)))
-    scale, anchor = one((step.end - step.start) / size), one(last * 0.5) / resolution
+    scale, anchor = width / one(size), one(last * 0.5) / resolution
     begin = one(step.start) + (one(0.5) * scale - one(0.5) - anchor)
     places = numpy.arange(size, dtype=one) * scale + begin
     first = numpy.ceil(places)
