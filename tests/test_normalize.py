@@ -74,9 +74,7 @@ def test_values_are_normalised_over_some_dimensions(image, options):
     close(normalize(laid, axes=axes, dtype="float64", **options).array, expected)
 
 
-@pytest.mark.parametrize(
-    "shape", [(300, 500, 3), (3, 300, 500), (300, 500), (2, 3, 200, 200), (150000,), (99, 300, 7)]
-)
+@pytest.mark.parametrize("shape", [(300, 500, 3), (3, 300, 500), (300, 500), (2, 3, 200, 200), (150000,), (99, 300, 7)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_large_arrays_are_normalised_part_by_part(shape, dtype):
     image = np.random.default_rng(1).integers(0, 255, shape).astype(dtype)
