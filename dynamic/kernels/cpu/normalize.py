@@ -22,6 +22,7 @@ _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
     ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
 _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
+_ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
 _SHORT = 64  # NumPy computes along the last dimension, which should be longer
 _BLOCK = 1 << 17  # values computed at a time, so that they stay in the cache
 
@@ -81,9 +82,16 @@ def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
         mean: An array with as many dimensions.
         axes: The dimensions, ascending.
     """
-    if image.dtype == numpy.uint8 and all(mean.shape[axis] == 1 for axis in axes):  # sums are exact: less work will do
-        count = math.prod(image.shape[axis] for axis in axes)
-        return numpy.maximum(_squares(image, axes) - 2 * mean * sums(image, axes) + count * numpy.square(mean), 0)
+    ndim = image.ndim
+    if axes == list(range(1, ndim)) and len(image) <= _FEW:
+        rows = [squares(image[i], mean[i if len(mean) > 1 else 0], list(range(ndim - 1))) for i in range(len(image))]
+        return numpy.stack(rows)
+    found = _at_once(image, mean, axes) if image.dtype in _SUMMED else None
+    if found is not None:
+        return found
+    if ndim - 1 not in axes and image.shape[-1] <= _SHORT and axes != list(range(len(axes))):
+        parts = [squares(plane, mean[..., min(i, mean.shape[-1] - 1)], axes) for i, plane in enumerate(_planes(image))]
+        return numpy.stack(parts, -1)
     parts, buffer = [], numpy.empty(0, real_of(image.dtype))
     for part, (own_mean,) in _blocks(image, mean.astype(buffer.dtype)):
         if buffer.size < part.size:
@@ -97,13 +105,35 @@ def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
     return _together(parts, axes)
 
 
-def _squares(image: Array, axes: Sequence[int]) -> Array:
-    """Sums of the squares of uint8, exact."""
-    if len(axes) == image.ndim:
-        total = cv2.norm(numpy.ascontiguousarray(image).reshape(1, -1), cv2.NORM_L2SQR)
-        return numpy.full((1,) * image.ndim, total)
-    parts = [sums(numpy.square(part, dtype=numpy.uint16), axes) for part, _ in _blocks(image)]
-    return _together(parts, axes)
+def _at_once(image: Array, mean: Array, axes: Sequence[int]) -> Array | None:
+    """The same for all values or all of a channel, from sums of their squares; None where these lose digits."""
+    kept = (1,) * (image.ndim - 1)
+    if axes == list(range(image.ndim)) and mean.size == 1:
+        values = numpy.ascontiguousarray(image).reshape(-1)
+        whole = values.size - values.size % _COLOURS
+        pixels, rest = values[:whole].reshape(1, -1, _COLOURS), values[whole:].astype(numpy.float64)
+        shape: tuple[int, ...] = (*kept, 1)
+    elif kept and axes == list(range(image.ndim - 1)) and image.shape[-1] <= _COLOURS and mean.size == mean.shape[-1]:
+        pixels, rest = numpy.ascontiguousarray(image).reshape(len(image), -1, image.shape[-1]), numpy.empty(0)
+        shape = (*kept, image.shape[-1])
+    else:
+        return None
+    if not pixels.size:
+        return numpy.square(rest - mean.reshape(-1)).sum().reshape(shape)
+    means, deviations = (each.reshape(-1) for each in cv2.meanStdDev(pixels))
+    variances = numpy.square(deviations)
+    if image.dtype != numpy.uint8 and not (variances > _ENOUGH * numpy.square(means)).all():
+        return None
+    found = pixels.size // pixels.shape[-1] * (variances + numpy.square(means - mean.reshape(-1)))
+    if shape[-1] == 1:
+        found = found.sum() + numpy.square(rest - mean.reshape(-1)).sum()
+    return found.reshape(shape)
+
+
+def _planes(image: Array) -> Iterator[Array]:
+    """The channels of an image, each contiguous."""
+    for i in range(image.shape[-1]):
+        yield numpy.ascontiguousarray(image[..., i])
 
 
 def _together(parts: list[Array], axes: Sequence[int]) -> Array:
@@ -123,6 +153,13 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     """
     if image.dtype == numpy.uint8 and out.dtype in _TABLES and _looked_up(image, mean, factor, shift, out):
         return
+    if image.ndim > 1 and image.shape[-1] <= _SHORT and _along_rows(mean, factor):
+        for i, plane in enumerate(_planes(image)):
+            own = [each[..., min(i, each.shape[-1] - 1)] for each in (mean, factor)]
+            result = numpy.empty(plane.shape, out.dtype)
+            normalized(plane, own[0], own[1], shift, result)
+            out[..., i] = result
+        return
     real = real_of(image.dtype, out.dtype)
     mean, factor = mean.astype(real), factor.astype(real)
     image, out, mean, factor = _long_rows(image, out, mean, factor)
@@ -138,6 +175,11 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
                 numpy.add(values, real.type(shift), out=values)
         if values is not result:
             stored(values, result)
+
+
+def _along_rows(*parameters: Array) -> bool:
+    """Whether parameters are the same along rows of channels, but differ from row to row."""
+    return all(each.shape[-2] == 1 for each in parameters) and any(each.size > each.shape[-1] for each in parameters)
 
 
 def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Array) -> bool:
