@@ -30,10 +30,14 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 #: The modules of the page by their titles, in their order.
 GROUPS = {
     "Decoding": ["decoders"],
-    "Geometry": ["ops.geometry"],
-    "Windows": ["ops.windows"],
+    "Geometry": ["ops.geometry", "ops.warps"],
+    "Coordinates": ["ops.coordinates", "transforms"],
+    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
+    "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
-    "Values": ["ops.values"],
+    "Values": ["ops.values", "ops.normalize"],
+    "Mathematics": ["math"],
+    "Reductions": ["reductions"],
     "Random numbers": ["random"],
 }
 
@@ -79,10 +83,12 @@ def members(module_name: str) -> Iterator[Documented]:
     module = importlib.import_module(f"dynamic.{module_name}")
     for name in module.__all__:
         function = getattr(module, name)
+        if isinstance(function, Operator) and function.__module__ != module.__name__:
+            continue  # it has its place
         public = name if module_name.startswith("ops.") or name == "peek_image_shape" else f"{module_name}.{name}"
         if isinstance(function, Operator):
             yield Documented(function.name, function, function.arguments)
-        elif inspect.isfunction(function):
+        elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
             yield Documented(public, function, declared_arguments(function))
 
 
@@ -139,7 +145,7 @@ def heading(item: Documented) -> list[str]:
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
     picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
     inputs = [p for p in inspect.signature(item.function).parameters.values()
-              if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]  # fmt: skip
+              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
     positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
                            for p in inputs)  # fmt: skip
     return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]

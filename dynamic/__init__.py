@@ -9,9 +9,12 @@ from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
 from . import experimental as experimental
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
+from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -57,13 +60,18 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.normalize import normalize
+from .ops.paste import grid_mask, multi_paste, paste
+from .ops.slices import erase, pad
+from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
 from .ops.values import copy as copy
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
+from .ops.warps import sphere, warp_affine, water
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -105,10 +113,13 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "coord_flip",
+    "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "erase",
     "flip",
     "float16",
     "float32",
@@ -117,19 +128,25 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "grid_mask",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
     "laplacian",
+    "multi_paste",
     "normalize",
+    "pad",
+    "paste",
     "peek_image_shape",
     "random_crop_generator",
+    "roi_random_crop",
     "rotate",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "sphere",
     "stream",
     "tensor",
     "type_id",
@@ -137,4 +154,6 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "warp_affine",
+    "water",
 ]

@@ -9,9 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from fitting import FURTHER_INPUTS
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import FURTHER_INPUTS, calls
+from strategies import calls
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, as_batch, as_tensor
