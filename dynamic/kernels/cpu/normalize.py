@@ -51,8 +51,7 @@ def sums(values: Array, axes: Sequence[int]) -> Array:
     elif axes == list(range(count)):
         found = _first(values, count)
     elif ndim - 1 not in axes and channels <= _SHORT:
-        planes = cv2.split(values.reshape(math.prod(shape[:-2]), -1, channels))
-        found = numpy.stack([sums(plane.reshape(shape[:-1]), axes) for plane in planes], -1)
+        found = numpy.stack([sums(plane, axes) for plane in _planes(values)], -1)
     else:
         found = numpy.add.reduce(values, tuple(axes), dtype=numpy.float64)
     result: Array = found.reshape(kept)
@@ -130,10 +129,13 @@ def _at_once(image: Array, mean: Array, axes: Sequence[int]) -> Array | None:
     return found.reshape(shape)
 
 
-def _planes(image: Array) -> Iterator[Array]:
+def _planes(image: Array) -> list[Array]:
     """The channels of an image, each contiguous."""
-    for i in range(image.shape[-1]):
-        yield numpy.ascontiguousarray(image[..., i])
+    channels = image.shape[-1]
+    if image.dtype not in _SUMMED:
+        return [numpy.ascontiguousarray(image[..., i]) for i in range(channels)]
+    parts = cv2.split(numpy.ascontiguousarray(image).reshape(len(image), -1, channels))
+    return [part.reshape(image.shape[:-1]) for part in parts]
 
 
 def _together(parts: list[Array], axes: Sequence[int]) -> Array:
