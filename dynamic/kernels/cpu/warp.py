@@ -138,9 +138,8 @@ def _filled(fill: float | tuple[float, ...], dtype: Any, channels: int) -> Any:
 
 def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None:
     """`affine` in float64, for every dtype and number of dimensions; the matrix maps indices."""
-    channels = image.shape[-1]
-    pixels = numpy.ascontiguousarray(image).reshape(-1, channels) if nearest else None
-    planes = () if nearest else numpy.moveaxis(image, -1, 0).reshape(channels, -1).astype(numpy.float64)
+    pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1]) if nearest else None
+    planes = None if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
     for start in range(0, out.shape[0], step):
         block = out[start : start + step]
@@ -148,13 +147,38 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
         if pixels is not None:
             (place,) = places_of([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
             convert(numpy, take(pixels, place, fill), out.dtype, out=block)
-            continue
-        corners = [numpy.floor(point) for point in points]
-        weights = [point - corner for point, corner in zip(points, corners, strict=True)]
-        places = places_of(corners, image.shape, (0, 1))
-        for channel, plane in enumerate(planes):
-            taps = [take(plane, place, None if fill is None else fill[channel]) for place in places]
-            convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
+        if planes is not None:
+            _interpolate(planes, points, block)
+
+
+def _padded(image: Any, fill: Any) -> Any:
+    """The channels of an image in float64, apart, each with what is outside: one pixel before it and two behind."""
+    planes = numpy.empty((image.shape[-1], *(extent + 3 for extent in image.shape[:-1])))
+    for channel, plane in enumerate(planes):
+        if fill is None:
+            plane[...] = numpy.pad(image[..., channel], (1, 2), mode="edge")
+        else:
+            plane[...] = fill[channel]
+            plane[(slice(1, -2),) * plane.ndim] = image[..., channel]
+    return planes
+
+
+def _interpolate(planes: Any, points: list[Any], out: Any) -> None:
+    """Fill a block of `out` with what is at points of padded planes, linearly."""
+    extents = planes.shape[1:]
+    strides = [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    flat: Any = 0.0
+    weights = []
+    for point, extent, stride in zip(points, extents, strides, strict=True):
+        numpy.clip(point, -1, extent - 3, out=point)
+        corner = numpy.floor(point)
+        weights.append(point - corner)
+        flat = flat + (corner + 1) * stride
+    index = flat.astype(numpy.intp)
+    offsets = [sum(offset) for offset in itertools.product(*((0, stride) for stride in strides))]
+    for channel, plane in enumerate(planes.reshape(len(planes), -1)):
+        taps = [plane[offset:].take(index, mode="clip") for offset in offsets]
+        convert(numpy, _between(taps, weights), out.dtype, out=out[..., channel])
 
 
 def _between(taps: list[Any], weights: Sequence[Any]) -> Any:
