@@ -18,6 +18,7 @@ import cv2
 import numpy
 
 import dynamic
+from dynamic import transforms
 from dynamic._argument import Argument
 from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
@@ -30,10 +31,15 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 #: The modules of the page by their titles, in their order.
 GROUPS = {
     "Decoding": ["decoders"],
-    "Geometry": ["ops.geometry"],
+    "Geometry": ["ops.geometry", "ops.warps"],
+    "Affine transforms": ["transforms"],
+    "Points": ["ops.coordinates"],
     "Windows": ["ops.windows"],
+    "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
-    "Values": ["ops.values"],
+    "Values": ["ops.values", "ops.normalize"],
+    "Mathematics": ["math"],
+    "Reductions": ["reductions"],
     "Random numbers": ["random"],
 }
 
@@ -41,6 +47,10 @@ GROUPS = {
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "rotate": {"angle": 20, "fill_value": 0},
     "flip": {},
+    "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
+    "experimental.warp_perspective": {"matrix": [1.2, 0.3, -50.0, 0.0, 1.4, -20.0, 0.0, 0.003, 0.8]},
+    "sphere": {"interp_type": "linear"},
+    "water": {"interp_type": "linear", "ampl_x": 5, "ampl_y": 5, "freq_x": 0.1, "freq_y": 0.1},
     "crop": {"crop": (90, 120), "crop_pos_x": 0.3},
     "crop_mirror_normalize": {"crop": (120, 180), "mirror": 1, "mean": 40, "std": 0.7, "output_layout": "HWC"},
     "noise.gaussian": lambda photo: dynamic.noise.gaussian(photo, stddev=25, rng=dynamic.random.RNG(1)),
@@ -80,10 +90,10 @@ def members(module_name: str) -> Iterator[Documented]:
     for name in module.__all__:
         function = getattr(module, name)
         public = name if module_name.startswith("ops.") or name == "peek_image_shape" else f"{module_name}.{name}"
-        if isinstance(function, Operator):
+        if isinstance(function, Operator) and function.__module__ == module.__name__:
             yield Documented(function.name, function, function.arguments)
         elif inspect.isfunction(function):
-            yield Documented(public, function, declared_arguments(function))
+            yield Documented(public, function, declared_arguments(function) | transforms.declared_arguments(function))
 
 
 def section(text: str, title: str) -> str:
@@ -139,7 +149,7 @@ def heading(item: Documented) -> list[str]:
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
     picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
     inputs = [p for p in inspect.signature(item.function).parameters.values()
-              if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]  # fmt: skip
+              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
     positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
                            for p in inputs)  # fmt: skip
     return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]

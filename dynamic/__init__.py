@@ -9,9 +9,11 @@ from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
 from . import experimental as experimental
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
@@ -59,7 +61,10 @@ from .errors import (
     StateWarning,
 )
 from .ops.coordinates import coord_flip, coord_transform
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.warps import sphere, warp_affine, water
@@ -115,6 +120,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -123,6 +129,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "laplacian",
+    "normalize",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",

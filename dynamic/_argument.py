@@ -2,7 +2,7 @@
 
 An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tuple[X, Y]``, ``tuple[X, ...]``, ``X | Y``,
 ``X | None`` and ``Annotated[X, Between(low, high)]``, of the kinds declared at the end (`Interp`, `ImageType`,
-`DTypeArgument`), and of ``PerSample[...]`` around any of these.
+`DTypeArgument`, `Numbers`), and of ``PerSample[...]`` around any of these.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Kind:
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
     unbounded_float: bool = False  # a whole column may be checked at once
-    arrays: bool = False  # so may a whole array, of which each sample is one
+    array: bool = False  # an array stays one
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Argument:
         column = self._floats(batch.whole) if self.kind.unbounded_float else None
         if column is not None:
             return column
-        whole = batch.whole if self.kind.arrays and batch.ndim else None
+        whole = batch.whole if self.kind.array and batch.ndim else None
         if isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
             return list(whole.astype(numpy.float64))
         values = []
@@ -195,6 +195,8 @@ def _plain(value: Any, kind: _Kind) -> Any:
     else:
         return value
     array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
+    if kind.array:
+        return array
     if kind.integral and array.dtype.kind == "f":
         if not numpy.isfinite(array).all():
             raise ValueError(value)
@@ -304,7 +306,7 @@ def _numbers(value: Any) -> Array:
     array = numpy.asarray(value)
     if array.dtype.kind not in "biuf" or not numpy.isfinite(array).all():
         raise ValueError(value)
-    return array.astype(numpy.float64)
+    return array.astype(numpy.float64, copy=False)
 
 
 _SCALARS: dict[Any, _Kind] = {
@@ -337,5 +339,5 @@ ImageType: TypeAlias = Annotated[
 ]
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
-#: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
-Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]
+#: A number, or an array of any shape: the kernel sees an array of float64.
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "a finite number or an array of them", scalar=False, array=True)]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
+from fitting import FITTING
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dynamic import dtypes
-from dynamic._argument import Between, Word
+from dynamic._argument import Between, Numbers, Word
 from dynamic._operator import Operator
 
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
@@ -82,8 +82,9 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         if inner is int:
             return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
         return st.floats(low, high, width=32)
-    if inner is Any:  # Numbers
-        return st.lists(st.floats(-4, 4, width=16), min_size=1, max_size=3).map(tuple)
+    if mark == get_args(Numbers)[1]:
+        shapes = npst.array_shapes(min_dims=0, max_dims=2, max_side=4)
+        return st.floats(-400, 400, width=32) | npst.arrays(np.float32, shapes, elements=st.floats(-9, 9, width=16))
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
@@ -93,7 +94,7 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
-    layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
+    layout = draw(st.sampled_from(operator.layouts or (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")))
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))
     extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim
@@ -101,68 +102,6 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if draw(st.booleans()):
         shape = st.just(draw(shape))
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
-
-
-def _draw_again(
-    name: str, values: st.SearchStrategy[Any], draw: st.DrawFn, varying: dict[str, list[Any]], fixed: dict[str, Any]
-) -> None:
-    """Another value for an argument; for each sample where there was one for each."""
-    if name in varying:
-        varying[name] = [draw(values) for _ in varying[name]]
-    else:
-        fixed[name] = draw(values)
-
-
-def _rows(rows: int, columns: int) -> st.SearchStrategy[tuple[float, ...]]:
-    """A matrix, row by row."""
-    return st.lists(st.floats(-3, 3, width=16), min_size=rows * columns, max_size=rows * columns).map(tuple)
-
-
-def _fit_affine(
-    draw: st.DrawFn, _: Any, layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
-) -> None:
-    dims = sum(letter in "DHW" for letter in layout or "")
-    _draw_again("matrix", _rows(dims, dims + 1), draw, varying, fixed)
-
-
-def _fit_perspective(draw: st.DrawFn, _: Any, __: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]) -> None:
-    _draw_again("matrix", _rows(3, 3), draw, varying, fixed)
-
-
-def _fit_points(
-    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
-) -> None:
-    samples[:] = [read_only(sample[..., :3] if sample.ndim else sample[None]) for sample in samples]
-    extents = {sample.shape[-1] for sample in samples}
-    fixed["layout"] = draw(st.permutations("xyz"[: min(extents)]).map("".join)) if len(extents) == 1 else ""
-
-
-def _fit_linear(
-    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
-) -> None:
-    samples[:] = [read_only(sample if sample.ndim else sample[None]) for sample in samples]
-    extents = {sample.shape[-1] for sample in samples}
-    rows, columns = (2, min(extents)) if len(extents) == 1 else (1, 0)
-    names = draw(st.sampled_from([("M", "T"), ("MT",)]))
-    for name in {"M", "T", "MT"} - set(names):
-        fixed.pop(name, None)
-        varying.pop(name, None)
-    for name in names:
-        _draw_again(name, _rows(rows, {"M": columns, "T": 1, "MT": columns + 1}[name] or 1), draw, varying, fixed)
-
-
-#: What makes arguments fit their samples where annotations cannot tell: it changes `samples`, `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
-    "coord_flip": _fit_points,
-    "coord_transform": _fit_linear,
-    "experimental.warp_perspective": _fit_perspective,
-    "warp_affine": _fit_affine,
-}
-
-#: What operators take as second and further inputs.
-MORE_INPUTS: dict[str, tuple[np.ndarray, ...]] = {
-    "experimental.remap": (read_only(np.linspace(-1, 4, 6).reshape(2, 3)), read_only(np.eye(2, 3, dtype=np.float32))),
-}
 
 
 @st.composite

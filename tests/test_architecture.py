@@ -42,6 +42,7 @@ FLOORS = [
     ],
     ["context", "experimental", "testing"],
     [""],
+    ["pipeline.*"],
 ]
 LONGEST = 500
 LIFT = 350

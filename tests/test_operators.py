@@ -9,9 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from fitting import FURTHER_INPUTS
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import MORE_INPUTS, calls
+from strategies import calls
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, as_batch, as_tensor
@@ -46,8 +47,8 @@ def on_tensor(operator, sample, layout, arguments):
 
 
 def inputs_of(operator, value):
-    """As many inputs as an operator needs, the first of them given."""
-    return [value, *MORE_INPUTS.get(operator.name, ())][: len(operator.inputs)]
+    further = FURTHER_INPUTS.get(operator.name, lambda _: [])
+    return [value, *further(value)][: len(operator.inputs)]
 
 
 def listed(results):
