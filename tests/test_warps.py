@@ -251,7 +251,7 @@ def test_a_perspective_is_that_of_numpy(case, dtype, border, interp_type):
     assert found.dtype == dtype
     x, y = points(matrix, size)
     expected = by_hand(image, x, y, 1, border, interp_type)
-    edges = (np.abs(np.stack([x, y]) - np.round(np.stack([x, y]) + 0.5) + 0.5) < 1e-6).any(axis=0)
+    edges = (np.abs(np.stack([x, y]) - np.round(np.stack([x, y]) + 0.5) + 0.5) < 1e-3).any(axis=0)
     if dtype.kind == "b":
         assert found.dtype == bool
     elif interp_type == "cubic":  # OpenCV has its weights in steps of 1/32 pixel
@@ -339,7 +339,8 @@ def test_images_beyond_the_limits_of_opencv_and_within_are_alike(interpolation, 
         with monkeypatch.context() as patch:
             patch.setattr(warp, "OPENCV_LIMIT", 0)
             maps.perspective(image, matrix, exact, fill=3, border=border, interpolation=interpolation)
-        assert np.abs(fast.astype(int) - exact).max() <= (12 if interpolation == "cubic" else 1)
+        differences = np.abs(fast.astype(int) - exact).max(axis=-1)
+        assert (differences > (12 if interpolation == "cubic" else 1)).mean() <= (1e-3 if interpolation == "nn" else 0)
 
 
 # -- points -------------------------------------------------------------------------------------------------------
