@@ -65,10 +65,13 @@ from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.normalize import normalize
+from .ops.paste import grid_mask, multi_paste, paste
+from .ops.slices import erase, pad
+from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.warps import sphere, warp_affine, water
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -116,6 +119,7 @@ __all__ = [
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "erase",
     "flip",
     "float16",
     "float32",
@@ -124,15 +128,20 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "grid_mask",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
     "laplacian",
+    "multi_paste",
     "normalize",
+    "pad",
+    "paste",
     "peek_image_shape",
     "random_crop_generator",
+    "roi_random_crop",
     "rotate",
     "set_current_stream",
     "set_default_stream",

@@ -1,4 +1,4 @@
-"""What DALI has under this name: medians and extremes of windows, perspectives, maps.
+"""Operators that DALI has in its module of this name: medians and extremes of windows, and two warps.
 
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-#: Changes a call, its samples and the arguments `varying` and `fixed`, so that they fit one another and the layout.
+#: Changes the arguments of a call, `varying` and `fixed`, so that they fit its samples and their layout.
 Fit: TypeAlias = Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]
 
 
@@ -118,12 +118,90 @@ def _fit_linear(
         _draw_again(name, _rows(rows, {"M": columns, "T": 1, "MT": columns + 1}[name] or 1), draw, varying, fixed)
 
 
+def _drop(names: str, *arguments: dict[str, Any]) -> None:
+    for values in arguments:
+        for name in names.split():
+            values.pop(name, None)
+
+
+def _some_axes(draw: st.DrawFn, samples: list[np.ndarray], fixed: dict[str, Any]) -> int:
+    """Say which dimensions are meant, and how many they are."""
+    _drop("axes axis_names", fixed)
+    fixed["axes"] = tuple(draw(st.lists(st.integers(0, max(0, samples[0].ndim - 1)), unique=True)))[: samples[0].ndim]
+    return len(fixed["axes"])
+
+
+def _numbers(draw: st.DrawFn, values: st.SearchStrategy[Any], count: int) -> tuple[Any, ...]:
+    return tuple(draw(st.lists(values, min_size=count, max_size=count)))
+
+
+def _fit_slice(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes start end shape rel_start rel_end rel_shape", varying, fixed)
+    count = _some_axes(draw, samples, fixed)
+    begin, end = draw(st.sampled_from([("start", "shape"), ("start", "rel_shape"), ("rel_start", "shape")]))
+    kinds = {"start": st.integers(-2, 4), "shape": st.integers(0, 5)}
+    parts = st.floats(0, 1, width=32)
+    fixed[end] = _numbers(draw, kinds.get(end, parts), count)
+    varying[begin] = [_numbers(draw, kinds.get(begin, parts), count) for _ in samples]
+
+
+def _fit_erase(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes anchor shape", varying, fixed)
+    fixed["axes"] = (draw(st.integers(0, samples[0].ndim - 1)),) if samples[0].ndim else ()
+    if samples[0].ndim:
+        count = draw(st.integers(1, 3))
+        varying["anchor"] = [_numbers(draw, st.floats(-2, 4, width=32), count) for _ in samples]
+        fixed["shape"] = _numbers(draw, st.floats(-1, 4, width=32), count)
+
+
+def _fit_pad(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes axis_names shape align", varying, fixed)
+    count = samples[0].ndim
+    fixed["shape"] = _numbers(draw, st.integers(1, 6), count)  # not -1, with which a result depends on other samples
+    varying["align"] = [_numbers(draw, st.integers(1, 4), count) for _ in samples]
+
+
+def _fit_multi_paste(
+    draw: st.DrawFn, samples: Any, layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
+) -> None:
+    _drop("in_anchors in_anchors_rel in_ids out_anchors out_anchors_rel output_size shapes shapes_rel", varying, fixed)
+    count = sum(letter in "DHW" for letter in layout)
+    fixed["output_size"] = (9,) * count
+    fixed[draw(st.sampled_from(["shapes_rel", "in_anchors_rel"]))] = (_numbers(draw, st.floats(0, 1, width=32), count),)
+    varying["out_anchors"] = [(_numbers(draw, st.integers(0, 2), count),) for _ in samples]
+
+
+def _fit_image_crop(_draw: st.DrawFn, _s: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    for name in ("crop_h", "crop_w"):
+        if name in fixed:
+            fixed[name] = min(fixed[name], 6)
+        if name in varying:
+            varying[name] = [min(value, 6) for value in varying[name]]
+    _drop("crop max_pixels max_scans max_encoded_bytes", varying, fixed)
+
+
+def _fit_image_slice(
+    draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
+) -> None:
+    _drop("axes axis_names start end shape rel_start rel_end rel_shape", varying, fixed)
+    _drop("max_pixels max_scans max_encoded_bytes", fixed)
+    part = st.floats(0, 0.5, width=32)
+    varying["rel_start"] = [_numbers(draw, part, 2) for _ in samples]
+    fixed["rel_shape"] = _numbers(draw, part, 2)
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
 #: What makes arguments fit their samples where annotations cannot tell.
 FITTING: dict[str, Fit] = {
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
+    "decoders.image_crop": _fit_image_crop,
+    "decoders.image_slice": _fit_image_slice,
+    "erase": _fit_erase,
+    "multi_paste": _fit_multi_paste,
+    "pad": _fit_pad,
+    "slice": _fit_slice,
     "coord_flip": _fit_points,
     "coord_transform": _fit_linear,
     "experimental.dilate": _MASKS,
