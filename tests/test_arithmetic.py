@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, any_dtype, arrays
 
-from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, EvalContext, Tensor, as_batch, as_tensor
 from dynamic.dtypes import promote
 
 BINARY = [operator.add, operator.sub, operator.mul]
@@ -69,6 +69,33 @@ def test_division_floors_and_its_remainder_fits(a, divisor):
     if a.dtype.kind != "f":
         assert np.array_equal(quotient.array * divisor + remainder.array, a)
     assert (t / divisor).dtype == (t.dtype if a.dtype.kind == "f" else "f32")
+
+
+@given(pairs(), st.sampled_from([*BINARY, operator.truediv, operator.lt, np.maximum, np.arctan2]))
+def test_much_data_is_calculated_in_parts(pair, op):
+    assume(not all(x.dtype.kind == "b" for x in pair))
+    a, b = map(as_tensor, pair)
+    batches = [(as_batch([a, a, a]), as_batch([b, b, b])), (as_batch([a, a]), b)]
+    few = [op(a, b), *(op(*batch) for batch in batches)]
+    with pytest.MonkeyPatch.context() as patch, EvalContext(num_threads=3):
+        for name in ("_arithmetic._LARGE", "_arithmetic._SHARED", "_pool._WORTH_THREADS"):
+            patch.setattr(f"dynamic.{name}", 0)
+        many = [op(a, b), *(op(*batch) for batch in batches)]
+    for one, other in zip(few, many, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert np.array_equal(one.numpy(), other.numpy(), equal_nan=one.dtype.name[0] == "f")
+
+
+def test_large_results_have_memory_of_their_own():
+    a = np.random.default_rng(1).integers(0, 255, (700, 500, 3), np.uint8)
+    t, ragged = as_tensor(a), as_batch([a, a[1:], a])
+    results = [t + 1, t + 2, np.sqrt(t), t * 2.0, t < 9]
+    for result, expected in zip(results, (a + 1.0, a + 2.0, np.sqrt(a.astype("f4")), a * 2.0, a < 9), strict=True):
+        assert np.array_equal(result.array, expected)
+    assert all(np.array_equal(x, y.astype("i4") * 3) for x, y in zip((ragged * 3).samples, ragged.samples, strict=True))
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        ragged + np.zeros((700, 500, 3))
+    assert "sample 1 of 3" in caught.value.__notes__[0]
 
 
 def test_what_python_numbers_do():

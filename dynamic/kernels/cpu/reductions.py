@@ -19,7 +19,7 @@ __all__ = ["NARROW", "extreme", "squares", "total"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
-_WORTH = 1 << 12  # elements; from so many on OpenCV is faster than NumPy
+_WORTH = 1 << 11  # elements; from so many on OpenCV is faster than NumPy
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
 
 _FLOAT64 = numpy.dtype("float64")
@@ -125,6 +125,8 @@ def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 def _blocks(array: Array, axes: Sequence[int]) -> Array:
     """The array as (A, K, B), where K are the elements that become one."""
+    if len(axes) == array.ndim:
+        return numpy.ascontiguousarray(array).reshape(1, array.size, 1)
     axes = sorted(axis % array.ndim for axis in axes if array.shape[axis] != 1)
     if not axes:
         return array.reshape(1, 1, array.size)
