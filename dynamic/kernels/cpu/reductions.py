@@ -101,9 +101,11 @@ def _by_planes(
         return function(blocks, centres)
     result = numpy.empty((before, 1, behind), kind)
     step = max(1, 4 * _CACHED // (count * behind))
+    memory = numpy.empty((behind, min(step, before), count), blocks.dtype)
     for i in range(0, before, step):
         some = slice(i, i + step)
-        for channel, plane in enumerate(cv2.split(blocks[some])):
+        part = blocks[some]
+        for channel, plane in enumerate(cv2.split(part, list(memory[:, : len(part)]))):
             only = slice(channel, channel + 1)
             result[some, :, only] = function(plane[:, :, None], None if centres is None else centres[some, :, only])
     return result
