@@ -19,7 +19,6 @@ __all__ = ["NARROW", "extreme", "squares", "total"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
-_WORTH = 1 << 11  # elements; from so many on OpenCV is faster than NumPy
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
 
 _FLOAT64 = numpy.dtype("float64")
@@ -40,7 +39,7 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
         kind: The dtype of the result, which has 64 bits, and what is calculated in: integers wrap around.
     """
     blocks = _blocks(array, axes)
-    if _is_long(blocks):
+    if _is_long(blocks, 1 << 11):
         sums: Array = numpy.array([cv2.sumElems(block[None])[: blocks.shape[2]] for block in blocks]).astype(kind)
     else:
         sums = _by_planes(lambda part, _: _sums(part, kind), blocks, kind)
@@ -69,7 +68,7 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
     before, _, behind = blocks.shape
     shape = _kept(array.shape, axes)
     centres = None if centre is None else numpy.broadcast_to(centre, shape).reshape(before, 1, behind)
-    if _is_long(blocks):
+    if _is_long(blocks, 1 << 14):
         each = [None] * before if centres is None else centres[:, 0]
         by_opencv = _squares_of_integers if array.dtype.kind in "iu" else _squares_by_opencv
         sums = numpy.array([by_opencv(block, own) for block, own in zip(blocks, each, strict=True)])
@@ -195,9 +194,10 @@ def _blocks(array: Array, axes: Sequence[int]) -> Array:
     return numpy.ascontiguousarray(array).reshape(tuple(map(math.prod, parts)))
 
 
-def _is_long(blocks: Array) -> bool:
+def _is_long(blocks: Array, least: int) -> bool:
+    """Whether OpenCV is faster, block by block. This must not depend on how many there are."""
     _, count, behind = blocks.shape
-    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= _WORTH
+    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= least
 
 
 def _folded(ufunc: numpy.ufunc, blocks: Array, kind: numpy.dtype[Any]) -> Array:
