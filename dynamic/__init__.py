@@ -60,16 +60,20 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.constants import full, full_like, ones, ones_like, zeros, zeros_like
 from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.joining import cat, one_hot, stack
 from .ops.normalize import normalize
 from .ops.paste import grid_mask, multi_paste, paste
 from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
+from .ops.sequences import element_extract, get_property, per_frame, permute_batch, sequence_rearrange
+from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
 from .ops.slices import erase, pad
-from .ops.slices import slice as slice  # not in __all__ either
-from .ops.values import cast
+from .ops.slices import slice as slice
+from .ops.values import cast, cast_like
 from .ops.values import copy as copy
 from .ops.warps import sphere, warp_affine, water
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
@@ -114,21 +118,28 @@ __all__ = [
     "batch_permutation",
     "bfloat16",
     "cast",
+    "cast_like",
+    "cat",
     "coord_flip",
     "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "element_extract",
     "erase",
+    "expand_dims",
     "flip",
     "float16",
     "float32",
     "float64",
+    "full",
+    "full_like",
     "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "get_property",
     "grid_mask",
     "imread",
     "int8",
@@ -138,22 +149,33 @@ __all__ = [
     "laplacian",
     "multi_paste",
     "normalize",
+    "one_hot",
+    "ones",
+    "ones_like",
     "pad",
     "paste",
     "peek_image_shape",
+    "per_frame",
+    "permute_batch",
     "random_crop_generator",
     "random_resized_crop",
+    "reinterpret",
+    "reshape",
     "resize",
     "resize_crop_mirror",
     "roi_random_crop",
     "rotate",
+    "sequence_rearrange",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
     "sphere",
+    "squeeze",
+    "stack",
     "stream",
     "tensor",
     "tensor_resize",
+    "transpose",
     "type_id",
     "uint8",
     "uint16",
@@ -161,4 +183,6 @@ __all__ = [
     "uint64",
     "warp_affine",
     "water",
+    "zeros",
+    "zeros_like",
 ]

@@ -234,6 +234,79 @@ def _resized(
             fixed[name] = draw(st.floats(0, 1, width=16))
 
 
+def _shape_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    """A shape of as many elements as the samples have."""
+    for name in ("rel_shape", "src_dims", "shape", "layout", "dtype"):
+        varying.pop(name, None)
+        fixed.pop(name, None)
+    ndim = samples[0].ndim
+    match draw(st.sampled_from(["flat", "places", "own", "factors", "layout"])):
+        case "flat":
+            fixed["shape"] = (-1,)
+        case "places":
+            fixed["src_dims"] = (-1, *draw(st.permutations(range(ndim))))
+        case "own":
+            varying["shape"] = [tuple(reversed(sample.shape)) for sample in samples]
+        case "factors":
+            varying["rel_shape"] = [(1.0,) * ndim for _ in samples]
+        case "layout":
+            fixed["layout"] = "ABCDEFG"[:ndim]
+
+
+def _dimensions_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    """Dimensions of extent 1, new dimensions, or all dimensions in another order, whichever the operator wants."""
+    ndim = samples[0].ndim
+    if "axes" in fixed:
+        fixed["axes"] = [i for i in range(ndim) if all(sample.shape[i] == 1 for sample in samples)]
+    if "perm" in fixed:
+        fixed["perm"] = draw(st.permutations(range(-ndim, 0)))
+    fixed.pop("axis_names", None)
+    fixed.pop("output_layout", None)
+
+
+def _new_dimension(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    ndim = samples[0].ndim
+    for name in ("axis_name", "new_axis_names"):
+        fixed.pop(name, None)
+    if "axes" in fixed:
+        fixed["axes"] = draw(st.sampled_from([(0,), (-1,), (0, ndim + 1)]))
+    if "axis" in fixed:
+        fixed["axis"] = draw(st.integers(-ndim - 1, ndim))
+
+
+def _dimension_of_classes(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    fixed["num_classes"] = draw(st.integers(0, 5))
+    _new_dimension(draw, samples, layout, varying, fixed)
+    if samples[0].ndim > 1 or any(sample.size != 1 for sample in samples):
+        fixed.setdefault("axis", -1)
+
+
+def _old_dimension(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    fixed.pop("axis_name", None)
+    if samples[0].ndim:
+        fixed["axis"] = draw(st.integers(-samples[0].ndim, samples[0].ndim - 1))
+
+
+def _small_shape(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    """Shapes of a few elements, of two dimensions where they vary."""
+    extents = st.integers(0, 4)
+    if "shape" in fixed:
+        fixed["shape"] = (*draw(st.lists(extents, max_size=2)), *samples[0].shape)
+    if "shape" in varying:
+        del varying["shape"]
+        fixed["shape"] = samples[0].shape
+    fixed.pop("layout", None)
+
+
+def _frames_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
+    if samples[0].ndim and "new_order" in varying:
+        varying["new_order"] = [
+            tuple(draw(st.lists(st.integers(-len(x), len(x) - 1), min_size=1, max_size=3))) for x in samples
+        ]
+    elif samples[0].ndim:
+        fixed["new_order"] = draw(st.sampled_from([0, (0, -1)]))
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -262,6 +335,18 @@ FITTING: dict[str, Fit] = {
     "resize": _resized,
     "resize_crop_mirror": _resized,
     "tensor_resize": _resized,
+    "reshape": _shape_of_samples,
+    "reinterpret": _shape_of_samples,
+    "squeeze": _dimensions_of_samples,
+    "transpose": _dimensions_of_samples,
+    "expand_dims": _new_dimension,
+    "stack": _new_dimension,
+    "one_hot": _dimension_of_classes,
+    "cat": _old_dimension,
+    "full": _small_shape,
+    "zeros": _small_shape,
+    "ones": _small_shape,
+    "sequence_rearrange": _frames_of_samples,
 }
 
 #: Further inputs of operators that need them, made from the first.

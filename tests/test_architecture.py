@@ -22,7 +22,7 @@ FLOORS = [
     ["data.*"],
     ["_interop"],
     ["_argument"],
-    ["_call", "_rng"],
+    ["_call", "_rng", "_frames"],
     ["_operator"],
     ["_distributions"],
     ["_drawing"],
