@@ -46,7 +46,7 @@ def calls(draw, dims=None):
         turn = by_rodrigues(math.radians(angle), np.array(axis) / np.linalg.norm(axis))
         return name, {"angle": angle, "axis": axis, "center": center}, lambda p: turn(p - about) + about
     if name == "shear":
-        angles = draw(st.lists(st.floats(-80, 80, width=16), min_size=dims * (dims - 1), max_size=dims * (dims - 1)))
+        angles = draw(st.lists(st.floats(-64, 64, width=16), min_size=dims * (dims - 1), max_size=dims * (dims - 1)))
         factors = np.tan(np.radians(angles)).tolist()
         given_ = draw(st.sampled_from([{"angles": np.reshape(angles, (dims, -1)).tolist()}, {"shear": factors}]))
         return name, {**given_, "center": center}, lambda p: sheared(factors, p - about) + about
