@@ -285,7 +285,7 @@ def sphere(
         ArgumentError: There are too few or too many values to fill with.
 
     >>> sphere(as_tensor([[1, 2, 3, 4, 5]], dtype="uint8")).tolist()
-    [[1, 2, 3, 4, 5]]
+    [[1, 3, 3, 4, 5]]
     """
     return _distorted(image, layout, out, maps.on_a_sphere(*_extents(image, layout)) if mask else None, fill_value,
                       interp_type)  # fmt: skip
