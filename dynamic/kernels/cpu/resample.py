@@ -28,6 +28,7 @@ _PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channel
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
+_FEW = 8
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
@@ -92,7 +93,13 @@ def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
     else:
         places = numpy.float32(step.start) + (numpy.arange(size, dtype=numpy.float32) + half) * scale
     indices = numpy.clip(numpy.floor(places), 0, image.shape[axis] - 1).astype(numpy.intp)
-    return image.take(indices, axis=axis)
+    inner = math.prod(image.shape[axis + 1 :])
+    if not 1 < inner <= _FEW:
+        return image.take(indices, axis=axis)
+    # NumPy moves single numbers faster than a few at a time.
+    single = (indices[:, None] * inner + numpy.arange(inner)).reshape(-1)
+    flat = image.reshape(*image.shape[:axis], image.shape[axis] * inner)
+    return flat.take(single, axis=axis).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
 
 
 # Bytes: with cykooz-resizer, whose first pass rounds to bytes too.
@@ -132,26 +139,30 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
         for step, size, extent in zip(steps, out.shape, frame.shape, strict=False)
     )
     inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if max(*down.part().padding, *across.part().padding) > _MOST_PADDING:
+    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
         return False
-    target = out[tuple(slice(None, None, -1 if step.end < step.start else None) for step in steps)]
+    mirrored = [step.end < step.start for step in steps]
+    out = out[::-1] if mirrored[0] else out
     band = max(8, int(_BAND / (across.size * across.scale * frame.shape[2]) / down.scale))
     rows = -(-down.size // -(-down.size // band))
     before, after = across.edges() if inside and rows < down.size else (across.size, 0)
     if before + after >= across.size:
-        _bands(frame, down, across, rows, target, padded=True)
+        _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
         return True
     # To copy a large image with a few more columns takes as long as to resize it.
-    _bands(frame, down, across, rows, target, padded=False)
+    _bands(frame, down, across, rows, out, padded=False, mirrored=mirrored[1])
+    out = out[:, ::-1] if mirrored[1] else out
     if before:
-        _bands(frame, down, across.some(0, before), down.size, target[:, :before], padded=True)
+        _bands(frame, down, across.some(0, before), down.size, out[:, :before], padded=True)
     if after:
         last = across.some(across.size - after, across.size)
-        _bands(frame, down, last, down.size, target[:, -after:], padded=True)
+        _bands(frame, down, last, down.size, out[:, -after:], padded=True)
     return True
 
 
-def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool) -> None:
+def _bands(
+    frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
+) -> None:
     """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
     columns = across.part()
     sides = columns.padding if padded else (0, 0)
@@ -165,7 +176,7 @@ def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, p
         pixels = numpy.ascontiguousarray(part).tobytes()
         box = left, lines.start, across.scale * across.size, band.scale * band.size
         found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
-        out[first : first + rows] = found
+        out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
 
 
 def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
