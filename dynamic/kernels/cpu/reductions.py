@@ -19,6 +19,7 @@ __all__ = ["NARROW", "extreme", "squares", "total"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
+_SMALL = 1 << 13  # elements of temporaries that malloc keeps: larger ones cost a page fault for each page
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
 
 _FLOAT64 = numpy.dtype("float64")
@@ -152,8 +153,8 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
 def _squares_by_numpy(blocks: Array, centres: Array | None) -> Array:
     before, count, behind = blocks.shape
     result = numpy.empty((before, 1, behind))
-    rows = max(1, min(count, _CACHED // max(1, behind)))
-    samples = max(1, _CACHED // max(1, rows * behind))
+    rows = max(1, min(count, _SMALL // max(1, behind)))
+    samples = max(1, _SMALL // max(1, rows * behind))
 
     def squared(chosen: slice, part: Array) -> Array:
         if centres is not None:
