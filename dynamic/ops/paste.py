@@ -23,7 +23,7 @@ __all__ = ["grid_mask", "multi_paste", "paste"]
 _Values: TypeAlias = float | tuple[float, ...]
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
-_Enlargement: TypeAlias = Annotated[float, Between(1)]
+_Enlargement: TypeAlias = Annotated[float, Between(1, 1e9)]
 _Size: TypeAlias = Annotated[int, Between(0)]
 _Side: TypeAlias = Annotated[int, Between(1)]
 
@@ -176,7 +176,7 @@ def multi_paste(
     )
     _check_inside("in_anchors", starts, sizes, wholes)
     _check_inside("out_anchors", targets, sizes, canvas)
-    out[...] = 0
+    out.fill(0)
     for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
         regions.copied_part(source, places, start, size, target, out)
     return out

@@ -180,7 +180,7 @@ def erase(
         ends are cut off to integers.
 
     Raises:
-        ArgumentError: There are as many anchors as shapes in no way, or too many values for the channels.
+        ArgumentError: There are not as many anchors as shapes, or too many values for the channels.
 
     >>> image = numpy.ones((2, 6), "uint8")
     >>> erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
@@ -195,11 +195,15 @@ def erase(
     return out
 
 
+_FAR = 1e15  # beyond any array
+
+
 def _regions(
     whole: tuple[int, ...], axes: list[int], anchor: Any, extent: Any, normalized: tuple[bool, bool], *, centered: bool
 ) -> list[tuple[Any, ...]]:
     """The regions to erase, in float32 as DALI reckons."""
-    corners, sizes = (numpy.asarray(value, numpy.float32).reshape(-1) for value in (anchor, extent))
+    corners, sizes = (numpy.clip(numpy.asarray(value, numpy.float64).reshape(-1), -_FAR, _FAR).astype(numpy.float32)
+                      for value in (anchor, extent))  # fmt: skip
     count = len(axes)
     for name, values, others in (("anchor", corners, sizes), ("shape", sizes, corners)):
         if count == 0 or len(values) % count or (len(values) and len(others) > len(values)):
@@ -215,12 +219,12 @@ def _regions(
     low = corners * extents if normalized[0] else corners
     size = sizes * extents if normalized[1] else sizes
     low = low - size / numpy.float32(2) if centered else low
-    high = low + size
+    bounds = list(zip(low.tolist(), (low + size).tolist(), strict=True))
     found = []
     for i in range(0, len(sizes), count):
         region: list[Any] = [numpy.s_[:]] * len(whole)
         for k, axis in enumerate(axes, i):
-            limit = whole[axis]
-            region[axis] = numpy.s_[int(numpy.clip(low[k], 0, limit)) : int(numpy.clip(high[k], 0, limit))]
+            first, last = (int(min(max(bound, 0), whole[axis])) for bound in bounds[k])
+            region[axis] = numpy.s_[first:last]
         found.append(tuple(region))
     return found

@@ -20,6 +20,7 @@ __all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
 Window: TypeAlias = tuple[list[int], list[int]]
 _Numbers: TypeAlias = float | Sequence[float]
 
+_FAR = 2.0**62  # beyond any array
 #: How many words a random window takes as a rule: two for each attempt and two for its place.
 _USUALLY = 8
 #: Dimensions by their number, where an input does not say what they are.
@@ -113,12 +114,16 @@ def sliced(
     wholes = [shape[axis] for axis in chosen]
     if anchor is None:
         values = {name: each(operator, name, value, len(chosen)) for name, value in given.items()}
-        bounds = [_named(whole, {name: value[i] for name, value in values.items()}) for i, whole in enumerate(wholes)]
+        with numpy.errstate(over="ignore"):
+            bounds = [_named(whole, {name: value[i] for name, value in values.items()})
+                      for i, whole in enumerate(wholes)]  # fmt: skip
     else:
         first = _positions(operator, "anchor", anchor, wholes, relative=normalized_anchor)
         wanted = _positions(operator, "shape", extent, wholes, relative=normalized_shape)
         bounds = [(a, a + b) for a, b in zip(first, wanted, strict=True)]
     for axis, (low, high) in zip(chosen, bounds, strict=True):
+        if not (abs(low) < _FAR and abs(high) < _FAR):
+            raise ArgumentError(operator, next(iter(given), "anchor"), "within reach", f"{low:g} to {high:g}")
         starts[axis] = _rounded(low)
         extents[axis] = _rounded(high) - starts[axis]
         if extents[axis] < 0:

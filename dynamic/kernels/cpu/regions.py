@@ -59,7 +59,10 @@ def copied_part(
     here, there = [slice(None)] * image.ndim, [slice(None)] * image.ndim
     for axis, first, extent, place in zip(axes, start, size, target, strict=True):
         here[axis], there[axis] = slice(first, first + extent), slice(place, place + extent)
-    convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
+    if image.dtype == out.dtype:
+        out[tuple(there)] = image[tuple(here)]
+    else:
+        convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
 
 
 def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[float, float], out: Array) -> None:
@@ -74,10 +77,11 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         out: Where to, of the shape and dtype of the image.
     """
     height, width, channels = image.shape[-3:]
-    side, real = numpy.float32(tile), numpy.float32
-    cos, sin = real(numpy.cos(real(angle))) / side, real(numpy.sin(real(angle))) / side
-    x, y = numpy.arange(width, dtype=real), numpy.arange(height, dtype=real)[:, None]
-    left, down = -real(shift[0]) / side - y * sin, y * cos - real(shift[1]) / side
+    numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32)
+    turn, part, right, lower, side = numbers
+    cos, sin = numpy.cos(turn) / side, numpy.sin(turn) / side
+    x, y = numpy.arange(width, dtype=side.dtype), numpy.arange(height, dtype=side.dtype)[:, None]
+    left, down = -right / side - y * sin, y * cos - lower / side
     across, aside = x * cos, x * sin
     rows = max(1, _AT_ONCE // max(1, width))
     if sin == 0:  # all rows are alike, and all columns
@@ -86,7 +90,7 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
     source, target = image.view(bits), out.view(bits)
     for top in range(0, height, max(1, rows)):
         some = slice(top, top + rows)
-        hidden = (_fraction(left[some] + across) < real(ratio)) & (_fraction(down[some] + aside) < real(ratio))
+        hidden = (_fraction(left[some] + across) < part) & (_fraction(down[some] + aside) < part)
         kept = hidden.astype(bits) - bits.type(1)  # all bits where nothing is hidden, else none
         numpy.bitwise_and(source[..., some, :, :], _repeated(kept, channels), out=target[..., some, :, :])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,13 @@ def _around(shape: Sequence[int], box: Sequence[slice]) -> list[tuple[slice, ...
 _SHORT = 64  # elements
 
 
+@functools.lru_cache(maxsize=256)
+def _converted(values: bytes, shape: tuple[int, ...], to: numpy.dtype[Any]) -> Array:
+    """A few float64 as another type; converting these takes longer than filling many a window with them."""
+    converted: Array = numpy.asarray(convert(numpy, numpy.frombuffer(values).reshape(shape), to))
+    return converted
+
+
 def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
     """Fill parts of an array.
 
@@ -57,7 +65,8 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
         parts: Indices of its parts.
         fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
     """
-    values = convert(numpy, numpy.asarray(fill, numpy.float64), array.dtype)
+    values = numpy.asarray(fill, numpy.float64)
+    values = _converted(values.tobytes(), values.shape, array.dtype)
     shape = [1] * (array.ndim - values.ndim) + list(values.shape)
     if array.ndim > 1:  # NumPy copies whole rows fast, and pixels of a few channels one by one
         shape[-1] = array.shape[-1]
