@@ -66,6 +66,7 @@ from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.normalize import normalize
 from .ops.paste import grid_mask, multi_paste, paste
+from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
 from .ops.slices import erase, pad
 from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
@@ -141,6 +142,9 @@ __all__ = [
     "paste",
     "peek_image_shape",
     "random_crop_generator",
+    "random_resized_crop",
+    "resize",
+    "resize_crop_mirror",
     "roi_random_crop",
     "rotate",
     "set_current_stream",
@@ -149,6 +153,7 @@ __all__ = [
     "sphere",
     "stream",
     "tensor",
+    "tensor_resize",
     "type_id",
     "uint8",
     "uint16",

@@ -66,7 +66,7 @@ class Between:
         return f"in [{self.low:g}, {self.high:g}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """One of a few words; each may have other spellings, and constants of an enumeration may stand for them too."""
 

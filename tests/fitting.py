@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from dynamic.types import DALIInterpType
+
 #: Changes the arguments of a call, `varying` and `fixed`, so that they fit its samples and their layout.
 Fit: TypeAlias = Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]
 
@@ -190,6 +192,48 @@ def _fit_image_slice(
     fixed["rel_shape"] = _numbers(draw, part, 2)
 
 
+def _constants(varying: dict[str, list[Any]]) -> None:
+    """What stands for words in a Batch, which has none."""
+    for name in ("interp_type", "mag_filter", "min_filter"):
+        if name in varying:
+            varying[name] = [np.int32(DALIInterpType[f"INTERP_{word.upper()}"]) for word in varying[name]]
+
+
+def _resized(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """One way to give a size, and regions that are not too small: results would have no end."""
+    _constants(varying)
+    count = sum(letter in "DHW" for letter in layout or "")
+    sizes = st.integers(-9, 12) | st.floats(0.25, 12, width=16)
+    tensor = "sizes" in {*varying, *fixed} or "scales" in {*varying, *fixed} or count == 0
+    count = samples[0].ndim if tensor else count
+    methods = ["sizes", "scales"] if tensor else ["size", "resize_shorter", "resize_longer", "resize_x"]
+    method = draw(st.sampled_from(methods))
+    for name in ("save_attrs", "roi_start", "roi_end", "axes", "axis_names", "resize_y", "resize_z", *methods):
+        varying.pop(name, None)
+        fixed.pop(name, None)
+    each = {"resize_shorter": st.integers(1, 9), "scales": st.floats(0.25, 2, width=16)}.get(method, sizes)
+    several = (
+        st.lists(each, min_size=count, max_size=count).map(tuple) if method in ("size", "sizes", "scales") else each
+    )
+    target = draw(st.sampled_from([varying, fixed]))
+    target[method] = [draw(several) for _ in samples] if target is varying else draw(several)
+    if method not in ("size", "sizes"):
+        fixed.pop("mode", None)
+    if draw(st.booleans()):
+        starts = [draw(st.integers(-1, 3)) for _ in range(count)]
+        fixed["roi_start"] = tuple(map(float, starts))
+        fixed["roi_end"] = tuple(start + draw(st.sampled_from([-3.0, 1.5, 2.0, 6.0])) for start in starts)
+    if isinstance(fixed.get("max_size"), tuple):
+        fixed["max_size"] = (5.0,) * count
+    for name in ("alignment",):
+        if name in varying:
+            varying[name] = [draw(st.floats(0, 1, width=16)) for _ in samples]
+        if name in fixed:
+            fixed[name] = draw(st.floats(0, 1, width=16))
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -215,6 +259,9 @@ FITTING: dict[str, Fit] = {
     ),
     "normalize": _normalized,
     "warp_affine": _fit_affine,
+    "resize": _resized,
+    "resize_crop_mirror": _resized,
+    "tensor_resize": _resized,
 }
 
 #: Further inputs of operators that need them, made from the first.
