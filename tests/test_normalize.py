@@ -182,6 +182,18 @@ def test_values_are_rounded_and_saturated():
     assert normalize(np.float32([np.nan, 1]), dtype="uint8", **given_).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8"])
+def test_infinities_and_the_largest_numbers_are_normalised_without_a_word(dtype):
+    largest = np.finfo(dtype).max if dtype != "uint8" else 255
+    for value in (np.inf, np.nan, largest) if dtype != "uint8" else (255,):
+        image = np.full((5, 6, 3), value, dtype)
+        image[0] = 0
+        for axes in ((0, 1, 2), (0, 1), (1,), (0,), (2,), (0, 2)):
+            for more in ({}, {"mean": 1e300}, {"stddev": 1e-300}, {"scale": 1e300, "dtype": "uint8"}, {"batch": True}):
+                assert normalize(image, axes=axes, **more).shape == image.shape
+    assert np.abs(normalize(np.array([largest, 0], dtype)).array).max() <= 1.0001
+
+
 def test_a_small_deviation_beside_a_large_mean_is_found():
     image = np.array([10**9, 10**9 + 1, 10**9 + 7], np.int32)
     close(normalize(image).array, normalized(image, [0]))

@@ -43,6 +43,7 @@ _MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32"))) 
 _LARGE_MEDIANS = frozenset([numpy.dtype("uint8")])  # of windows larger than 5
 _SAME = 1e-7  # of the largest weight: a difference that float32 does not tell
 _ONE = numpy.ones(1)
+_QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 20  # values of windows that are sorted at a time
 
 
@@ -120,6 +121,7 @@ def _separable(source: Array, windows: Sequence[Array], out: Array) -> None:
     cv2.sepFilter2D(source, depth, windows[1], windows[0], dst=out, borderType=cv2.BORDER_REFLECT_101)
 
 
+@_QUIET
 def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
     """The sum of several separable filters, rounded once.
 
@@ -135,12 +137,12 @@ def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> Non
     separable(image, terms[0], total)
     for term in terms[1:]:
         separable(image, term, part)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.add(total, part, out=total)
+        numpy.add(total, part, out=total)
     if not direct:
         stored(total, out)
 
 
+@_QUIET
 def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, fill: Any, out: Array) -> None:
     """Correlate with a kernel; integers are rounded half to even, as OpenCV and DALI do.
 
@@ -219,8 +221,7 @@ def _direct(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -
 
 def _to_even(values: Array, out: Array) -> None:
     if out.dtype.kind in "iu":
-        with numpy.errstate(invalid="ignore"):
-            numpy.rint(values, out=values)
+        numpy.rint(values, out=values)
     convert(numpy, values, out.dtype, out)
 
 

@@ -24,9 +24,11 @@ _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
 _ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
 _SHORT = 64  # NumPy computes along the last dimension, which should be longer
+_QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 17  # values computed at a time, so that they stay in the cache
 
 
+@_QUIET
 def sums(values: Array, axes: Sequence[int]) -> Array:
     """Sums over some dimensions, which keep an extent of 1, in float64.
 
@@ -73,6 +75,7 @@ def _first(values: Array, count: int) -> Array:
     return result
 
 
+@_QUIET
 def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
     """Sums of the squares of the image less a mean that broadcasts to it, over some dimensions.
 
@@ -98,8 +101,7 @@ def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
         values = buffer[: part.size].reshape(part.shape)
         rows, result, mean_of_rows = _long_rows(part, values, own_mean)
         _centred(rows, mean_of_rows, result)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.square(values, out=values)
+        numpy.square(values, out=values)
         parts.append(sums(values, axes))
     return _together(parts, axes)
 
@@ -143,6 +145,7 @@ def _together(parts: list[Array], axes: Sequence[int]) -> Array:
     return result
 
 
+@_QUIET
 def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Array) -> None:
     """(image - mean) * factor + shift.
 
@@ -171,10 +174,9 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
         start += len(part)
         values = result if out.dtype == real else numpy.empty(part.shape, real)
         _centred(part, own_mean, values)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.multiply(values, own_factor, out=values)
-            if shift:
-                numpy.add(values, real.type(shift), out=values)
+        numpy.multiply(values, own_factor, out=values)
+        if shift:
+            numpy.add(values, real.type(shift), out=values)
         if values is not result:
             stored(values, result)
 
@@ -195,8 +197,7 @@ def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     channels = image.shape[-1] if varying else 1
     if not varying <= {image.ndim - 1} or channels > _COLOURS:
         return False
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        values = (numpy.arange(256.0)[:, None] - mean.reshape(-1)) * factor.reshape(-1) + shift
+    values = (numpy.arange(256.0)[:, None] - mean.reshape(-1)) * factor.reshape(-1) + shift
     same = _TABLES[out.dtype]
     table = convert(numpy, values, out.dtype).view(same).reshape(1, 256, channels)
     pixels = numpy.ascontiguousarray(image).reshape(len(image), -1, channels)
@@ -213,11 +214,10 @@ def _blocks(image: Array, *parameters: Array) -> Iterator[tuple[Array, list[Arra
 
 
 def _centred(image: Array, mean: Array, out: Array) -> None:
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        if image.dtype != out.dtype:
-            numpy.copyto(out, image, casting="unsafe")
-            image = out
-        numpy.subtract(image, mean, out=out)
+    if image.dtype != out.dtype:
+        numpy.copyto(out, image, casting="unsafe")
+        image = out
+    numpy.subtract(image, mean, out=out)
 
 
 def _long_rows(image: Array, out: Array, *parameters: Array) -> tuple[Array, ...]:
