@@ -56,7 +56,18 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.color import (
+    brightness,
+    brightness_contrast,
+    color_space_conversion,
+    color_twist,
+    contrast,
+    hsv,
+    hue,
+    saturation,
+)
 from .ops.geometry import flip, rotate
+from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -100,11 +111,18 @@ __all__ = [
     "batch",
     "batch_permutation",
     "bfloat16",
+    "brightness",
+    "brightness_contrast",
     "cast",
+    "clahe",
+    "color_space_conversion",
+    "color_twist",
+    "contrast",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "equalize",
     "flip",
     "float16",
     "float32",
@@ -112,14 +130,19 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "hsv",
+    "hue",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "jpeg_compression_distortion",
+    "lookup_table",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",
+    "saturation",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
