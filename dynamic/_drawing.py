@@ -24,7 +24,7 @@ from .devices import device as device_named
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, shown
 
-__all__ = ["Call", "Part", "distribution"]
+__all__ = ["Call", "Part", "declared_arguments", "distribution"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,9 +38,19 @@ _COMMON = ("batch_size", "device", "rng")
 _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 
 
+def _name(function: Callable[..., Any]) -> str:
+    """What errors call a function."""
+    return f"noise.{function.__name__}" if function.__module__.endswith(".noise") else function.__name__
+
+
+def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
+    """What is known of the arguments of a distribution; of another function, nothing."""
+    return _declared.get(_name(function), ({}, {}))[0]
+
+
 def distribution(function: Callable[P, R]) -> Callable[P, R]:
     """Read a declaration once, and refuse arguments that it does not have in the words of this library."""
-    name = f"noise.{function.__name__}" if function.__module__.endswith(".noise") else function.__name__
+    name = _name(function)
     parameters = inspect.signature(function).parameters.values()
     hints = get_type_hints(function, include_extras=True)
     most = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)

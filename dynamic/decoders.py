@@ -77,7 +77,7 @@ def image(
         DecodeError: Some samples are no image (UnsupportedImage), end too early (TruncatedImage), contradict their
             format (CorruptImage) or exceed a limit (ImageTooLarge); the message names all of them.
 
-    >>> image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
+    >>> dynamic.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
     [[[0], [255]]]
     """
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)

@@ -43,7 +43,7 @@ def copy(input: Array, /, *, out: Array) -> Array:
         Shape, dtype and layout of the input.
 
     >>> t = as_tensor([1, 2])
-    >>> copy(t).tolist()
+    >>> dynamic.copy(t).tolist()
     [1, 2]
     """
     out[...] = input
