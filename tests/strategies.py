@@ -101,8 +101,38 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
 
 
-#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {}
+Fit = Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]
+
+
+def _colours(draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, _: Any, fixed: dict[str, Any]) -> None:
+    """As many channels as colours have: three, or one for grey images."""
+    if layout is None or "C" not in layout:
+        if "image_type" in fixed:
+            fixed["image_type"] = "GRAY"
+        return
+    channels = (
+        1 if fixed.get("image_type") == "GRAY" else 3 if "output_type" in fixed else draw(st.sampled_from([1, 3]))
+    )
+    place = layout.index("C")
+    for i, sample in enumerate(samples):
+        if sample.shape[place] != channels:
+            samples[i] = read_only(np.take(sample, np.arange(channels) % sample.shape[place], axis=place))
+
+
+def _table(draw: st.DrawFn, _: Any, __: Any, ___: Any, fixed: dict[str, Any]) -> None:
+    """A value for each key of a table."""
+    table = draw(st.dictionaries(st.integers(0, 65535) | st.integers(0, 300), st.floats(-400, 400, width=32)))
+    fixed["keys"], fixed["values"] = tuple(table), tuple(table.values())
+
+
+#: What makes arguments fit their samples where annotations cannot tell: it changes `samples`, `varying` and `fixed`.
+FITTING: dict[str, Fit] = {
+    **dict.fromkeys(
+        ("clahe", "color_space_conversion", "color_twist", "hsv", "hue", "jpeg_compression_distortion", "saturation"),
+        _colours,
+    ),
+    "lookup_table": _table,
+}
 
 
 @st.composite

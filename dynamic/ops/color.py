@@ -42,6 +42,11 @@ def _converted(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
     return image.shape, image.dtype if dtype is None else dtype.dtype
 
 
+def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    """What an empty Batch becomes: the dtype that is asked for."""
+    return ndim, dtype.dtype
+
+
 def _most(dtype: numpy.dtype[Any]) -> float:
     """The value of full brightness."""
     return 1.0 if dtype.kind in "fb" else float(numpy.iinfo(dtype).max)
@@ -270,7 +275,7 @@ def saturation(
     return _twisted("saturation", image, layout, out, 0.0, saturation, image_type=image_type)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, out_kind=_kind, whole=True)
 def hsv(
     image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
     value: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
@@ -352,7 +357,7 @@ def color_space_conversion(
     elif code is not None and image.dtype == numpy.uint8:
         rows = numpy.ascontiguousarray(pixels).reshape(-1, *pixels.shape[-2:])
         if results.flags.c_contiguous:
-            cv2.cvtColor(rows, code, results.reshape(*rows.shape[:2], -1))
+            cv2.cvtColor(rows, code, results.reshape(-1).reshape(*rows.shape[:2], -1))
         else:
             results[...] = cv2.cvtColor(rows, code).reshape(results.shape)
     elif code is not None and output_type != "GRAY":  # reversed, or the one channel three times

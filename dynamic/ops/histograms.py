@@ -131,7 +131,11 @@ def _valued(data: Array, /, *, dtype: Any, **_: Any) -> Spec:
     return data.shape, dtype.dtype
 
 
-@operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, whole=True)
+def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    return ndim, dtype.dtype
+
+
+@operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True)
 def lookup_table(
     data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | tuple[_Key, ...] = (),
     values: float | tuple[float, ...] = (), out: Array = None,

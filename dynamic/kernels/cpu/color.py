@@ -80,17 +80,39 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
     if not pixels.size:
         return
     channels = out.shape[-1]
-    fixed_point = pixels.dtype == out.dtype == numpy.uint8 and not exact and numpy.abs(matrix[:, :-1]).max() < 32
     real = _real(pixels, out)
-    for part, there in _strips(pixels, out, None if fixed_point else _STRIP, channels):
-        if fixed_point:
+    if pixels.dtype == out.dtype == numpy.uint8 and not exact and numpy.abs(matrix[:, :-1]).max() < 32:
+        for part, there in _strips(pixels, out, None, channels):
             cv2.transform(part, matrix, there)
-        elif out.dtype == real:
-            cv2.transform(part.astype(real, copy=False), matrix, there)
-        elif out.dtype == numpy.uint8 and real == numpy.float32:
-            _bytes(cv2.transform(part.astype(real), matrix), there)
+        return
+    # What vectors and what single steps find differs in the last bit: nothing may depend on where a pixel is.
+    room = _padded(min(_STRIP, pixels.size // pixels.shape[-1]))
+    values = numpy.zeros((1, room, pixels.shape[-1]), real)
+    sums = numpy.empty((1, room, channels), real)
+    for part, there in _strips(pixels, out, _STRIP, channels):
+        count = part.shape[1]
+        values[:, :count] = part
+        mixing, mixed_ = values[:, : _padded(count)], sums[:, : _padded(count)]
+        if real == numpy.float32:
+            cv2.transform(mixing, matrix, mixed_)
         else:
-            convert(numpy, cv2.transform(part.astype(real), matrix), out.dtype, there)
+            _added(mixing, matrix, mixed_)
+        if out.dtype == numpy.uint8 and real == numpy.float32:
+            _bytes(mixed_[:, :count], there)
+        else:
+            convert(numpy, mixed_[:, :count], out.dtype, there)
+
+
+def _padded(count: int) -> int:
+    return -(-count // 64) * 64
+
+
+def _added(pixels: Array, matrix: Array, out: Array) -> None:
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        for channel, (*factors, shift) in enumerate(matrix):
+            out[..., channel] = shift
+            for k, factor in enumerate(factors):
+                out[..., channel] += factor * pixels[..., k]
 
 
 def _bytes(values: Array, out: Array) -> None:

@@ -21,7 +21,7 @@ def equalized(image: Array, out: Array) -> None:
     if image.dtype == numpy.uint8 and out.flags.c_contiguous:
         pixels = numpy.ascontiguousarray(image).reshape(-1, columns, image.shape[-1])
         planes = [cv2.equalizeHist(plane) for plane in cv2.split(pixels)]
-        cv2.merge(planes, out.reshape(pixels.shape))
+        cv2.merge(planes, out.reshape(-1).reshape(pixels.shape))
         return
     for channel in range(image.shape[-1]):
         plane = numpy.ascontiguousarray(image[..., channel]).reshape(-1, columns)
