@@ -57,6 +57,19 @@ def _center(dtype: numpy.dtype[Any]) -> float:
     return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)
 
 
+def _scaled(
+    image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
+    center: float | None = None,
+) -> Array:  # fmt: skip
+    """Brightness and contrast, computed as DALI does: what lies near a half must be rounded to the same side."""
+    real = color.precision(image, out).type
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        middle = real(_center(image.dtype) if center is None else center)
+        added = real(shift) * real(_most(out.dtype)) + real(brightness) * (middle - real(contrast) * middle)
+        color.scaled(image, real(brightness) * real(contrast), added, out)
+    return out
+
+
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
 def brightness_contrast(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
@@ -81,10 +94,7 @@ def brightness_contrast(
     >>> dynamic.brightness_contrast([[[100], [200]]], contrast=2.0, contrast_center=150.0, dtype="u8").tolist()
     [[[50], [250]]]
     """
-    center = _center(image.dtype) if contrast_center is None else contrast_center
-    shift = brightness_shift * _most(out.dtype) + brightness * (center - contrast * center)
-    color.scaled(image, brightness * contrast, shift, out)
-    return out
+    return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
 
 
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
@@ -108,8 +118,7 @@ def brightness(
     >>> dynamic.brightness(image, brightness=1.5).tolist()
     [[[150], [255]]]
     """
-    color.scaled(image, brightness, brightness_shift * _most(out.dtype), out)
-    return out
+    return _scaled(image, out, brightness, brightness_shift)
 
 
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
@@ -132,9 +141,7 @@ def contrast(
     >>> dynamic.contrast(image, contrast=0.5).tolist()
     [[[114], [164]]]
     """
-    center = _center(image.dtype) if contrast_center is None else contrast_center
-    color.scaled(image, contrast, center - contrast * center, out)
-    return out
+    return _scaled(image, out, contrast=contrast, center=contrast_center)
 
 
 #: From red, green and blue to luma and two axes of colour.
@@ -178,10 +185,9 @@ def _twisted(
         expected = "of 1 channel (GRAY)" if image_type == "GRAY" else f"of 3 channels ({image_type}) or of 1 (GRAY)"
         raise ArgumentError(name, "image", expected, f"{channels} channels")
     center = 0.5 if image.dtype.kind == "f" else 128.0
-    factor, shift = brightness * contrast, brightness * (center - contrast * center)
     if channels == 1:  # grey has no hue, and its saturation is none
-        color.scaled(image, factor, shift, out)
-        return out
+        return _scaled(image, out, brightness, 0.0, contrast, center)
+    factor, shift = brightness * contrast, brightness * (center - contrast * center)
     cosine, sine = saturation * math.cos(math.radians(hue)), saturation * math.sin(math.radians(hue))
     turn = numpy.array([[1.0, 0.0, 0.0], [0.0, cosine, sine], [0.0, -sine, cosine]])
     matrix = factor * (_FROM_YIQ @ turn @ _YIQ)
@@ -352,7 +358,9 @@ def color_space_conversion(
     """
     pixels, results = _pixels(image, layout), _pixels(out, _space_layout(layout, output_type) or layout)
     code = _CODES.get((image_type, output_type))
-    if image_type == output_type or not image.size:
+    if not image.size:
+        return out
+    if image_type == output_type:
         out[...] = image
     elif code is not None and image.dtype == numpy.uint8:
         rows = numpy.ascontiguousarray(pixels).reshape(-1, *pixels.shape[-2:])

@@ -13,7 +13,7 @@ from dynamic.dtypes import convert
 
 from . import tables
 
-__all__ = ["mixed", "scaled"]
+__all__ = ["mixed", "precision", "scaled"]
 
 _STRIP = 1 << 14  # pixels that are computed at a time, so that their floats stay in the cache
 _FEW = 1 << 12  # values; for fewer a table is made and read before another way is found to be as exact
@@ -40,14 +40,14 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
         _scaled(part, factor, shift, there)
 
 
-def _real(image: Array, out: Array) -> numpy.dtype[Any]:
+def precision(image: Array, out: Array) -> numpy.dtype[Any]:
     """The type to compute in: float32 as DALI does, and float64 where that would lose digits."""
     wide = any(array.dtype.itemsize > (2 if array.dtype.kind in "iu" else 4) for array in (image, out))
     return numpy.dtype(numpy.float64 if wide else numpy.float32)
 
 
 def _scaled(values: Array, factor: float, shift: float, out: Array) -> None:
-    real = _real(values, out)
+    real = precision(values, out)
     with numpy.errstate(over="ignore", invalid="ignore"):
         results = out if out.dtype == real else numpy.empty(values.shape, real)
         numpy.multiply(values, numpy.asarray(factor).astype(real), out=results)
@@ -80,7 +80,7 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
     if not pixels.size:
         return
     channels = out.shape[-1]
-    real = _real(pixels, out)
+    real = precision(pixels, out)
     if pixels.dtype == out.dtype == numpy.uint8 and not exact and numpy.abs(matrix[:, :-1]).max() < 32:
         for part, there in _strips(pixels, out, None, channels):
             cv2.transform(part, matrix, there)
