@@ -146,7 +146,17 @@ def contrast(
 
 #: From red, green and blue to luma and two axes of colour.
 _YIQ = numpy.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-_FROM_YIQ = numpy.linalg.inv(_YIQ)
+
+
+def _through_yiq(inner: list[list[float]]) -> Array:
+    """What a matrix for luma and colours does to red, green and blue, with a column for a shift."""
+    return numpy.column_stack([numpy.linalg.inv(_YIQ) @ inner @ _YIQ, numpy.zeros(3)])
+
+
+#: A turn of the colours is the sum of the first, the second times the cosine, and the third times the sine.
+_LUMA_KEPT = _through_yiq([[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+_COLOUR_KEPT = _through_yiq([[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+_COLOUR_TURNED = _through_yiq([[0, 0, 0], [0, 0, 1], [0, -1, 0]])
 #: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
 _YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
 _OFFSET = numpy.array([16.0, 128.0, 128.0]) / 255
@@ -171,6 +181,8 @@ _TO_RGB = {
 
 def _pixels(image: Array, layout: str) -> Array:
     """A view of an image with its channels last."""
+    if layout.endswith("C"):
+        return image
     return numpy.moveaxis(image, layout.index("C"), -1) if "C" in layout else image[..., None]
 
 
@@ -189,15 +201,14 @@ def _twisted(
         return _scaled(image, out, brightness, 0.0, contrast, center)
     factor, shift = brightness * contrast, brightness * (center - contrast * center)
     cosine, sine = saturation * math.cos(math.radians(hue)), saturation * math.sin(math.radians(hue))
-    turn = numpy.array([[1.0, 0.0, 0.0], [0.0, cosine, sine], [0.0, -sine, cosine]])
-    matrix = factor * (_FROM_YIQ @ turn @ _YIQ)
-    shifts = numpy.full(3, shift)
+    matrix = factor * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
+    matrix[:, 3] = shift
     if image_type != "RGB":
         (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
         most = _most(image.dtype)
-        shifts = back @ (matrix @ there * most + shifts) + here * most
-        matrix = back @ matrix @ forth
-    color.mixed(pixels, numpy.column_stack([matrix, shifts]), results)
+        shifts = back @ (matrix[:, :3] @ there * most + shift) + here * most
+        matrix = numpy.column_stack([back @ matrix[:, :3] @ forth, shifts])
+    color.mixed(pixels, matrix, results)
     return out
 
 
@@ -334,7 +345,7 @@ _CODES = {
 }
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True)
 def color_space_conversion(
     image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = "HWC", out: Array = None
 ) -> Array:
@@ -363,13 +374,12 @@ def color_space_conversion(
     if image_type == output_type:
         out[...] = image
     elif code is not None and image.dtype == numpy.uint8:
-        rows = numpy.ascontiguousarray(pixels).reshape(-1, *pixels.shape[-2:])
-        if results.flags.c_contiguous:
-            cv2.cvtColor(rows, code, results.reshape(-1).reshape(*rows.shape[:2], -1))
-        else:
-            results[...] = cv2.cvtColor(rows, code).reshape(results.shape)
+        color.recoded(pixels, code, results)
     elif code is not None and output_type != "GRAY":  # reversed, or the one channel three times
         results[...] = pixels[..., ::-1]
+    elif (image_type, output_type) == ("YCbCr", "GRAY"):
+        factor = _TO_RGB["YCbCr"][0][0, 0]
+        color.scaled(color.channel(pixels, 0), factor, -factor * _OFFSET[0] * _most(image.dtype), results[..., 0])
     else:
         (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[output_type]
         shifts = (back @ there + here) * _most(image.dtype)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from . import tables
 
-__all__ = ["mixed", "precision", "scaled"]
+__all__ = ["channel", "mixed", "precision", "recoded", "scaled"]
 
 _STRIP = 1 << 14  # pixels that are computed at a time, so that their floats stay in the cache
-_FEW = 1 << 12  # values; for fewer a table is made and read before another way is found to be as exact
+_FEW = 1 << 12  # values; what fewer of them take does not matter
+_MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _NUDGE = 2.0**-14  # what makes OpenCV round a half up, and is too little to change anything else
 
 
@@ -29,15 +31,14 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
         shift: Finite.
         out: Where to, of the same shape and any dtype.
     """
-    if image.dtype.itemsize == 1:
-        values = numpy.arange(256, dtype=numpy.uint8).view(image.dtype)
-        table = numpy.empty(256, out.dtype)
-        _scaled(values, factor, shift, table)
-        if image.size < _FEW or image.dtype != out.dtype or not _vectorised(image, factor, shift, table, out):
+    if image.dtype.kind in "iu" and (image.dtype.itemsize == 1 or (image.dtype.itemsize == 2 and image.size > _MANY)):
+        table, affine = _table(factor, shift, image.dtype, out.dtype)
+        if affine is None or image.size < _FEW or not (image.flags.c_contiguous and out.flags.c_contiguous):
             tables.looked_up(image, table, out)
+        else:
+            cv2.transform(image.reshape(len(image), -1), affine, out.reshape(len(out), -1))
         return
-    for part, there in _strips(image, out, 3 * _STRIP):
-        _scaled(part, factor, shift, there)
+    _scaled(image, factor, shift, out)
 
 
 def precision(image: Array, out: Array) -> numpy.dtype[Any]:
@@ -46,26 +47,49 @@ def precision(image: Array, out: Array) -> numpy.dtype[Any]:
     return numpy.dtype(numpy.float64 if wide else numpy.float32)
 
 
-def _scaled(values: Array, factor: float, shift: float, out: Array) -> None:
-    real = precision(values, out)
+def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
+    real = precision(image, out)
     with numpy.errstate(over="ignore", invalid="ignore"):
-        results = out if out.dtype == real else numpy.empty(values.shape, real)
-        numpy.multiply(values, numpy.asarray(factor).astype(real), out=results)
-        results += numpy.asarray(shift).astype(real)
-        if results is not out:
-            convert(numpy, results, out.dtype, out)
+        by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
+        for part, there in _strips(image, out, 8 * _STRIP):
+            results = there if there.dtype == real else numpy.empty(part.shape, real)
+            numpy.multiply(part, by, results)
+            if more:
+                numpy.add(results, more, results)
+            if results is not there:
+                convert(numpy, results, out.dtype, there)
 
 
-def _vectorised(image: Array, factor: float, shift: float, table: Array, out: Array) -> bool:
-    """Compute bytes with OpenCV's vectors, where these find all that is in the table. It takes half of the time."""
-    if not (image.flags.c_contiguous and out.flags.c_contiguous):
-        return False
+@functools.lru_cache(maxsize=16)
+def _table(factor: float, shift: float, have: numpy.dtype[Any], want: numpy.dtype[Any]) -> tuple[Array, Array | None]:
+    """What becomes of each integer of one or two bytes, and the factors with which OpenCV's vectors find the same.
+
+    For bytes these take half the time of a table; None where they find anything else.
+    """
+    size = 1 << (8 * have.itemsize)
+    every = numpy.arange(size, dtype=f"u{have.itemsize}").view(have)
+    table = numpy.empty(size, want)
+    _scaled(every, factor, shift, table)
     affine = numpy.array([[factor, shift + _NUDGE]])
-    values = numpy.arange(256, dtype=numpy.uint8).view(image.dtype)
-    if not numpy.array_equal(cv2.transform(values[None], affine)[0], table):
-        return False
-    cv2.transform(image.reshape(len(image), -1), affine, out.reshape(len(out), -1))
-    return True
+    if have != want or size > 256 or not numpy.array_equal(cv2.transform(every[None], affine)[0], table):
+        return table, None
+    return table, affine
+
+
+def recoded(pixels: Array, code: int, out: Array) -> None:
+    """Convert bytes, channels last, from one colour space to another by one of OpenCV's codes."""
+    rows = numpy.ascontiguousarray(pixels).reshape(-1, *pixels.shape[-2:])
+    if out.flags.c_contiguous:
+        cv2.cvtColor(rows, code, out.reshape(-1).reshape(*rows.shape[:2], -1))
+    else:
+        out[...] = cv2.cvtColor(rows, code).reshape(out.shape)
+
+
+def channel(pixels: Array, index: int) -> Array:
+    """One channel of pixels, channels last, as an array of its own."""
+    if pixels.dtype.itemsize > 4 or not pixels.flags.c_contiguous:
+        return numpy.ascontiguousarray(pixels[..., index])
+    return cv2.extractChannel(pixels.reshape(-1, *pixels.shape[-2:]), index).reshape(pixels.shape[:-1])
 
 
 def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> None:
@@ -87,20 +111,18 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
         return
     # What vectors and what single steps find differs in the last bit: nothing may depend on where a pixel is.
     room = _padded(min(_STRIP, pixels.size // pixels.shape[-1]))
-    values = numpy.zeros((1, room, pixels.shape[-1]), real)
-    sums = numpy.empty((1, room, channels), real)
+    values, sums = empty((1, room, pixels.shape[-1]), real), empty((1, room, channels), real)
     for part, there in _strips(pixels, out, _STRIP, channels):
         count = part.shape[1]
         values[:, :count] = part
-        mixing, mixed_ = values[:, : _padded(count)], sums[:, : _padded(count)]
         if real == numpy.float32:
-            cv2.transform(mixing, matrix, mixed_)
+            cv2.transform(values[:, : _padded(count)], matrix, sums[:, : _padded(count)])
         else:
-            _added(mixing, matrix, mixed_)
+            _added(values[:, :count], matrix, sums[:, :count])
         if out.dtype == numpy.uint8 and real == numpy.float32:
-            _bytes(mixed_[:, :count], there)
+            _bytes(sums[:, :count], there)
         else:
-            convert(numpy, mixed_[:, :count], out.dtype, there)
+            convert(numpy, sums[:, :count], out.dtype, there)
 
 
 def _padded(count: int) -> int:

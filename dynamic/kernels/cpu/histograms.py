@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._array import Array, empty
 
 __all__ = ["equalized", "equalized_in_tiles"]
 
@@ -17,16 +19,30 @@ def equalized(image: Array, out: Array) -> None:
         image: uint8 or uint16, channels last, with a pixel at least.
         out: Where to, of the same shape and dtype.
     """
-    columns = image.shape[-2]
-    if image.dtype == numpy.uint8 and out.flags.c_contiguous:
-        pixels = numpy.ascontiguousarray(image).reshape(-1, columns, image.shape[-1])
-        planes = [cv2.equalizeHist(plane) for plane in cv2.split(pixels)]
-        cv2.merge(planes, out.reshape(-1).reshape(pixels.shape))
-        return
-    for channel in range(image.shape[-1]):
-        plane = numpy.ascontiguousarray(image[..., channel]).reshape(-1, columns)
-        spread = cv2.equalizeHist(plane) if plane.dtype == numpy.uint8 else _spread(plane)
-        out[..., channel] = spread.reshape(out.shape[:-1])
+    planes = _planes(image)
+    for plane in planes:
+        if plane.dtype == numpy.uint8:
+            cv2.equalizeHist(plane, plane)
+        else:
+            plane[...] = _spread(plane)
+    _merged(planes, out)
+
+
+def _planes(image: Array) -> Array:
+    """A copy of the channels, one after the other, each of two dimensions."""
+    planes = empty((image.shape[-1], math.prod(image.shape[:-2]), image.shape[-2]), image.dtype)
+    if image.flags.c_contiguous:
+        cv2.split(image.reshape(-1, *image.shape[-2:]), list(planes))
+    else:
+        planes.reshape(-1, *image.shape[:-1])[...] = numpy.moveaxis(image, -1, 0)
+    return planes
+
+
+def _merged(planes: Array, out: Array) -> None:
+    if out.flags.c_contiguous:
+        cv2.merge(list(planes), out.reshape(-1).reshape(*planes.shape[1:], len(planes)))
+    else:
+        out[...] = numpy.moveaxis(planes.reshape(-1, *out.shape[:-1]), 0, -1)
 
 
 def _spread(plane: Array) -> Array:
@@ -55,8 +71,10 @@ def equalized_in_tiles(image: Array, tiles: tuple[int, int], limit: float, out: 
     most = numpy.iinfo(image.dtype).max
     spread = cv2.createCLAHE(min(limit, most + 1.0), tiles)  # beyond, OpenCV's integers would overflow
     if not luma_only or image.shape[2] == 1:
-        for channel in range(image.shape[2]):
-            out[..., channel] = spread.apply(numpy.ascontiguousarray(image[..., channel]))
+        planes = _planes(image)
+        for plane in planes:
+            plane[...] = spread.apply(plane)
+        _merged(planes, out)
         return
     whole = image.dtype != numpy.uint8
     pixels = image.astype(numpy.float32) / most if whole else numpy.ascontiguousarray(image)
