@@ -148,6 +148,23 @@ def test_other_spaces_are_twisted_as_rgb_is(dtype):
         assert np.abs(back.array.astype(float) - expected.array).max() <= (3 if dtype == "uint8" else 1e-5)
 
 
+def test_what_is_too_large_for_integers_is_saturated():
+    for arguments in (
+        {"brightness": 1e6, "contrast": 1e-6},
+        {"brightness": 1e9},
+        {"contrast": -1e6, "brightness": -1.0},
+    ):
+        found = dynamic.color_twist(PHOTO, **arguments).array
+        assert np.array_equal(found, rounded(twist(PHOTO, **arguments), "uint8"))
+    bright = np.array(
+        [[[1e30, 1e30, 1e30], [np.inf, np.inf, np.inf], [-np.inf, -1e30, 1e30], [np.nan, 1, 1]]], np.float32
+    )
+    found = dynamic.hsv(bright).array
+    assert found[0, 0].tolist() == [255, 255, 255]
+    assert found[0, 3, 0] == 0
+    assert dynamic.color_twist(bright * 0 + 1e10, dtype="uint8").array[0, 0].tolist() == [255, 255, 255]
+
+
 def test_grey_images_have_no_hue():
     gray = PHOTO[..., :1]
     expected = dynamic.brightness_contrast(gray, brightness=0.8, contrast=1.2).array

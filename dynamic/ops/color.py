@@ -379,7 +379,7 @@ def color_space_conversion(
         results[...] = pixels[..., ::-1]
     elif (image_type, output_type) == ("YCbCr", "GRAY"):
         factor = _TO_RGB["YCbCr"][0][0, 0]
-        color.scaled(color.channel(pixels, 0), factor, -factor * _OFFSET[0] * _most(image.dtype), results[..., 0])
+        color.picked(pixels, 0, factor, -factor * _OFFSET[0] * _most(image.dtype), results)
     else:
         (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[output_type]
         shifts = (back @ there + here) * _most(image.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import cv2
@@ -13,8 +12,9 @@ from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from . import tables
+from .strips import strips
 
-__all__ = ["channel", "mixed", "precision", "recoded", "scaled"]
+__all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
 
 _STRIP = 1 << 14  # pixels that are computed at a time, so that their floats stay in the cache
 _FEW = 1 << 12  # values; what fewer of them take does not matter
@@ -33,10 +33,11 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
     """
     if image.dtype.kind in "iu" and (image.dtype.itemsize == 1 or (image.dtype.itemsize == 2 and image.size > _MANY)):
         table, affine = _table(factor, shift, image.dtype, out.dtype)
-        if affine is None or image.size < _FEW or not (image.flags.c_contiguous and out.flags.c_contiguous):
+        if affine is None or image.size < _FEW:
             tables.looked_up(image, table, out)
-        else:
-            cv2.transform(image.reshape(len(image), -1), affine, out.reshape(len(out), -1))
+            return
+        for part, there in strips(image, out):
+            cv2.transform(part[None], affine, there[None])
         return
     _scaled(image, factor, shift, out)
 
@@ -51,7 +52,7 @@ def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
     real = precision(image, out)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
-        for part, there in _strips(image, out, 8 * _STRIP):
+        for part, there in strips(image, out, 8 * _STRIP):
             results = there if there.dtype == real else numpy.empty(part.shape, real)
             numpy.multiply(part, by, results)
             if more:
@@ -78,18 +79,23 @@ def _table(factor: float, shift: float, have: numpy.dtype[Any], want: numpy.dtyp
 
 def recoded(pixels: Array, code: int, out: Array) -> None:
     """Convert bytes, channels last, from one colour space to another by one of OpenCV's codes."""
-    rows = numpy.ascontiguousarray(pixels).reshape(-1, *pixels.shape[-2:])
-    if out.flags.c_contiguous:
-        cv2.cvtColor(rows, code, out.reshape(-1).reshape(*rows.shape[:2], -1))
-    else:
-        out[...] = cv2.cvtColor(rows, code).reshape(out.shape)
+    for part, there in strips(pixels, out, channels=out.shape[-1]):
+        cv2.cvtColor(part, code, there)
 
 
-def channel(pixels: Array, index: int) -> Array:
-    """One channel of pixels, channels last, as an array of its own."""
-    if pixels.dtype.itemsize > 4 or not pixels.flags.c_contiguous:
-        return numpy.ascontiguousarray(pixels[..., index])
-    return cv2.extractChannel(pixels.reshape(-1, *pixels.shape[-2:]), index).reshape(pixels.shape[:-1])
+def picked(pixels: Array, channel: int, factor: float, shift: float, out: Array) -> None:
+    """Multiply one channel of pixels by a factor and add a shift.
+
+    Args:
+        pixels: Channels last.
+        channel: Which.
+        factor: Finite.
+        shift: Finite.
+        out: Where to, of one channel, last.
+    """
+    for part, there in strips(pixels, out, 8 * _STRIP, 1):
+        plane = numpy.ascontiguousarray(part[..., channel]) if part.itemsize > 4 else cv2.extractChannel(part, channel)
+        scaled(plane, factor, shift, there[..., 0])
 
 
 def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> None:
@@ -105,21 +111,23 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
         return
     channels = out.shape[-1]
     real = precision(pixels, out)
-    if pixels.dtype == out.dtype == numpy.uint8 and not exact and numpy.abs(matrix[:, :-1]).max() < 32:
-        for part, there in _strips(pixels, out, None, channels):
+    # What OpenCV's integers can hold: in them it computes with bytes.
+    fits = pixels.dtype == numpy.uint8 and numpy.abs(matrix[:, :-1]).max() < 31 and numpy.abs(matrix).max() < 1 << 16
+    if fits and out.dtype == numpy.uint8 and not exact:
+        for part, there in strips(pixels, out, channels=channels):
             cv2.transform(part, matrix, there)
         return
     # What vectors and what single steps find differs in the last bit: nothing may depend on where a pixel is.
     room = _padded(min(_STRIP, pixels.size // pixels.shape[-1]))
     values, sums = empty((1, room, pixels.shape[-1]), real), empty((1, room, channels), real)
-    for part, there in _strips(pixels, out, _STRIP, channels):
+    for part, there in strips(pixels, out, _STRIP, channels):
         count = part.shape[1]
         values[:, :count] = part
         if real == numpy.float32:
             cv2.transform(values[:, : _padded(count)], matrix, sums[:, : _padded(count)])
         else:
             _added(values[:, :count], matrix, sums[:, :count])
-        if out.dtype == numpy.uint8 and real == numpy.float32:
+        if fits and out.dtype == numpy.uint8:
             _bytes(sums[:, :count], there)
         else:
             convert(numpy, sums[:, :count], out.dtype, there)
@@ -141,26 +149,3 @@ def _bytes(values: Array, out: Array) -> None:
     """Round and saturate float32 to bytes; a half goes up. Overwrites the values."""
     cv2.threshold(values, 0.0, 0.0, cv2.THRESH_TOZERO, values)
     cv2.convertScaleAbs(values, out, 1.0, _NUDGE)
-
-
-def _strips(image: Array, out: Array, size: int | None, channels: int | None = None) -> Iterator[tuple[Array, Array]]:
-    """Parts of two arrays, contiguous and in OpenCV's form where the channels are told, of so many elements or pixels.
-
-    Where `out` is not contiguous, what was written to a part is copied to it once the next one is asked for.
-    """
-    if image.ndim > 3 and not (image.flags.c_contiguous and out.flags.c_contiguous):
-        for one, there in zip(image, out, strict=True):
-            yield from _strips(one, there, size, channels)
-        return
-    results = out if out.flags.c_contiguous else numpy.empty(out.shape, out.dtype)
-    image = numpy.ascontiguousarray(image)
-    if channels is None:
-        flat, flat_results = image.reshape(-1), results.reshape(-1)
-    else:
-        flat, flat_results = image.reshape(-1, image.shape[-1]), results.reshape(-1, channels)
-    step = size or max(1, len(flat))
-    for start in range(0, len(flat), step):
-        part, there = flat[start : start + step], flat_results[start : start + step]
-        yield (part, there) if channels is None else (part[None], there[None])
-    if results is not out:
-        out[...] = results

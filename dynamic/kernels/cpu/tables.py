@@ -11,6 +11,8 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
+from .strips import strips
+
 __all__ = ["looked_up", "mapped", "table"]
 
 _KEYS = 1 << 16
@@ -25,14 +27,9 @@ def looked_up(image: Array, table: Array, out: Array) -> None:
         table: Of the dtype of `out`.
         out: Where to.
     """
-    if not image.size:
-        return
-    results = out if out.flags.c_contiguous else numpy.empty(out.shape, out.dtype)
-    bits = numpy.ascontiguousarray(image).reshape(1, -1).view(f"u{image.dtype.itemsize}")
     kind = numpy.dtype(numpy.float64) if out.dtype.itemsize == 8 else out.dtype  # OpenCV only moves the bytes
-    cv2.LUT(bits, table.view(kind), results.reshape(1, -1).view(kind))
-    if results is not out:
-        out[...] = results
+    for part, there in strips(image, out):
+        cv2.LUT(part[None].view(f"u{part.itemsize}"), table.view(kind), there[None].view(kind))
 
 
 @functools.lru_cache(maxsize=8)
@@ -58,12 +55,7 @@ def mapped(data: Array, table: Array, out: Array) -> None:
     elif kind.itemsize <= 2:
         half = 1 << (8 * kind.itemsize - 1)
         looked_up(data, numpy.concatenate([table[:half], numpy.full(half, default, table.dtype)]), out)
-    elif data.ndim > 1 and not (data.flags.c_contiguous and out.flags.c_contiguous):
-        for one, there in zip(data, out, strict=True):
-            mapped(one, table, there)
     else:
-        flat, results = data.reshape(-1), out.reshape(-1)
-        for start in range(0, len(flat), _STRIP):
-            part = flat[start : start + _STRIP]
+        for part, there in strips(data, out, _STRIP):
             places = numpy.where((part >= 0) & (part < _KEYS), part, _KEYS).astype(numpy.intp)
-            numpy.take(table, places, out=results[start : start + _STRIP], mode="clip")
+            numpy.take(table, places, out=there, mode="clip")
