@@ -32,8 +32,12 @@ GROUPS = {
     "Decoding": ["decoders"],
     "Geometry": ["ops.geometry"],
     "Windows": ["ops.windows"],
+    "Colours": ["ops.color", "ops.histograms"],
+    "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
-    "Values": ["ops.values"],
+    "Values": ["ops.values", "ops.normalize"],
+    "Mathematics": ["math"],
+    "Reductions": ["reductions"],
     "Random numbers": ["random"],
 }
 
@@ -43,6 +47,10 @@ SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "flip": {},
     "crop": {"crop": (90, 120), "crop_pos_x": 0.3},
     "crop_mirror_normalize": {"crop": (120, 180), "mirror": 1, "mean": 40, "std": 0.7, "output_layout": "HWC"},
+    "color_twist": {"hue": 60, "saturation": 1.5},
+    "brightness_contrast": {"brightness": 1.2, "contrast": 1.4},
+    "clahe": {"tiles_x": 4, "tiles_y": 4, "clip_limit": 4},
+    "jpeg_compression_distortion": {"quality": 4},
     "noise.gaussian": lambda photo: dynamic.noise.gaussian(photo, stddev=25, rng=dynamic.random.RNG(1)),
     "noise.shot": lambda photo: dynamic.noise.shot(photo, factor=5, rng=dynamic.random.RNG(1)),
     "noise.salt_and_pepper": lambda photo: dynamic.noise.salt_and_pepper(photo, prob=0.1, rng=dynamic.random.RNG(1)),
@@ -139,7 +147,7 @@ def heading(item: Documented) -> list[str]:
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
     picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
     inputs = [p for p in inspect.signature(item.function).parameters.values()
-              if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]  # fmt: skip
+              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
     positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
                            for p in inputs)  # fmt: skip
     return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]

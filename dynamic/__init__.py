@@ -8,9 +8,12 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -66,8 +69,11 @@ from .ops.color import (
     hue,
     saturation,
 )
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
+from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -127,6 +133,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -138,7 +145,9 @@ __all__ = [
     "int32",
     "int64",
     "jpeg_compression_distortion",
+    "laplacian",
     "lookup_table",
+    "normalize",
     "peek_image_shape",
     "random_crop_generator",
     "rotate",

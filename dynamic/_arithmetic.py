@@ -7,12 +7,14 @@ ufunc for each, and hand the arrays on to here.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
-from ._array import Array, from_numbers, library
+from . import _pool
+from ._array import Array, empty, from_numbers, library
 from .dtypes import promote
 from .errors import ArgumentError
 
@@ -20,6 +22,8 @@ __all__ = ["evaluate", "operand"]
 
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
 
+_LARGE = 1 << 16  # elements of a result that is worth memory of its own and threads
+_ON_CPU = (numpy.ndarray, numpy.generic)
 _SYMBOLS = {
     numpy.add: "+", numpy.subtract: "-", numpy.multiply: "*", numpy.divide: "/", numpy.floor_divide: "//",
     numpy.remainder: "%", numpy.power: "**", numpy.left_shift: "<<", numpy.right_shift: ">>",
@@ -83,7 +87,25 @@ def _binary(ufunc: Any, a: Array, b: Array) -> Any:
     elif ufunc is numpy.power and (b < 0).any():
         hint = "Make the base a float: a negative power of an integer is a fraction."
         raise ArgumentError("**", "exponent", "0 or more for integers", str(int(b.min())), hint)
-    return ufunc(a, b, dtype=common) if ufunc.nout == 1 else ufunc(a.astype(common), b.astype(common))
+    if ufunc.nout > 1:
+        return ufunc(a.astype(common), b.astype(common))
+    shape = numpy.broadcast_shapes(a.shape, b.shape)
+    if math.prod(shape) < _LARGE or not (isinstance(a, _ON_CPU) and isinstance(b, _ON_CPU)):
+        return ufunc(a, b, dtype=common)
+    return _in_parts(ufunc, a, b, shape, common)
+
+
+def _in_parts(ufunc: Any, a: Array, b: Array, shape: tuple[int, ...], common: numpy.dtype[Any]) -> Array:
+    """A large result, in memory that is used again, several parts of its first dimension at once."""
+    out = empty(shape, common)
+
+    def some(part: slice) -> None:
+        own = [x[part] if x.ndim == len(shape) and x.shape[0] > 1 else x for x in (a, b)]
+        with numpy.errstate(all="ignore"):  # which holds for one thread
+            ufunc(*own, out=out[part], dtype=common)
+
+    _pool.run_parts(some, shape[0], out.nbytes)
+    return out
 
 
 def _binary_of_bools(ufunc: Any, a: Array, b: Array) -> Any:

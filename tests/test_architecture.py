@@ -17,10 +17,11 @@ FLOORS = [
     ["dtypes", "_layout"],
     ["devices"],
     ["_array"],
+    ["_pool"],
     ["_arithmetic", "_repr"],
     ["data.*"],
     ["_interop"],
-    ["_pool", "_argument"],
+    ["_argument"],
     ["_call", "_rng"],
     ["_operator"],
     ["_distributions"],
@@ -42,6 +43,7 @@ FLOORS = [
     ],
     ["context", "testing"],
     [""],
+    ["pipeline.*"],
 ]
 LONGEST = 500
 LIFT = 350

@@ -84,7 +84,7 @@ def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: An
     return tuple(extents), image.dtype if dtype is None else dtype.dtype
 
 
-@operator(layouts=LAYOUTS, output=_cropped)
+@operator(layouts=LAYOUTS, output=_cropped, whole=True)
 def crop(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,

@@ -34,6 +34,12 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
     convert(numpy, part, out.dtype, out[tuple(there)])
 
 
+#: Element types of tables, each with one of the same size that OpenCV can look up.
+_TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
+    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
+    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
+
+
 def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
     """Multiply each channel by a factor and add a shift, in float32, or in float64 where `out` is.
 
@@ -48,7 +54,7 @@ def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
         for i in range(len(image)):
             normalised(image[i], factors, shifts, out[:, i], mirror=mirror)
         return
-    if image.dtype == numpy.uint8 and out.dtype == numpy.float32 and image.size:
+    if image.dtype == numpy.uint8 and out.dtype in _TABLES and image.size:
         _looked_up(image, factors, shifts, out, mirror=mirror)
         return
     real = numpy.dtype(numpy.float64 if numpy.float64 in (image.dtype, out.dtype) else numpy.float32)
@@ -62,9 +68,10 @@ def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
 def _looked_up(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
     """The same from a table of the 256 values that a channel can have."""
     with numpy.errstate(over="ignore", invalid="ignore"):
-        tables = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
+        values = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
+    tables = convert(numpy, values, out.dtype).view(_TABLES[out.dtype])
     planes = cv2.split(image) if image.strides[1:] == (image.shape[2], 1) else numpy.moveaxis(image, -1, 0).copy()
-    for plane, table, target in zip(planes, tables, out, strict=True):
+    for plane, table, target in zip(planes, tables, out.view(_TABLES[out.dtype]), strict=True):
         pixels = cv2.flip(plane, 1) if mirror else plane
         if target.flags.c_contiguous:
             cv2.LUT(pixels, table, target)
