@@ -43,8 +43,8 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
 
 
 def precision(image: Array, out: Array) -> numpy.dtype[Any]:
-    """The type to compute in: float32 as DALI does, and float64 where that would lose digits."""
-    wide = any(array.dtype.itemsize > (2 if array.dtype.kind in "iu" else 4) for array in (image, out))
+    """The type to compute in: float32 as DALI does, and float64 where that would lose digits of the image."""
+    wide = image.dtype.itemsize > (2 if image.dtype.kind in "iu" else 4) or out.dtype == numpy.float64
     return numpy.dtype(numpy.float64 if wide else numpy.float32)
 
 
