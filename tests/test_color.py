@@ -368,6 +368,17 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("operator", "arguments"), EVERY, ids=lambda x: getattr(x, "name", None))
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "FCHW"])
+def test_images_may_have_one_pixel(operator, arguments, layout):
+    pixel = np.array([7, 99, 250], np.uint8)
+    found = operator(
+        as_tensor(pixel.reshape([3 if letter == "C" else 1 for letter in layout]), layout=layout), **arguments
+    )
+    expected = operator(as_tensor(pixel.reshape(1, 1, 3), layout="HWC"), **arguments)
+    assert np.array_equal(found.array.ravel(), expected.array.ravel())
+
+
+@pytest.mark.parametrize(("operator", "arguments"), EVERY, ids=lambda x: getattr(x, "name", None))
 def test_images_may_be_empty(operator, arguments):
     for shape in ((0, 5, 3), (5, 0, 3)):
         found = operator(as_tensor(np.zeros(shape, np.uint8), layout="HWC"), **arguments)

@@ -87,6 +87,6 @@ def equalized_in_tiles(image: Array, tiles: tuple[int, int], limit: float, out: 
         return
     cv2.insertChannel(spread.apply(lightness), lab, 0)
     if out.flags.c_contiguous:
-        cv2.cvtColor(lab, cv2.COLOR_Lab2RGB, out)
+        cv2.cvtColor(lab, cv2.COLOR_Lab2RGB, out.reshape(-1).reshape(out.shape))  # strides as OpenCV wants them
     else:
         out[...] = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
