@@ -30,8 +30,9 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 #: The modules of the page by their titles, in their order.
 GROUPS = {
     "Decoding": ["decoders"],
-    "Geometry": ["ops.geometry"],
-    "Windows": ["ops.windows"],
+    "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
+    "Coordinates": ["ops.coordinates", "transforms"],
+    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
     "Colours": ["ops.color", "ops.histograms"],
     "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
@@ -87,10 +88,12 @@ def members(module_name: str) -> Iterator[Documented]:
     module = importlib.import_module(f"dynamic.{module_name}")
     for name in module.__all__:
         function = getattr(module, name)
+        if isinstance(function, Operator) and function.__module__ != module.__name__:
+            continue  # it has its place
         public = name if module_name.startswith("ops.") or name == "peek_image_shape" else f"{module_name}.{name}"
         if isinstance(function, Operator):
             yield Documented(function.name, function, function.arguments)
-        elif inspect.isfunction(function):
+        elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
             yield Documented(public, function, declared_arguments(function))
 
 

@@ -14,6 +14,7 @@ from . import noise as noise
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
+from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -69,14 +70,20 @@ from .ops.color import (
     hue,
     saturation,
 )
+from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
 from .ops.normalize import normalize
+from .ops.paste import grid_mask, multi_paste, paste
+from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
+from .ops.slices import erase, pad
+from .ops.slices import slice as slice  # not in __all__ either
 from .ops.values import cast
 from .ops.values import copy as copy
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
+from .ops.warps import sphere, warp_affine, water
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -124,11 +131,14 @@ __all__ = [
     "color_space_conversion",
     "color_twist",
     "contrast",
+    "coord_flip",
+    "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
     "equalize",
+    "erase",
     "flip",
     "float16",
     "float32",
@@ -137,6 +147,7 @@ __all__ = [
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "grid_mask",
     "hsv",
     "hue",
     "imread",
@@ -147,19 +158,30 @@ __all__ = [
     "jpeg_compression_distortion",
     "laplacian",
     "lookup_table",
+    "multi_paste",
     "normalize",
+    "pad",
+    "paste",
     "peek_image_shape",
     "random_crop_generator",
+    "random_resized_crop",
+    "resize",
+    "resize_crop_mirror",
+    "roi_random_crop",
     "rotate",
     "saturation",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "sphere",
     "stream",
     "tensor",
+    "tensor_resize",
     "type_id",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "warp_affine",
+    "water",
 ]

@@ -1,4 +1,4 @@
-"""Operators that DALI has on the GPU only, under the same name: medians and extremes of windows.
+"""Operators that DALI has in its module of this name: medians and extremes of windows, and two warps.
 
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """
@@ -15,8 +15,9 @@ from ._array import Array
 from ._operator import Spec, operator
 from .errors import ArgumentError, shown
 from .kernels.cpu import filters
+from .ops.warps import remap, warp_perspective
 
-__all__ = ["dilate", "erode", "median_blur"]
+__all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 
 _IMAGES = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW")
 _Extent: TypeAlias = Annotated[int, Between(1, 2**31 - 1)]

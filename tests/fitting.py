@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-#: Changes the arguments of a call, `varying` and `fixed`, and its samples, so that they fit each other and the layout.
+from dynamic.types import DALIInterpType
+
+#: Changes the arguments of a call, `varying` and `fixed`, so that they fit its samples and their layout.
 Fit: TypeAlias = Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]
 
 
@@ -95,6 +97,170 @@ def _table(
 
 
 _COLOURED = ("color_space_conversion", "color_twist", "hsv", "hue", "jpeg_compression_distortion", "saturation")
+
+
+def _draw_again(
+    name: str, values: st.SearchStrategy[Any], draw: st.DrawFn, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Another value for an argument; for each sample where there was one for each."""
+    if name in varying:
+        varying[name] = [draw(values) for _ in varying[name]]
+    else:
+        fixed[name] = draw(values)
+
+
+def _rows(rows: int, columns: int) -> st.SearchStrategy[tuple[float, ...]]:
+    """A matrix, row by row."""
+    return st.lists(st.floats(-3, 3, width=16), min_size=rows * columns, max_size=rows * columns).map(tuple)
+
+
+def _fit_affine(
+    draw: st.DrawFn, _: Any, layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    dims = sum(letter in "DHW" for letter in layout or "")
+    _draw_again("matrix", _rows(dims, dims + 1), draw, varying, fixed)
+
+
+def _fit_perspective(draw: st.DrawFn, _: Any, __: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]) -> None:
+    _draw_again("matrix", _rows(3, 3), draw, varying, fixed)
+
+
+def _fit_points(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [sample[..., :3] if sample.ndim else sample[None] for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    fixed["layout"] = draw(st.permutations("xyz"[: min(extents)]).map("".join)) if len(extents) == 1 else ""
+
+
+def _fit_linear(
+    draw: st.DrawFn, samples: list[np.ndarray], _: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    samples[:] = [sample if sample.ndim else sample[None] for sample in samples]
+    extents = {sample.shape[-1] for sample in samples}
+    rows, columns = (2, min(extents)) if len(extents) == 1 else (1, 0)
+    names = draw(st.sampled_from([("M", "T"), ("MT",)]))
+    for name in {"M", "T", "MT"} - set(names):
+        fixed.pop(name, None)
+        varying.pop(name, None)
+    for name in names:
+        _draw_again(name, _rows(rows, {"M": columns, "T": 1, "MT": columns + 1}[name] or 1), draw, varying, fixed)
+
+
+def _drop(names: str, *arguments: dict[str, Any]) -> None:
+    for values in arguments:
+        for name in names.split():
+            values.pop(name, None)
+
+
+def _some_axes(draw: st.DrawFn, samples: list[np.ndarray], fixed: dict[str, Any]) -> int:
+    """Say which dimensions are meant, and how many they are."""
+    _drop("axes axis_names", fixed)
+    fixed["axes"] = tuple(draw(st.lists(st.integers(0, max(0, samples[0].ndim - 1)), unique=True)))[: samples[0].ndim]
+    return len(fixed["axes"])
+
+
+def _numbers(draw: st.DrawFn, values: st.SearchStrategy[Any], count: int) -> tuple[Any, ...]:
+    return tuple(draw(st.lists(values, min_size=count, max_size=count)))
+
+
+def _fit_slice(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes start end shape rel_start rel_end rel_shape", varying, fixed)
+    count = _some_axes(draw, samples, fixed)
+    begin, end = draw(st.sampled_from([("start", "shape"), ("start", "rel_shape"), ("rel_start", "shape")]))
+    kinds = {"start": st.integers(-2, 4), "shape": st.integers(0, 5)}
+    parts = st.floats(0, 1, width=32)
+    fixed[end] = _numbers(draw, kinds.get(end, parts), count)
+    varying[begin] = [_numbers(draw, kinds.get(begin, parts), count) for _ in samples]
+
+
+def _fit_erase(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes anchor shape", varying, fixed)
+    fixed["axes"] = (draw(st.integers(0, samples[0].ndim - 1)),) if samples[0].ndim else ()
+    if samples[0].ndim:
+        count = draw(st.integers(1, 3))
+        varying["anchor"] = [_numbers(draw, st.floats(-2, 4, width=32), count) for _ in samples]
+        fixed["shape"] = _numbers(draw, st.floats(-1, 4, width=32), count)
+
+
+def _fit_pad(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("axes axis_names shape align", varying, fixed)
+    count = samples[0].ndim
+    fixed["shape"] = _numbers(draw, st.integers(1, 6), count)  # not -1, with which a result depends on other samples
+    varying["align"] = [_numbers(draw, st.integers(1, 4), count) for _ in samples]
+
+
+def _fit_multi_paste(
+    draw: st.DrawFn, samples: Any, layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
+) -> None:
+    _drop("in_anchors in_anchors_rel in_ids out_anchors out_anchors_rel output_size shapes shapes_rel", varying, fixed)
+    count = sum(letter in "DHW" for letter in layout)
+    fixed["output_size"] = (9,) * count
+    fixed[draw(st.sampled_from(["shapes_rel", "in_anchors_rel"]))] = (_numbers(draw, st.floats(0, 1, width=32), count),)
+    varying["out_anchors"] = [(_numbers(draw, st.integers(0, 2), count),) for _ in samples]
+
+
+def _fit_image_crop(_draw: st.DrawFn, _s: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    for name in ("crop_h", "crop_w"):
+        if name in fixed:
+            fixed[name] = min(fixed[name], 6)
+        if name in varying:
+            varying[name] = [min(value, 6) for value in varying[name]]
+    _drop("crop max_pixels max_scans max_encoded_bytes", varying, fixed)
+
+
+def _fit_image_slice(
+    draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
+) -> None:
+    _drop("axes axis_names start end shape rel_start rel_end rel_shape", varying, fixed)
+    _drop("max_pixels max_scans max_encoded_bytes", fixed)
+    part = st.floats(0, 0.5, width=32)
+    varying["rel_start"] = [_numbers(draw, part, 2) for _ in samples]
+    fixed["rel_shape"] = _numbers(draw, part, 2)
+
+
+def _constants(varying: dict[str, list[Any]]) -> None:
+    """What stands for words in a Batch, which has none."""
+    for name in ("interp_type", "mag_filter", "min_filter"):
+        if name in varying:
+            varying[name] = [np.int32(DALIInterpType[f"INTERP_{word.upper()}"]) for word in varying[name]]
+
+
+def _resized(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """One way to give a size, and regions that are not too small: results would have no end."""
+    _constants(varying)
+    count = sum(letter in "DHW" for letter in layout or "")
+    sizes = st.integers(-9, 12) | st.floats(0.25, 12, width=16)
+    tensor = "sizes" in {*varying, *fixed} or "scales" in {*varying, *fixed} or count == 0
+    count = samples[0].ndim if tensor else count
+    methods = ["sizes", "scales"] if tensor else ["size", "resize_shorter", "resize_longer", "resize_x"]
+    method = draw(st.sampled_from(methods))
+    for name in ("save_attrs", "roi_start", "roi_end", "axes", "axis_names", "resize_y", "resize_z", *methods):
+        varying.pop(name, None)
+        fixed.pop(name, None)
+    each = {"resize_shorter": st.integers(1, 9), "scales": st.floats(0.25, 2, width=16)}.get(method, sizes)
+    several = (
+        st.lists(each, min_size=count, max_size=count).map(tuple) if method in ("size", "sizes", "scales") else each
+    )
+    target = draw(st.sampled_from([varying, fixed]))
+    target[method] = [draw(several) for _ in samples] if target is varying else draw(several)
+    if method not in ("size", "sizes"):
+        fixed.pop("mode", None)
+    if draw(st.booleans()):
+        starts = [draw(st.integers(-1, 3)) for _ in range(count)]
+        fixed["roi_start"] = tuple(map(float, starts))
+        fixed["roi_end"] = tuple(start + draw(st.sampled_from([-3.0, 1.5, 2.0, 6.0])) for start in starts)
+    if isinstance(fixed.get("max_size"), tuple):
+        fixed["max_size"] = (5.0,) * count
+    for name in ("alignment",):
+        if name in varying:
+            varying[name] = [draw(st.floats(0, 1, width=16)) for _ in samples]
+        if name in fixed:
+            fixed[name] = draw(st.floats(0, 1, width=16))
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -104,19 +270,35 @@ FITTING: dict[str, Fit] = {
     **dict.fromkeys(_COLOURED, _coloured),
     "clahe": _coloured,
     "lookup_table": _table,
+    "decoders.image_crop": _fit_image_crop,
+    "decoders.image_slice": _fit_image_slice,
+    "erase": _fit_erase,
+    "multi_paste": _fit_multi_paste,
+    "pad": _fit_pad,
+    "slice": _fit_slice,
+    "coord_flip": _fit_points,
+    "coord_transform": _fit_linear,
     "experimental.dilate": _MASKS,
     "experimental.erode": _MASKS,
     "experimental.median_blur": _sized(2, window_size=st.sampled_from([1, 3, 5, 7])),
+    "experimental.warp_perspective": _fit_perspective,
     "filter": _sized(anchor=st.integers(-1, 1)),
     "gaussian_blur": _sized(sigma=st.floats(0.25, 3, width=16), window_size=st.sampled_from([1, 3, 5, 11])),
     "laplacian": _sized(
         scale=st.floats(-2, 2, width=16), smoothing_size=st.sampled_from([1, 3, 5]), window_size=st.sampled_from([3, 5])
     ),
     "normalize": _normalized,
+    "warp_affine": _fit_affine,
+    "resize": _resized,
+    "resize_crop_mirror": _resized,
+    "tensor_resize": _resized,
 }
 
 #: Further inputs of operators that need them, made from the first.
-FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {"filter": lambda data: [_a_filter(data)]}
+FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {
+    "experimental.remap": lambda _: [np.linspace(-1, 4, 6).reshape(2, 3), np.eye(2, 3, dtype=np.float32)],
+    "filter": lambda data: [_a_filter(data)],
+}
 
 
 def _a_filter(data: Any) -> np.ndarray:

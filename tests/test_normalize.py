@@ -196,7 +196,7 @@ def test_a_small_deviation_beside_a_large_mean_is_found():
     ({"axis_names": ""}, "'axis_names' must be"), ({"axis_names": "HH"}, "'axis_names' must be"),
     ({"mean": [1, 2]}, "'mean' must be a number, or an array that broadcasts"), ({"mean": np.nan}, "'mean' must be"),
     ({"stddev": np.zeros((2, 3, 4))}, "'stddev' must be"), ({"epsilon": -1.0}, "'epsilon' must be"),
-    ({"mean": [[1], [2, 3]]}, "'mean' must be a finite number or an array")])  # fmt: skip
+    ({"mean": [[1], [2, 3]]}, "'mean' must be finite numbers")])  # fmt: skip
 def test_wrong_arguments_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"normalize\(\): argument {told}"):
         normalize(as_tensor(np.zeros((3, 4)), layout="HW"), **arguments)

@@ -28,10 +28,10 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         first, last = max(start, 0), min(start + extent, size)
         inside.append(slice(first, max(first, last)))
         there.append(slice(first - start, max(first, last) - start))
-    part = image[tuple(inside)]
+    part = image[(*inside, ...)]  # with the dots, of no dimensions too an array
     if part.shape != out.shape:
         convert(numpy, numpy.broadcast_to(numpy.asarray(fill, numpy.float64), out.shape), out.dtype, out)
-    convert(numpy, part, out.dtype, out[tuple(there)])
+    convert(numpy, part, out.dtype, out[(*there, ...)])
 
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.
