@@ -18,6 +18,7 @@ import cv2
 import numpy
 
 import dynamic
+from dynamic import transforms
 from dynamic._argument import Argument
 from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
@@ -46,6 +47,10 @@ GROUPS = {
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "rotate": {"angle": 20, "fill_value": 0},
     "flip": {},
+    "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
+    "experimental.warp_perspective": {"matrix": [1.2, 0.3, -50.0, 0.0, 1.4, -20.0, 0.0, 0.003, 0.8]},
+    "sphere": {"interp_type": "linear"},
+    "water": {"interp_type": "linear", "ampl_x": 5, "ampl_y": 5, "freq_x": 0.1, "freq_y": 0.1},
     "crop": {"crop": (90, 120), "crop_pos_x": 0.3},
     "crop_mirror_normalize": {"crop": (120, 180), "mirror": 1, "mean": 40, "std": 0.7, "output_layout": "HWC"},
     "color_twist": {"hue": 60, "saturation": 1.5},
@@ -94,7 +99,7 @@ def members(module_name: str) -> Iterator[Documented]:
         if isinstance(function, Operator):
             yield Documented(function.name, function, function.arguments)
         elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
-            yield Documented(public, function, declared_arguments(function))
+            yield Documented(public, function, declared_arguments(function) | transforms.declared_arguments(function))
 
 
 def section(text: str, title: str) -> str:

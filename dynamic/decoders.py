@@ -111,7 +111,7 @@ def _crop_decoded(
     """Shape and dtype of what `image_crop` makes of a file."""
     head = images.header(_buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     shape = _shape(head, output_type, adjust_orientation)
-    _, extents = places.cropped(_CROP, shape, "HWC", **arguments)
+    _, extents = places.cropped(_CROP, shape, "HWC", out_of_bounds_policy="inside", **arguments)
     return tuple(extents), numpy_dtype(dtype)
 
 
@@ -162,7 +162,7 @@ def image_crop(
     head = images.header(data, limits)
     shape = _shape(head, output_type, adjust_orientation)
     starts, _ = places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
-                               rounding=rounding)  # fmt: skip
+                               "inside", rounding)  # fmt: skip
     images.decode(
         data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
         corner=starts[:2],
@@ -177,7 +177,8 @@ def _slice_decoded(
     """Shape and dtype of what `image_slice` makes of a file."""
     head = images.header(_buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     height, width, channels = _shape(head, output_type, adjust_orientation)
-    _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, **arguments)
+    _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, out_of_bounds_policy="inside",
+                               **arguments)  # fmt: skip
     return (*extents, channels), numpy_dtype(dtype)
 
 
@@ -236,7 +237,7 @@ def image_slice(
     corner, _ = places.sliced(
         _SLICE, (height, width), "HW", anchor, extent, axes=axes, axis_names=axis_names, end=end, rel_end=rel_end,
         normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, rel_shape=rel_shape,
-        rel_start=rel_start, shape=shape, start=start,
+        rel_start=rel_start, shape=shape, start=start, out_of_bounds_policy="inside",
     )  # fmt: skip
     images.decode(
         data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,

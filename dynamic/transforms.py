@@ -35,6 +35,11 @@ _LENGTHS = {"angles": 2, "axis": 3, "shear": 2}  # of vectors for no samples; of
 _declared: dict[str, dict[str, Argument]] = {}
 
 
+def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
+    """What is known of the arguments of a function of this module; of another, nothing."""
+    return _declared.get(f"transforms.{function.__name__}", {}) if function.__module__ == __name__ else {}
+
+
 def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Batch]:
     """Read a declaration once; refuse arguments that it does not have, or lacks, in the words of this library."""
     name = f"transforms.{function.__name__}"
@@ -104,6 +109,8 @@ class _Call:
 
     def _vector(self, known: Argument, value: Any) -> Array:
         """Numbers, in one dimension, or in two where there are some for each sample."""
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            return numpy.array([value], numpy.float64)
         if not isinstance(value, Batch):
             return numpy.asarray(known.one(value), numpy.float64).reshape(-1)
         whole = value.whole

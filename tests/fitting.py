@@ -305,4 +305,4 @@ def _a_filter(data: Any) -> np.ndarray:
     """A kernel of as many dimensions as are spatial in the data, two in what is no data at all."""
     count = len(spatial_letters(getattr(data, "ndim", 2), getattr(data, "layout", None)))
     shape = (3, 2, 2)[:count]
-    return np.arange(float(np.prod(shape))).reshape(shape)
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

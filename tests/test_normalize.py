@@ -104,6 +104,9 @@ def test_mean_and_deviation_may_be_given(image, data, options):
     inferred = [axis for axis in range(image.ndim) if mean.shape[axis] == 1]
     close(normalize(laid, axes=axes, **arrays, **options).array, expected)
     close(normalize(laid, **arrays, **options).array, normalized(image, inferred, **arrays, **options))
+    other = kept(image, data.draw(st.sets(st.integers(0, image.ndim - 1))))
+    arrays = {name: values.uniform(1, 50, other) for name in which}
+    close(normalize(laid, axes=axes, **arrays, **options).array, normalized(image, axes, **arrays, **options))
     numbers = {name: float(array.flat[0]) for name, array in arrays.items()}
     expected = normalized(image, range(image.ndim), **numbers, **options)
     close(normalize(laid, **numbers, **options).array, expected)

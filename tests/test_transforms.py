@@ -180,9 +180,9 @@ def test_absolute_swaps_corners():
 
 @pytest.mark.parametrize(("call", "told"), [
     (lambda: translation(SQUARE, offset=[1, 2, 3]), r"transforms.translation\(\): argument 'offset' must be for 2 dim"),
-    (lambda: translation(offset="ab"), "'offset' must be finite numbers"),
-    (lambda: translation(offset=[1, np.nan]), "'offset' must be finite"),
-    (lambda: translation(offset=as_batch([[1.0, 2.0], [np.inf, 0.0]])), r"'offset\[1\]' must be finite"),
+    (lambda: translation(offset="ab"), "'offset' must be (a )?finite"),
+    (lambda: translation(offset=[1, np.nan]), "'offset' must be (a )?finite"),
+    (lambda: translation(offset=as_batch([[1.0, 2.0], [np.inf, 0.0]])), r"'offset\[1\]' must be (a )?finite"),
     (lambda: translation(offset=as_batch([[1.0, 2.0], [1.0]])), "'offset' must be as many numbers for one sample"),
     (lambda: translation(), "'offset' must be"), (lambda: translation(offset=None), "'offset' must be"),
     (lambda: translation(np.eye(2, 5), offset=[1, 2]), "'input' must be a finite matrix of n rows and n"),

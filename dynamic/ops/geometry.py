@@ -17,7 +17,7 @@ from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import warp
 from dynamic.types import DALIInterpType
 
-__all__ = ["LAYOUTS", "Extent", "WarpInterp", "flip", "rotate", "warped"]
+__all__ = ["LAYOUTS", "flip", "rotate"]
 
 #: Images, videos and volumes, with channels last, first, or without.
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
@@ -123,6 +123,8 @@ def rotate(
 
 def _frames(image: Array, layout: str) -> Array:
     """A view of an image with its frames first, then depth, height and width, and its channels last."""
+    if layout == "HWC":
+        return image[None]
     if "C" not in layout:
         image, layout = image[..., None], layout + "C"
     if "F" not in layout:

@@ -25,7 +25,13 @@ BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 
 _PADDED = {"reflect": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}  # NumPy's words for these borders
 _MARGIN = 2  # pixels beyond the nearest one that an interpolation may read
+_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _FAR = 1 << 20  # pixels; OpenCV takes float32 to integers
+_REPEATS = 8  # OpenCV goes back from beyond a repeated image one image at a time
+_BORDERS = {
+    "constant": cv2.BORDER_CONSTANT, "replicate": cv2.BORDER_REPLICATE, "reflect": cv2.BORDER_REFLECT,
+    "reflect_101": cv2.BORDER_REFLECT_101, "wrap": cv2.BORDER_WRAP,
+}  # fmt: skip
 _CODES = {"nn": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC}
 _BLOCK = 1 << 14  # pixels whose points are computed at a time
 
@@ -51,26 +57,33 @@ def perspective(
         border: One of `BORDERS`.
         interpolation: "nn", "linear" or "cubic".
     """
-    direct = interpolation != "nn" and border in {"constant", "replicate"} and _is_near(matrix, out.shape)
-    if direct and warp.in_float32(image.dtype) and max(image.shape[:2]) < warp.OPENCV_LIMIT and image.size and out.size:
-        filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
+    far = _REPEATS * min(image.shape[:2]) if border in _PADDED else _FAR
+    if _is_direct(image, out, interpolation) and _is_near(matrix, out.shape, far):
         flags = _CODES[interpolation] | cv2.WARP_INVERSE_MAP
 
         def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
             cv2.warpPerspective(source, matrix, memory.shape[1::-1], dst=memory, flags=flags, **how)
 
-        warp.in_groups(image, out, filled, into)
+        filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
+        (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into, _BORDERS[border])
         return
     read(image, functools.partial(_projected, matrix, out.shape[1]), out, fill=fill, border=border,
          interpolation=interpolation)  # fmt: skip
 
 
-def _is_near(matrix: Any, shape: Sequence[int]) -> bool:
-    """Whether all points that a perspective finds are in front of the eye and at most `_FAR` away."""
+def _is_direct(image: Any, out: Any, interpolation: str) -> bool:
+    """Whether OpenCV can read an image at float32 points."""
+    if not image.size or not out.size or max(image.shape[:2]) >= warp.OPENCV_LIMIT:
+        return False
+    return image.shape[2] <= warp.MOST_CHANNELS if interpolation == "nn" else warp.in_float32(image.dtype)
+
+
+def _is_near(matrix: Any, shape: Sequence[int], far: int) -> bool:
+    """Whether all points that a perspective finds are in front of the eye and at most so many pixels away."""
     height, width = shape[:2]
     corners = numpy.array([[x, y, 1.0] for x in (0, width - 1) for y in (0, height - 1)])
     u, v, w = matrix @ corners.T
-    nearest = numpy.abs(w).min() * _FAR
+    nearest = numpy.abs(w).min() * far
     return bool(((w > 0).all() or (w < 0).all()) and max(numpy.abs(u).max(), numpy.abs(v).max()) < nearest)
 
 
@@ -155,18 +168,19 @@ def read(
     if border in _PADDED:
         image = numpy.pad(image, [(_MARGIN, _MARGIN)] * 2 + [(0, 0)], mode=_PADDED[border])  # type: ignore[call-overload]
     near = functools.partial(_near, points, extents, border, interpolation == "nn")
-    exact = interpolation == "nn" or (interpolation == "linear" and not warp.in_float32(image.dtype))
-    if exact or max(image.shape[:2]) >= warp.OPENCV_LIMIT:
+    if not _is_direct(image, out, interpolation):
         _gather(image, near, out, filled, interpolation)
         return
 
     def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
         for rows in _blocks(memory.shape):
             x, y = near(rows)
-            maps = x.astype(numpy.float32), y.astype(numpy.float32)
-            cv2.remap(source, *maps, _CODES[interpolation], dst=memory[rows], **how)
+            kind = numpy.int16 if interpolation == "nn" else numpy.float32
+            places = numpy.empty((*x.shape, 2), kind)
+            places[..., 0], places[..., 1] = x, y
+            cv2.remap(source, places, _NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
 
-    warp.in_groups(image, out, filled, into)
+    (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into)
 
 
 def _near(points: Points, extents: Sequence[int], border: str, whole: bool, rows: slice) -> tuple[Any, Any]:

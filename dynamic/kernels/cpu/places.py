@@ -56,18 +56,19 @@ def cropped(
 def placed(
     operator: str, argument: str, shape: tuple[int, ...], layout: str | None, window: Window, policy: str
 ) -> Window:
-    """A window as a policy allows it to lie in an image of some shape."""
+    """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others."""
     starts, extents = window
     for place, whole in enumerate(shape):
         start, end = starts[place], starts[place] + extents[place]
         if start >= 0 and end <= whole:
             continue
-        if policy == "error":
+        if policy in {"error", "inside"}:
             name = layout[place] if layout else f"dimension {place}"
             fits = extents[place] <= whole
             allowed = f"inside of 0..{whole} in {name}" if fits else f"no larger than {whole} in {name}"
             got = f"{start}..{end}" if fits else str(extents[place])
-            raise ArgumentError(operator, argument, f"{allowed}, unless out_of_bounds_policy is 'pad'", got)
+            allowed += ", unless out_of_bounds_policy is 'pad'" if policy == "error" else ""
+            raise ArgumentError(operator, argument, allowed, got)
         if policy == "trim_to_shape":
             starts[place] = min(max(start, 0), whole)
             extents[place] = max(0, min(end, whole) - starts[place])

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy
 
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-from .windows import copied
+from .windows import copied, filled
 
 __all__ = ["copied_part", "erased", "masked", "pasted"]
+
+_AT_ONCE = 1 << 13  #: pixels of a mask that are made at once, in memory that stays in the cache
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
@@ -25,9 +28,7 @@ def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Arr
         out: Where to, of the shape and dtype of the image.
     """
     out[...] = image
-    values = numpy.broadcast_to(convert(numpy, numpy.asarray(fill, numpy.float64), out.dtype), out.shape)
-    for region in regions:
-        out[region] = values[region]
+    filled(out, regions, fill)
 
 
 def pasted(image: Array, corner: Sequence[int], fill: Any, out: Array) -> None:
@@ -72,21 +73,30 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         shift: How far it is moved, right and down.
         out: Where to, of the shape and dtype of the image.
     """
-    height, width = image.shape[-3:-1]
+    height, width, channels = image.shape[-3:]
     side, real = numpy.float32(tile), numpy.float32
     cos, sin = real(numpy.cos(real(angle))) / side, real(numpy.sin(real(angle))) / side
-    x, y = numpy.arange(width, dtype=real), numpy.arange(height, dtype=real)
-    part = real(ratio)
-    out[...] = image
-    across = x * cos - real(shift[0]) / side
-    down = y * cos - real(shift[1]) / side
-    if sin == 0:
-        columns, rows = (values - numpy.floor(values) < part for values in (across, down))
-        out[..., rows[:, None] & columns, :] = 0
-        return
-    inside = _fraction((-real(shift[0]) / side + y * -sin)[:, None] + x * cos) < part
-    inside &= _fraction(down[:, None] + x * sin) < part
-    out[..., inside, :] = 0
+    x, y = numpy.arange(width, dtype=real), numpy.arange(height, dtype=real)[:, None]
+    left, down = -real(shift[0]) / side - y * sin, y * cos - real(shift[1]) / side
+    across, aside = x * cos, x * sin
+    rows = max(1, _AT_ONCE // max(1, width))
+    if sin == 0:  # all rows are alike, and all columns
+        left, aside, rows = left[:1], aside[:1], height
+    bits = numpy.dtype(f"uint{8 * image.itemsize}")
+    source, target = image.view(bits), out.view(bits)
+    for top in range(0, height, max(1, rows)):
+        some = slice(top, top + rows)
+        hidden = (_fraction(left[some] + across) < real(ratio)) & (_fraction(down[some] + aside) < real(ratio))
+        kept = hidden.astype(bits) - bits.type(1)  # all bits where nothing is hidden, else none
+        numpy.bitwise_and(source[..., some, :, :], _repeated(kept, channels), out=target[..., some, :, :])
+
+
+def _repeated(plane: Array, channels: int) -> Array:
+    """An image with the same plane in each channel, or one channel that broadcasts to them."""
+    if not 1 < channels <= 4 or plane.itemsize > 4 or not plane.size:
+        return plane[..., None]
+    signed = plane.view(numpy.int32) if plane.itemsize == 4 else plane
+    return numpy.asarray(cv2.merge([signed] * channels)).view(plane.dtype)
 
 
 def _fraction(values: Array) -> Array:

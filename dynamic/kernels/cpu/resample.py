@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy
-from cykooz_resizer import CropBox, FilterType, ImageData, PixelType, ResizeAlg, ResizeOptions, Resizer
 
 from dynamic._array import Array
 from dynamic.dtypes import convert
@@ -25,8 +24,7 @@ from . import warp
 
 __all__ = ["Along", "resample"]
 
-_PIXELS = {1: PixelType.U8, 2: PixelType.U8x2, 3: PixelType.U8x3, 4: PixelType.U8x4}
-_LINEAR = ResizeAlg.convolution(FilterType.bilinear)
+_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
@@ -155,7 +153,7 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 
 def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool) -> None:
     """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
-    pixels, columns = _PIXELS[frame.shape[2]], across.part()
+    columns = across.part()
     sides = columns.padding if padded else (0, 0)
     left = columns.start - (0 if padded else columns.padding[0])
     for first in range(0, down.size, rows):
@@ -164,12 +162,36 @@ def _bands(frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, p
         part = frame[lines.inside, columns.inside]
         if any(lines.padding + sides):
             part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        source = ImageData(part.shape[1], part.shape[0], pixels, numpy.ascontiguousarray(part).tobytes())
-        result = ImageData(across.size, band.size, pixels)
-        box = CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
-        _resizer().resize(source, result, ResizeOptions(_LINEAR, use_alpha=False, crop_box=box))
-        found = numpy.frombuffer(result.get_buffer(), numpy.uint8)
-        out[first : first + rows] = found.reshape(band.size, across.size, frame.shape[2])
+        pixels = numpy.ascontiguousarray(part).tobytes()
+        box = left, lines.start, across.scale * across.size, band.scale * band.size
+        found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
+        out[first : first + rows] = found
+
+
+def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
+    """A part of an image resized with a linear filter, renormalised at its edges.
+
+    The library is imported at the first call: where Pillow is installed, it imports that too.
+
+    Args:
+        pixels: The image, uint8.
+        shape: Its shape (H, W, C).
+        box: Left, upper edge, width and height of the part.
+        size: Height and width of the result.
+    """
+    import cykooz_resizer as library
+
+    try:
+        resizer = _threads.resizer
+    except AttributeError:  # one for each thread: it keeps its memory, and is locked while it works
+        resizer = _threads.resizer = library.Resizer()
+    kind = library.PixelType[_PIXELS[shape[2]]]
+    result = library.ImageData(size[1], size[0], kind)
+    source = library.ImageData(shape[1], shape[0], kind, pixels)
+    linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
+    options = library.ResizeOptions(linear, use_alpha=False, crop_box=library.CropBox(*box))
+    resizer.resize(source, result, options)
+    return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(*size, shape[2])
 
 
 class _Axis(NamedTuple):
@@ -206,15 +228,6 @@ class _Part(NamedTuple):
     inside: slice
     padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
     start: float  #: where the window starts in all of these
-
-
-def _resizer() -> Resizer:
-    """The resizer of this thread: it keeps its memory, and is locked while it works."""
-    try:
-        found: Resizer = _threads.resizer
-    except AttributeError:
-        found = _threads.resizer = Resizer()
-    return found
 
 
 # Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.

@@ -19,14 +19,26 @@ import numpy
 from dynamic.dtypes import convert
 
 __all__ = [
-    "OPENCV_LIMIT", "affine", "canvas", "filled", "flip", "in_float32", "in_groups", "places_of", "quarter_turn",
-    "quarter_turns", "rotation", "take",
-]  # fmt: skip
+    "MOST_CHANNELS",
+    "OPENCV_LIMIT",
+    "affine",
+    "canvas",
+    "copied",
+    "filled",
+    "flip",
+    "in_float32",
+    "in_groups",
+    "places_of",
+    "quarter_turn",
+    "quarter_turns",
+    "rotation",
+    "take",
+]
 
 _TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
-_MOST_CHANNELS = 128
+MOST_CHANNELS = 128
 _ALL = (slice(None), slice(None))
 _MOST_ROWS = 64  # of a tile where its points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
@@ -118,7 +130,7 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     reach = max(sum(map(abs, row[:-1])) for row in matrix) * _TILE
     if image.ndim != 3 or reach >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
-    elif nearest and image.shape[2] <= _MOST_CHANNELS:
+    elif nearest and image.shape[2] <= MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
     elif not nearest and image.dtype in _IN_FLOAT32:
         _opencv_linear(image, matrix, out, fill)
@@ -138,9 +150,8 @@ def _filled(fill: float | tuple[float, ...], dtype: Any, channels: int) -> Any:
 
 def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None:
     """`affine` in float64, for every dtype and number of dimensions; the matrix maps indices."""
-    channels = image.shape[-1]
-    pixels = numpy.ascontiguousarray(image).reshape(-1, channels) if nearest else None
-    planes = () if nearest else numpy.moveaxis(image, -1, 0).reshape(channels, -1).astype(numpy.float64)
+    pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1]) if nearest else None
+    planes = None if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
     for start in range(0, out.shape[0], step):
         block = out[start : start + step]
@@ -148,13 +159,38 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
         if pixels is not None:
             (place,) = places_of([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
             convert(numpy, take(pixels, place, fill), out.dtype, out=block)
-            continue
-        corners = [numpy.floor(point) for point in points]
-        weights = [point - corner for point, corner in zip(points, corners, strict=True)]
-        places = places_of(corners, image.shape, (0, 1))
-        for channel, plane in enumerate(planes):
-            taps = [take(plane, place, None if fill is None else fill[channel]) for place in places]
-            convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
+        if planes is not None:
+            _interpolate(planes, points, block)
+
+
+def _padded(image: Any, fill: Any) -> Any:
+    """The channels of an image in float64, apart, each with what is outside: one pixel before it and two behind."""
+    planes = numpy.empty((image.shape[-1], *(extent + 3 for extent in image.shape[:-1])))
+    for channel, plane in enumerate(planes):
+        if fill is None:
+            plane[...] = numpy.pad(image[..., channel], (1, 2), mode="edge")
+        else:
+            plane[...] = fill[channel]
+            plane[(slice(1, -2),) * plane.ndim] = image[..., channel]
+    return planes
+
+
+def _interpolate(planes: Any, points: list[Any], out: Any) -> None:
+    """Fill a block of `out` with what is at points of padded planes, linearly."""
+    extents = planes.shape[1:]
+    strides = [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    flat: Any = 0.0
+    weights = []
+    for point, extent, stride in zip(points, extents, strides, strict=True):
+        numpy.clip(point, -1, extent - 3, out=point)
+        corner = numpy.floor(point)
+        weights.append(point - corner)
+        flat = flat + (corner + 1) * stride
+    index = flat.astype(numpy.intp)
+    offsets = [sum(offset) for offset in itertools.product(*((0, stride) for stride in strides))]
+    for channel, plane in enumerate(planes.reshape(len(planes), -1)):
+        taps = [plane[offset:].take(index, mode="clip") for offset in offsets]
+        convert(numpy, _between(taps, weights), out.dtype, out=out[..., channel])
 
 
 def _between(taps: list[Any], weights: Sequence[Any]) -> Any:
@@ -220,15 +256,22 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     in_groups(image, out, fill, into)
 
 
-def in_groups(image: Any, out: Any, fill: Any, into: Callable[[Any, Any, dict[str, Any]], None]) -> None:
+def in_groups(
+    image: Any,
+    out: Any,
+    fill: Any,
+    into: Callable[[Any, Any, dict[str, Any]], None],
+    border: int = cv2.BORDER_REPLICATE,
+) -> None:
     """Interpolate in OpenCV, which does it exactly for one, three or four channels of a few dtypes only.
 
     Args:
         image: (H, W, C), of a dtype that `in_float32` allows.
         out: Memory of the same number of channels, of any dtype.
-        fill: For each channel, or None for the nearest pixel.
+        fill: What is outside, for each channel, or None.
         into: Fills its second argument from its first; the third are the keywords of an OpenCV function that say what
             is outside.
+        border: What is outside where there is no fill, as OpenCV has it.
     """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
@@ -237,28 +280,40 @@ def in_groups(image: Any, out: Any, fill: Any, into: Callable[[Any, Any, dict[st
         if source.dtype != work or not _dense(source):
             source = numpy.ascontiguousarray(source, work)
         memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
-        border = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
-        mode = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
-        into(source, memory, {"borderMode": mode, "borderValue": border})
+        value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
+        into(source, memory, {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value})
         if memory is not target:
             convert(numpy, memory, out.dtype, out=target)
 
 
-def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
-    """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
+def copied(
+    image: Any,
+    out: Any,
+    fill: Any,
+    into: Callable[[Any, Any, dict[str, Any]], None],
+    border: int = cv2.BORDER_REPLICATE,
+) -> None:
+    """Like `in_groups`, for functions that only copy pixels: of every dtype, and of up to `MOST_CHANNELS` channels."""
     source, target = _single(image), _single(out)
     source = source if _dense(source) else numpy.ascontiguousarray(source)
     memory = target if target.dtype == source.dtype and _dense(target) else numpy.empty(target.shape, source.dtype)
     if fill is not None:
         memory[...] = numpy.tile(fill, out.shape[1]).reshape(memory.shape[1:])  # whole rows are fast
     bits = _SAME_SIZE[source.itemsize]  # OpenCV only copies, and knows these types
-    border = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_TRANSPARENT
-    for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _MOST_ROWS):
-        places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
-        cv2.remap(source[part].view(bits), places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile].view(bits),
-                  borderMode=border)  # fmt: skip
+    into(source.view(bits), memory.view(bits), {"borderMode": border if fill is None else cv2.BORDER_TRANSPARENT})
     if memory is not target:
         convert(numpy, memory, out.dtype, out=target)
+
+
+def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
+    """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
+
+    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _MOST_ROWS):
+            places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
+            cv2.remap(source[part], places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
+
+    copied(image, out, fill, into)
 
 
 def _whole_places(matrix: Any, shape: Sequence[int], source: Sequence[int]) -> Any:
@@ -355,9 +410,9 @@ def flip(image: Any, axes: Sequence[int], out: Any) -> None:
 def _as_bytes(image: Any) -> Any:
     """An (H, W, C) array as one of bytes that OpenCV can use, or None where there is no such view."""
     pixel = image.itemsize * image.shape[2]
-    if image.flags.c_contiguous and image.size and pixel <= _MOST_CHANNELS:
+    if image.flags.c_contiguous and image.size and pixel <= MOST_CHANNELS:
         return image.view(numpy.uint8)
     image = _single(image)
-    if not image.size or not _dense(image) or pixel > _MOST_CHANNELS:
+    if not image.size or not _dense(image) or pixel > MOST_CHANNELS:
         return None
     return image.view(numpy.uint8).reshape(*image.shape[:2], pixel)

@@ -11,7 +11,7 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-__all__ = ["copied", "normalised"]
+__all__ = ["copied", "filled", "normalised"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -30,8 +30,42 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         there.append(slice(first - start, max(first, last) - start))
     part = image[(*inside, ...)]  # with the dots, of no dimensions too an array
     if part.shape != out.shape:
-        convert(numpy, numpy.broadcast_to(numpy.asarray(fill, numpy.float64), out.shape), out.dtype, out)
+        filled(out, _around(out.shape, there) if part.size else [...], fill)
     convert(numpy, part, out.dtype, out[(*there, ...)])
+
+
+def _around(shape: Sequence[int], box: Sequence[slice]) -> list[tuple[slice, ...]]:
+    """The parts of an array that are not in a box, none of them twice."""
+    index, parts = [slice(None)] * len(shape), []
+    for axis, (middle, extent) in enumerate(zip(box, shape, strict=True)):
+        for rest in (slice(0, middle.start), slice(middle.stop, extent)):
+            if rest.start < rest.stop:
+                index[axis] = rest
+                parts.append(tuple(index))
+        index[axis] = middle
+    return parts
+
+
+_SHORT = 64  # elements
+
+
+def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
+    """Fill parts of an array.
+
+    Args:
+        array: The array.
+        parts: Indices of its parts.
+        fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
+    """
+    values = convert(numpy, numpy.asarray(fill, numpy.float64), array.dtype)
+    shape = [1] * (array.ndim - values.ndim) + list(values.shape)
+    if array.ndim > 1:  # NumPy copies whole rows fast, and pixels of a few channels one by one
+        shape[-1] = array.shape[-1]
+        if shape[-1] < _SHORT:
+            shape[-2] = array.shape[-2]
+    whole = numpy.broadcast_to(numpy.ascontiguousarray(numpy.broadcast_to(values, shape)), array.shape)
+    for part in parts:
+        array[part] = whole[part]
 
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.
