@@ -60,11 +60,22 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.color import (
+    brightness,
+    brightness_contrast,
+    color_space_conversion,
+    color_twist,
+    contrast,
+    hsv,
+    hue,
+    saturation,
+)
 from .ops.constants import full, full_like, ones, ones_like, zeros, zeros_like
 from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
 from .ops.joining import cat, one_hot, stack
 from .ops.normalize import normalize
 from .ops.paste import grid_mask, multi_paste, paste
@@ -117,9 +128,15 @@ __all__ = [
     "batch",
     "batch_permutation",
     "bfloat16",
+    "brightness",
+    "brightness_contrast",
     "cast",
     "cast_like",
     "cat",
+    "clahe",
+    "color_space_conversion",
+    "color_twist",
+    "contrast",
     "coord_flip",
     "coord_transform",
     "crop",
@@ -127,6 +144,7 @@ __all__ = [
     "device",
     "dtype",
     "element_extract",
+    "equalize",
     "erase",
     "expand_dims",
     "flip",
@@ -141,12 +159,16 @@ __all__ = [
     "get_num_threads",
     "get_property",
     "grid_mask",
+    "hsv",
+    "hue",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "jpeg_compression_distortion",
     "laplacian",
+    "lookup_table",
     "multi_paste",
     "normalize",
     "one_hot",
@@ -165,6 +187,7 @@ __all__ = [
     "resize_crop_mirror",
     "roi_random_crop",
     "rotate",
+    "saturation",
     "sequence_rearrange",
     "set_current_stream",
     "set_default_stream",

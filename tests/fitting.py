@@ -72,6 +72,33 @@ def _normalized(
             fixed[name] = drawn[0]
 
 
+def _coloured(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Three channels, or one of grey images."""
+    if layout is None or "C" not in layout:
+        if "image_type" in fixed:
+            fixed["image_type"] = "GRAY"
+        return
+    gray = fixed["image_type"] == "GRAY" if "image_type" in fixed else draw(st.booleans())
+    place, channels = layout.index("C"), 1 if gray else 3
+    for i, sample in enumerate(samples):
+        if sample.shape[place] != channels:
+            samples[i] = np.take(sample, np.arange(channels) % sample.shape[place], axis=place)
+            samples[i].flags.writeable = False
+
+
+def _table(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """A value for each key of a table."""
+    table = draw(st.dictionaries(st.integers(0, 65535) | st.integers(0, 300), st.floats(-400, 400, width=32)))
+    fixed["keys"], fixed["values"] = tuple(table), tuple(table.values())
+
+
+_COLOURED = ("color_space_conversion", "color_twist", "hsv", "hue", "jpeg_compression_distortion", "saturation")
+
+
 def _draw_again(
     name: str, values: st.SearchStrategy[Any], draw: st.DrawFn, varying: dict[str, list[Any]], fixed: dict[str, Any]
 ) -> None:
@@ -313,6 +340,9 @@ _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 #: What makes arguments fit their samples where annotations cannot tell.
 FITTING: dict[str, Fit] = {
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
+    **dict.fromkeys(_COLOURED, _coloured),
+    "clahe": _coloured,
+    "lookup_table": _table,
     "decoders.image_crop": _fit_image_crop,
     "decoders.image_slice": _fit_image_slice,
     "erase": _fit_erase,
