@@ -56,6 +56,8 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.box_crops import random_bbox_crop
+from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
 from .ops.geometry import flip, rotate
 from .ops.values import cast
 from .ops.values import copy as copy
@@ -99,7 +101,11 @@ __all__ = [
     "as_tensor",
     "batch",
     "batch_permutation",
+    "bb_flip",
+    "bbox_paste",
+    "bbox_rotate",
     "bfloat16",
+    "box_encoder",
     "cast",
     "crop",
     "crop_mirror_normalize",
@@ -118,6 +124,7 @@ __all__ = [
     "int32",
     "int64",
     "peek_image_shape",
+    "random_bbox_crop",
     "random_crop_generator",
     "rotate",
     "set_current_stream",
