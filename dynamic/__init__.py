@@ -11,6 +11,7 @@ from . import errors as errors
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import segmentation as segmentation
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads

@@ -25,7 +25,7 @@ from .devices import device as device_named
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
 
-__all__ = ["Call", "Part", "declared_arguments", "distribution", "on_cpu", "sampled"]
+__all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "on_cpu", "sampled"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,7 @@ Extents: TypeAlias = tuple[int, ...]
 _PART = 1 << 14  # numbers that are made at once: their words stay in the cache
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
+_AHEAD, _MOST_AHEAD = 8, 256  # words that are computed beyond those that are asked for
 _IN_THEIR_NAMES = ("noise", "segmentation")  # modules that errors name, as callers do
 
 #: For each distribution its arguments by name, and what those are that are not given.
@@ -142,8 +143,8 @@ class Call:
         if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
             shape_like = Tensor(asarray(shape_like, name, "shape_like"))
         self.varying = {key: len(value) for key, value in given.items() if isinstance(value, Batch)}
-        inputs = {**(inputs or {}), "a": a, "shape_like": shape_like}
-        sizes = {key: len(value) for key, value in inputs.items() if isinstance(value, Batch)}
+        known_inputs = {**(inputs or {}), "a": a, "shape_like": shape_like}
+        sizes = {key: len(value) for key, value in known_inputs.items() if isinstance(value, Batch)}
         self.n = self._count(batch_size, sizes | self.varying)
         known, defaults = _declared[name]
         self.values = defaults.copy()
@@ -277,6 +278,29 @@ def on_cpu(name: str, argument: str, value: Any) -> Tensor | Batch:
     return value  # type: ignore[no-any-return]
 
 
+class Words:
+    """The words of a sample, one after the other."""
+
+    def __init__(self, draw: Draw, sample: int) -> None:
+        self._draw, self._sample = draw, sample
+        self.known: list[int] = []  #: words so far, of which those from `place` on are the next ones
+        self.place = 0
+
+    def __iter__(self) -> Words:
+        return self
+
+    def __next__(self) -> int:
+        self.look(self.place + 1)
+        self.place += 1
+        return self.known[self.place - 1]
+
+    def look(self, end: int) -> None:
+        """Know the words before one."""
+        if len(self.known) < end:
+            more = max(end - len(self.known), min(len(self.known), _MOST_AHEAD)) + _AHEAD
+            self.known += self._draw.some(self._sample, len(self.known), more)
+
+
 def sampled(
     call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
     kinds: Sequence[tuple[int, Any]],
@@ -287,7 +311,7 @@ def sampled(
         call: The call.
         inputs: Its inputs.
         check: Called with the inputs and arguments of each sample before anything is drawn.
-        make: Called with what gives the words of a sample, and its inputs and arguments: its results.
+        make: Called with the words of a sample, and its inputs and arguments: its results.
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
     """
     count = 1 if call.n is None else call.n
@@ -304,7 +328,7 @@ def sampled(
             raise
 
     def one(i: int) -> None:
-        results[i] = noted(i, make, functools.partial(draw.some, i))
+        results[i] = noted(i, make, Words(draw, i))
 
     for i in range(count):
         noted(i, check)

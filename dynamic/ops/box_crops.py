@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._argument import Between, PerSample, Word
 from dynamic._array import Array
-from dynamic._drawing import Call, distribution, on_cpu, sampled
+from dynamic._drawing import Call, Words, distribution, on_cpu, sampled
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -120,8 +120,9 @@ def random_bbox_crop(
                 all_boxes_above_threshold=all_boxes_above_threshold, allow_no_crop=allow_no_crop,
                 aspect_ratio=aspect_ratio, bbox_layout=bbox_layout, bbox_prune_threshold=bbox_prune_threshold,
                 crop_shape=crop_shape, input_shape=input_shape, ltrb=ltrb, num_attempts=num_attempts,
-                output_bbox_indices=output_bbox_indices, quiet=quiet, scaling=scaling, shape_layout=shape_layout,
-                threshold_type=threshold_type, thresholds=thresholds, total_num_attempts=total_num_attempts)  # fmt: skip
+                output_bbox_indices=output_bbox_indices, quiet=quiet, scaling=scaling, thresholds=thresholds,
+                shape_layout=shape_layout, threshold_type=threshold_type,
+                total_num_attempts=total_num_attempts)  # fmt: skip
     rules = _rules(call)
     given = inputs["boxes"]._numpy_dtype
     if given.kind != "f":
@@ -203,7 +204,7 @@ def _extents(name: str, shape: tuple[int, ...] | None, layout: str | None, ndim:
 
 
 def _cropped(
-    rules: box_windows.Rules, take: Callable[[int, int], list[int]], boxes: Array, labels: Array | None = None, /,
+    rules: box_windows.Rules, words: Words, boxes: Array, labels: Array | None = None, /,
     **values: Any,
 ) -> tuple[Array, ...]:  # fmt: skip
     """The results of a sample."""
@@ -212,7 +213,7 @@ def _cropped(
     image, crop = (_extents(name, values[name], values["shape_layout"], ndim) for name in ("input_shape", "crop_shape"))
     real = numpy.float64 if boxes.dtype == numpy.float64 else numpy.float32
     corners = read(boxes.astype(real, copy=False), layout)
-    found, satisfied = box_windows.search(take, corners.astype(numpy.float32, copy=False), rules, image, crop)
+    found, satisfied = box_windows.search(words, corners.astype(numpy.float32, copy=False), rules, image, crop)
     if not satisfied and not values["quiet"]:
         text = f"{_NAME}(): no window overlaps the boxes enough; the best one is taken. quiet=True says nothing."
         warnings.warn(text, UserWarning, stacklevel=2)

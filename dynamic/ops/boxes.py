@@ -17,8 +17,8 @@ from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import warp
 from dynamic.kernels.cpu import boxes as kernels
+from dynamic.kernels.cpu import warp
 
 __all__ = ["bb_flip", "bbox_paste", "bbox_rotate", "box_encoder"]
 
@@ -136,7 +136,7 @@ def _inside(scale: Any, shift: Any) -> Any:
 class _Rotation(Operator[P]):
     """`bbox_rotate`: it has a second result only where there are labels."""
 
-    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:  # type: ignore[override]
+    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
         boxes, labels = super().__call__(*inputs, **arguments)
         layout = getattr(inputs[1], "layout", None) if len(inputs) > 1 else None
         if isinstance(boxes, Batch) and len(boxes):
@@ -248,7 +248,7 @@ def _targets(bboxes: Array, labels: Array, /, *, anchors: _Anchors, stds: Any = 
     if bboxes.ndim != 2 or bboxes.shape[1] != 4:
         raise ArgumentError("box_encoder", "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
     if labels.size != len(bboxes):
-        raise ArgumentError("box_encoder", "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
+        raise ArgumentError("box_encoder", "labels", f"one for each of {len(bboxes)} boxes", f"shape {labels.shape}")
     if 0 in stds:
         raise ArgumentError("box_encoder", "stds", "four numbers that are not 0", shown(stds))
     return ((len(anchors), 4), bboxes.dtype), ((len(anchors),), labels.dtype)
@@ -261,7 +261,8 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
 @operator(dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets)
 def box_encoder(
     bboxes: Array, labels: Array, /, *, anchors: _Anchors, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
-    offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0), out: Any = None,
+    offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),
+    out: tuple[Array, Array] = (None, None),
 ) -> tuple[Array, Array]:  # fmt: skip
     """Make the targets of a detector that is trained with anchors, as SSD is (Liu and others, 2016).
 
@@ -299,8 +300,7 @@ def box_encoder(
             whose, which = kernels.matched(boxes, fixed, criteria)
             chosen = boxes[whose[which]]
             if offset:
-                normal = numpy.array([means, stds], boxes.dtype)
-                made[which] = kernels.offsets(chosen, fixed[which], *normal, scale)
+                made[which] = kernels.offsets(chosen, fixed[which], means, stds, scale)
             else:
                 made[which] = kernels.encoded(chosen)
         classes[which] = labels.reshape(-1)[whose[which]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy
 
 from dynamic._array import Array
 from dynamic._distributions import below
+from dynamic._drawing import Words
 from dynamic._rejection import permutation
 
 from .boxes import areas
@@ -23,7 +23,6 @@ from .boxes import areas
 __all__ = ["Found", "Rules", "remapped", "search"]
 
 _AT_ONCE = 256  # windows that are compared with boxes at once
-_AHEAD = 64  # words that are computed with those that are needed
 _UNIT = numpy.float32(2.0**-32)
 _BELOW_ONE = numpy.float32(1 - 2.0**-24)
 
@@ -53,12 +52,12 @@ class Found(NamedTuple):
 
 
 def search(
-    take: Callable[[int, int], list[int]], boxes: Array, rules: Rules, image: Extents | None, crop: Extents | None
+    words: Words, boxes: Array, rules: Rules, image: Extents | None, crop: Extents | None
 ) -> tuple[Found | None, bool]:
     """Draw windows for a threshold, and for another one until any window was good; then take the last good one.
 
     Args:
-        take: Gives the words of the sample: called with the number of the first one, and of how many.
+        words: The words of the sample.
         boxes: float32, starts and ends in units of the image.
         rules: What the window must be like.
         image: The extents of the image, x first, where they are known.
@@ -67,7 +66,6 @@ def search(
     Returns:
         A window, or None for the whole image; and whether it is as the rules say, not only the best one.
     """
-    words = _Words(take)
     source = _Random(rules, boxes.shape[1] // 2, image) if crop is None else _Fixed(crop, image or ())
     count, best = 0, -1.0
     found: Found | None = None
@@ -135,33 +133,13 @@ def remapped(boxes: Array, window: Array) -> Array:
     return numpy.concatenate([numpy.clip((corner - low) / (high - low), 0, 1) for corner in corners], axis=1)
 
 
-class _Words:
-    """The words of a sample, one after the other."""
-
-    def __init__(self, take: Callable[[int, int], list[int]]) -> None:
-        self._take, self.known, self.place = take, list[int](), 0
-
-    def __iter__(self) -> _Words:
-        return self
-
-    def __next__(self) -> int:
-        self.look(self.place + 1)
-        self.place += 1
-        return self.known[self.place - 1]
-
-    def look(self, end: int) -> None:
-        """Know the words before one."""
-        if len(self.known) < end:
-            self.known += self._take(len(self.known), end - len(self.known) + _AHEAD)
-
-
 class _Fixed:
     """Windows of a fixed size in pixels; where it is larger than the image, that lies inside of it."""
 
     def __init__(self, crop: Extents, image: Extents) -> None:
         self._crop, self._image = crop, image
 
-    def draw(self, words: _Words, attempts: int) -> tuple[Array, list[Extents]]:
+    def draw(self, words: Words, attempts: int) -> tuple[Array, list[Extents]]:
         """Some windows, and where they begin in pixels."""
         starts = []
         for _ in range(attempts):
@@ -181,14 +159,14 @@ class _Random:
         self._low, self._range = low, high - low
         self._image = None if image is None else numpy.array(image, numpy.float32)[:, None]
         pairs = itertools.combinations(range(ndim), 2)
-        self._ratios = [(i, j, *map(numpy.float32, rules.ratios[k % len(rules.ratios)]))
-                        for k, (i, j) in enumerate(pairs)]  # fmt: skip
-        fixed = {(i, j): least for i, j, least, largest in self._ratios if least == largest}
+        ranges = [(numpy.float32(least), numpy.float32(largest)) for least, largest in rules.ratios]
+        self._ratios = {pair: ranges[k % len(ranges)] for k, pair in enumerate(pairs)}
+        fixed = {pair: least for pair, (least, largest) in self._ratios.items() if least == largest}
         self._fixed = {**fixed, **{(j, i): numpy.float32(1 / float(ratio)) for (i, j), ratio in fixed.items()}}
         self._first = self._end = 0  # the words whose windows are known
         self._fits: list[bool] = []
 
-    def draw(self, words: _Words, attempts: int) -> tuple[Array, None]:
+    def draw(self, words: Words, attempts: int) -> tuple[Array, None]:
         """The windows of some attempts; those without an allowed aspect ratio are left out."""
         end = words.place + 2 * self._ndim * attempts
         if self._end < end:
@@ -204,7 +182,7 @@ class _Random:
         starts = self._starts[:, places]
         return numpy.concatenate([starts, starts + self._extents[:, places]]).T, None
 
-    def _prepare(self, words: _Words) -> None:
+    def _prepare(self, words: Words) -> None:
         """Compute the windows of all known words from this place on."""
         ndim, self._first, self._end = self._ndim, words.place, len(words.known) - 1
         found = numpy.array(words.known[words.place :], numpy.uint32)
@@ -218,7 +196,7 @@ class _Random:
             extents = absolute if self._image is None else absolute / self._image
         fits = numpy.ones(count, bool)
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            for i, j, least, largest in self._ratios:
+            for (i, j), (least, largest) in self._ratios.items():
                 ratio = absolute[i] / absolute[j]
                 fits &= (least <= ratio) & (ratio <= largest)
         self._starts, self._extents, self._fits = units[each + ndim] * (1 - extents), extents, fits.tolist()

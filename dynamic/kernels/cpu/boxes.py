@@ -6,6 +6,7 @@ Boxes are arrays of shape (n, 2 * d): where they start, then where they end, x b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -144,10 +145,11 @@ def encoded(boxes: Array) -> Array:
     return numpy.concatenate([(starts + ends) / 2, ends - starts], axis=1)
 
 
-def offsets(boxes: Array, anchors: Array, means: Array, stds: Array, scale: float) -> Array:
-    """How far boxes are from anchors, in extents of these, and the logarithm of how much larger they are."""
+def offsets(boxes: Array, anchors: Array, means: Sequence[float], stds: Sequence[float], scale: float) -> Array:
+    """How far boxes are from anchors, in extents of these, and the logarithms of how much larger; normalised."""
     box, anchor = encoded(boxes) * boxes.dtype.type(scale), encoded(anchors) * boxes.dtype.type(scale)
     with numpy.errstate(divide="ignore", invalid="ignore"):
         moved = (box[:, :2] - anchor[:, :2]) / anchor[:, 2:]
         grown = numpy.log(box[:, 2:] / anchor[:, 2:])
-        return (numpy.concatenate([moved, grown], axis=1) - means) / stds
+        found = numpy.concatenate([moved, grown], axis=1)
+        return (found - numpy.array(means, found.dtype)) / numpy.array(stds, found.dtype)
