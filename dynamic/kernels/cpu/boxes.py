@@ -13,6 +13,8 @@ import numpy
 
 from dynamic._array import Array
 
+from .warp import quarter_turns
+
 __all__ = ["areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
 
 _PAIRS = 1 << 18  # of boxes and anchors that are compared at once
@@ -63,14 +65,22 @@ def rotated(
         x, y = (x - real(0.5)) * width, (y - real(0.5)) * height
     else:
         x, y = x - width / 2, y - height / 2
-    radians = float(numpy.float32(math.radians(angle)))
-    cos, sin = real(math.cos(radians)), real(math.sin(radians))
+    cos, sin = map(real, _cos_and_sin(angle))
     turned_x, turned_y = x * cos + y * sin, y * cos - x * sin
     turned_x, turned_y = turned_x + canvas_width / 2, turned_y + canvas_height / 2
     found = numpy.stack([turned_x.min(1), turned_y.min(1), turned_x.max(1), turned_y.max(1)], axis=1)
     if mode != "expand":
         _shrink(found, x[:, 1] - x[:, 0], y[:, 2] - y[:, 0], real(0.25 if mode == "halfway" else 0.5))
     return found
+
+
+def _cos_and_sin(angle: float) -> tuple[float, float]:
+    """Of an angle in degrees, exact for quarter turns; radians are rounded to float32, as DALI does."""
+    quarters = quarter_turns(angle)
+    if quarters is not None:
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+    radians = float(numpy.float32(math.radians(angle)))
+    return math.cos(radians), math.sin(radians)
 
 
 def _shrink(boxes: Array, width: Array, height: Array, share: Any) -> None:
