@@ -32,8 +32,11 @@ GROUPS = {
     "Decoding": ["decoders"],
     "Geometry": ["ops.geometry"],
     "Windows": ["ops.windows"],
+    "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
-    "Values": ["ops.values"],
+    "Values": ["ops.values", "ops.normalize"],
+    "Mathematics": ["math"],
+    "Reductions": ["reductions"],
     "Random numbers": ["random"],
 }
 
@@ -139,7 +142,7 @@ def heading(item: Documented) -> list[str]:
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
     picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
     inputs = [p for p in inspect.signature(item.function).parameters.values()
-              if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]  # fmt: skip
+              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
     positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
                            for p in inputs)  # fmt: skip
     return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]

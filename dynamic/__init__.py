@@ -8,9 +8,12 @@ from . import decoders as decoders
 from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
+from . import math as math
 from . import noise as noise
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 from . import segmentation as segmentation
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
@@ -59,7 +62,10 @@ from .errors import (
 )
 from .ops.box_crops import random_bbox_crop
 from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
+from .ops.filters import filter as filter
+from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.normalize import normalize
 from .ops.values import cast
 from .ops.values import copy as copy
 from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
@@ -116,6 +122,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
@@ -124,6 +131,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "laplacian",
+    "normalize",
     "peek_image_shape",
     "random_bbox_crop",
     "random_crop_generator",

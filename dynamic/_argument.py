@@ -2,7 +2,7 @@
 
 An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tuple[X, Y]``, ``tuple[X, ...]``, ``X | Y``,
 ``X | None`` and ``Annotated[X, Between(low, high)]``, of the kinds declared at the end (`Interp`, `ImageType`,
-`DTypeArgument`), and of ``PerSample[...]`` around any of these.
+`DTypeArgument`, `Numbers`), and of ``PerSample[...]`` around any of these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from .dtypes import WORDS, DType, dtype, rounded
 from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
-__all__ = ["Argument", "Between", "DTypeArgument", "ImageType", "Interp", "Layout", "PerSample", "Word", "argument"]
+__all__ = [
+    "Argument",
+    "Between",
+    "DTypeArgument",
+    "ImageType",
+    "Interp",
+    "Layout",
+    "Numbers",
+    "PerSample",
+    "Word",
+    "argument",
+]
 
 X = TypeVar("X")
 Convert = Callable[[Any], Any]
@@ -82,6 +93,7 @@ class _Kind:
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
     unbounded_float: bool = False  # a whole column may be checked at once
+    array: bool = False  # an array stays one
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +192,8 @@ def _plain(value: Any, kind: _Kind) -> Any:
     else:
         return value
     array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
+    if kind.array:
+        return array
     if kind.integral and array.dtype.kind == "f":
         if not numpy.isfinite(array).all():
             raise ValueError(value)
@@ -285,6 +299,13 @@ def _string(value: Any) -> str:
     return value
 
 
+def _numbers(value: Any) -> Array:
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "biuf" or not numpy.isfinite(array).all():
+        raise ValueError(value)
+    return array.astype(numpy.float64, copy=False)
+
+
 _SCALARS: dict[Any, _Kind] = {
     float: _Kind(_real, "a finite number", unbounded_float=True),
     int: _Kind(_integer, "an integer", integral=True),
@@ -315,3 +336,5 @@ ImageType: TypeAlias = Annotated[
 ]
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
+#: A number, or an array of any shape: the kernel sees an array of float64.
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "a finite number or an array of them", scalar=False, array=True)]

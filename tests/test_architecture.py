@@ -43,6 +43,7 @@ FLOORS = [
     ],
     ["context", "testing"],
     [""],
+    ["pipeline.*"],
 ]
 LONGEST = 500
 LIFT = 350

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from fitting import FURTHER_INPUTS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import calls
@@ -46,7 +47,8 @@ def on_tensor(operator, sample, layout, arguments):
 
 
 def inputs_of(operator, value):
-    return [value][: len(operator.inputs)]
+    further = FURTHER_INPUTS.get(operator.name, lambda _: [])
+    return [value, *further(value)][: len(operator.inputs)]
 
 
 def listed(results):
@@ -225,10 +227,10 @@ def test_wrong_inputs_are_refused(operator):
         with pytest.raises(
             ArgumentError, match=rf"{re.escape(operator.name)}\(\): argument '{operator.inputs[0].name}(\[0\])?'"
         ):
-            operator(bad, **required)
+            operator(*inputs_of(operator, bad), **required)
     if operator.layouts is not None:
         with pytest.raises(ArgumentError, match="laid out as"):
-            operator(np.zeros((2,) * 7, np.float32), **required)
+            operator(*inputs_of(operator, np.zeros((2,) * 7, np.float32)), **required)
 
 
 @every

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, PerSample, Word, _Kind
+from dynamic._argument import Between, Numbers, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import together
 from dynamic._operator import Operator, Spec, operator
@@ -229,29 +229,20 @@ def _image_and_canvas(
     return (width, height), (columns, rows)
 
 
-def _rows_of_four(value: Any) -> Array:
-    found = numpy.array(value, numpy.float64)
-    if not found.size or found.size % 4 or not numpy.isfinite(found).all():
-        raise ValueError(value)
-    found = found.reshape(-1, 4)
-    found.flags.writeable = False
-    return found
-
-
-_Anchors: TypeAlias = Annotated[
-    Any, _Kind(_rows_of_four, "one or more anchors of four finite numbers each", scalar=False)
-]
 _Four: TypeAlias = tuple[float, float, float, float]
 
 
-def _targets(bboxes: Array, labels: Array, /, *, anchors: _Anchors, stds: Any = (1.0,), **_: Any) -> tuple[Spec, Spec]:
+def _targets(bboxes: Array, labels: Array, /, *, anchors: Numbers, stds: Any = (1.0,), **_: Any) -> tuple[Spec, Spec]:
     if bboxes.ndim != 2 or bboxes.shape[1] != 4:
         raise ArgumentError("box_encoder", "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
     if labels.size != len(bboxes):
         raise ArgumentError("box_encoder", "labels", f"one for each of {len(bboxes)} boxes", f"shape {labels.shape}")
+    if not anchors.size or anchors.size % 4:
+        raise ArgumentError("box_encoder", "anchors", "one or more of four numbers each", f"shape {anchors.shape}")
     if 0 in stds:
         raise ArgumentError("box_encoder", "stds", "four numbers that are not 0", shown(stds))
-    return ((len(anchors), 4), bboxes.dtype), ((len(anchors),), labels.dtype)
+    count = anchors.size // 4
+    return ((count, 4), bboxes.dtype), ((count,), labels.dtype)
 
 
 def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
@@ -260,7 +251,7 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
 
 @operator(dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets)
 def box_encoder(
-    bboxes: Array, labels: Array, /, *, anchors: _Anchors, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
+    bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
     offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),
     out: tuple[Array, Array] = (None, None),
 ) -> tuple[Array, Array]:  # fmt: skip
@@ -292,7 +283,7 @@ def box_encoder(
     """
     made, classes = out
     boxes = _real(bboxes)
-    fixed = anchors.astype(boxes.dtype)
+    fixed = anchors.reshape(-1, 4).astype(boxes.dtype)
     made[...] = 0 if offset else kernels.encoded(fixed)
     classes[...] = 0
     if len(boxes):
