@@ -70,11 +70,65 @@ def _normalized(
             fixed[name] = drawn[0]
 
 
+def _boxes(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: Any, ___: Any, rows: int | None = None) -> None:
+    """Boxes, as many as a sample has elements, in Fortran's order or in C's."""
+    for i, sample in enumerate(samples):
+        order = np.asfortranarray if draw(st.booleans()) else np.ascontiguousarray
+        samples[i] = order(np.resize(sample, (rows or sample.size, 4)))
+        samples[i].flags.writeable = False
+
+
+def _turned_boxes(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Three boxes, and an image with a height and a width."""
+    _boxes(draw, samples, layout, varying, fixed, 3)
+    fixed["shape_layout"] = draw(st.sampled_from(["HW", "WH", "HWC", "CHW"]))
+    extents = st.lists(st.integers(1, 900), min_size=3, max_size=3).map(tuple)
+    _redrawn(draw, "input_shape", extents, varying, fixed)
+    if fixed.get("keep_size"):
+        varying.pop("size", None)
+        fixed.pop("size", None)
+    elif "size" in varying or "size" in fixed:
+        _redrawn(draw, "size", st.tuples(st.floats(1, 900, width=16), st.floats(1, 900, width=16)), varying, fixed)
+
+
+def _redrawn(
+    draw: st.DrawFn, name: str, values: st.SearchStrategy[Any], varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Another value for an argument, or others where each sample has its own."""
+    if name in varying:
+        varying[name] = [draw(values) for _ in varying[name]]
+    else:
+        fixed[name] = draw(values)
+
+
+def _anchored_boxes(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Three boxes, some anchors, and deviations that are not 0."""
+    _boxes(draw, samples, layout, varying, fixed, 3)
+    fixed["anchors"] = draw(npst.arrays(np.float32, (draw(st.integers(1, 5)), 4), elements=st.floats(-9, 9, width=16)))
+    if "stds" in fixed:
+        fixed["stds"] = tuple(abs(deviation) + 1 for deviation in fixed["stds"])
+
+
+def _masks_of_polygons(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: Any, ___: Any) -> None:
+    """Some of the masks 0 to 3."""
+    some = st.lists(st.integers(0, 3), unique=True, max_size=4)
+    samples[:] = [np.array(draw(some), sample.dtype) for sample in samples]
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
 #: What makes arguments fit their samples where annotations cannot tell.
 FITTING: dict[str, Fit] = {
+    "bb_flip": _boxes,
+    "bbox_paste": _boxes,
+    "bbox_rotate": _turned_boxes,
+    "box_encoder": _anchored_boxes,
+    "segmentation.select_masks": _masks_of_polygons,
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
     "experimental.dilate": _MASKS,
     "experimental.erode": _MASKS,
@@ -88,7 +142,15 @@ FITTING: dict[str, Fit] = {
 }
 
 #: Further inputs of operators that need them, made from the first.
-FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {"filter": lambda data: [_a_filter(data)]}
+FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {
+    "bbox_rotate": lambda _: [np.arange(3, dtype=np.int32)],
+    "box_encoder": lambda _: [np.arange(3, dtype=np.int32)],
+    "filter": lambda data: [_a_filter(data)],
+    "segmentation.select_masks": lambda _: [
+        np.array([[0, 0, 3], [1, 3, 7], [3, 1, 4], [2, 7, 10]], np.int32),
+        np.arange(20, dtype=np.float32).reshape(10, 2),
+    ],
+}  # fmt: skip
 
 
 def _a_filter(data: Any) -> np.ndarray:

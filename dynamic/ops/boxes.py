@@ -138,12 +138,14 @@ class _Rotation(Operator[P]):
 
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
         boxes, labels = super().__call__(*inputs, **arguments)
-        layout = getattr(inputs[1], "layout", None) if len(inputs) > 1 else None
-        if isinstance(boxes, Batch) and len(boxes):
+        given = self._data(1, inputs[1], None) if len(inputs) > 1 else labels
+        if isinstance(boxes, Tensor):
+            labels = Tensor(labels.array, given.layout, labels.origin)
+        elif len(boxes):
             boxes = Batch(together(boxes.samples), boxes.layout, boxes.origin)
-            labels = Batch(together(labels.samples), layout, labels.origin)
-        elif len(inputs) > 1:
-            labels = inputs[1] if isinstance(boxes, Batch) else Tensor(labels.array, layout)
+            labels = Batch(together(labels.samples), given.layout, labels.origin)
+        else:
+            labels = Batch([], given.layout, labels.origin, given._numpy_dtype, given.ndim)
         return (boxes, labels) if len(inputs) > 1 else boxes
 
 
@@ -284,15 +286,16 @@ def box_encoder(
     made, classes = out
     boxes = _real(bboxes)
     fixed = anchors.reshape(-1, 4).astype(boxes.dtype)
-    made[...] = 0 if offset else kernels.encoded(fixed)
     classes[...] = 0
-    if len(boxes):
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            whose, which = kernels.matched(boxes, fixed, criteria)
-            chosen = boxes[whose[which]]
-            if offset:
-                made[which] = kernels.offsets(chosen, fixed[which], means, stds, scale)
-            else:
-                made[which] = kernels.encoded(chosen)
-        classes[which] = labels.reshape(-1)[whose[which]]
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        made[...] = 0 if offset else kernels.encoded(fixed)
+        if not len(boxes):
+            return out
+        whose, which = kernels.matched(boxes, fixed, criteria)
+        chosen = boxes[whose[which]]
+        if offset:
+            made[which] = kernels.offsets(chosen, fixed[which], means, stds, scale)
+        else:
+            made[which] = kernels.encoded(chosen)
+    classes[which] = labels.reshape(-1)[whose[which]]
     return out
