@@ -83,6 +83,7 @@ def _turned_boxes(
 ) -> None:
     """Three boxes, and an image with a height and a width."""
     _boxes(draw, samples, layout, varying, fixed, 3)
+    fixed["bbox_layout"] = draw(st.sampled_from(["xyXY", "xyWH"]))
     fixed["shape_layout"] = draw(st.sampled_from(["HW", "WH", "HWC", "CHW"]))
     extents = st.lists(st.integers(1, 900), min_size=3, max_size=3).map(tuple)
     _redrawn(draw, "input_shape", extents, varying, fixed)

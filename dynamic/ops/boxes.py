@@ -31,7 +31,6 @@ _Extent: TypeAlias = Annotated[float, Between(0)]
 
 
 _ROTATE = "bbox_rotate"
-_Layout: TypeAlias = Annotated[str, Word({"xyXY": (), "xyWH": ()})]
 _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
 
 
@@ -162,7 +161,7 @@ def _kinds_of_rotated(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
 
 @_rotation
 def bbox_rotate(
-    bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: _Layout = "xyXY",
+    bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: str = "xyXY",
     bbox_normalized: bool = True, input_shape: PerSample[tuple[_Side, ...]], keep_size: bool = False,
     mode: _Mode = "expand", remove_threshold: _Share = 0.1, shape_layout: str = "HW",
     size: PerSample[tuple[_Extent, ...] | None] = None,
@@ -200,6 +199,8 @@ def bbox_rotate(
         raise ArgumentError(_ROTATE, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
     if labels is not None and (not labels.ndim or len(labels) != len(bboxes)):
         raise ArgumentError(_ROTATE, "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
+    if bbox_layout not in {"xyXY", "xyWH"}:
+        raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
     image, canvas = _image_and_canvas(angle, input_shape, shape_layout, size or None, keep_size=keep_size)
     boxes = kernels.read(_real(bboxes), bbox_layout)
     with numpy.errstate(over="ignore", invalid="ignore"):
