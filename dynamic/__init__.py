@@ -14,6 +14,7 @@ from . import noise as noise
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
+from . import segmentation as segmentation
 from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
@@ -60,6 +61,8 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.box_crops import random_bbox_crop
+from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
 from .ops.color import (
     brightness,
     brightness_contrast,
@@ -127,7 +130,11 @@ __all__ = [
     "as_tensor",
     "batch",
     "batch_permutation",
+    "bb_flip",
+    "bbox_paste",
+    "bbox_rotate",
     "bfloat16",
+    "box_encoder",
     "brightness",
     "brightness_contrast",
     "cast",
@@ -179,6 +186,7 @@ __all__ = [
     "peek_image_shape",
     "per_frame",
     "permute_batch",
+    "random_bbox_crop",
     "random_crop_generator",
     "random_resized_crop",
     "reinterpret",

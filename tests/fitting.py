@@ -72,6 +72,30 @@ def _normalized(
             fixed[name] = drawn[0]
 
 
+def _boxes(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: Any, ___: Any, rows: int | None = None) -> None:
+    """Boxes, as many as a sample has elements, in Fortran's order or in C's."""
+    for i, sample in enumerate(samples):
+        order = np.asfortranarray if draw(st.booleans()) else np.ascontiguousarray
+        samples[i] = order(np.resize(sample, (rows or sample.size, 4)))
+        samples[i].flags.writeable = False
+
+
+def _turned_boxes(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Three boxes, and an image with a height and a width."""
+    _boxes(draw, samples, layout, varying, fixed, 3)
+    fixed["bbox_layout"] = draw(st.sampled_from(["xyXY", "xyWH"]))
+    fixed["shape_layout"] = draw(st.sampled_from(["HW", "WH", "HWC", "CHW"]))
+    extents = st.lists(st.integers(1, 900), min_size=3, max_size=3).map(tuple)
+    _draw_again("input_shape", extents, draw, varying, fixed)
+    if fixed.get("keep_size"):
+        varying.pop("size", None)
+        fixed.pop("size", None)
+    elif "size" in varying or "size" in fixed:
+        _draw_again("size", st.tuples(st.floats(1, 900, width=16), st.floats(1, 900, width=16)), draw, varying, fixed)
+
+
 def _coloured(
     draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
 ) -> None:
@@ -334,11 +358,32 @@ def _frames_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any,
         fixed["new_order"] = draw(st.sampled_from([0, (0, -1)]))
 
 
+def _anchored_boxes(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Three boxes, some anchors, and deviations that are not 0."""
+    _boxes(draw, samples, layout, varying, fixed, 3)
+    fixed["anchors"] = draw(npst.arrays(np.float32, (draw(st.integers(1, 5)), 4), elements=st.floats(-9, 9, width=16)))
+    if "stds" in fixed:
+        fixed["stds"] = tuple(abs(deviation) + 1 for deviation in fixed["stds"])
+
+
+def _masks_of_polygons(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: Any, ___: Any) -> None:
+    """Some of the masks 0 to 3."""
+    some = st.lists(st.integers(0, 3), unique=True, max_size=4)
+    samples[:] = [np.array(draw(some), sample.dtype) for sample in samples]
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
 #: What makes arguments fit their samples where annotations cannot tell.
 FITTING: dict[str, Fit] = {
+    "bb_flip": _boxes,
+    "bbox_paste": _boxes,
+    "bbox_rotate": _turned_boxes,
+    "box_encoder": _anchored_boxes,
+    "segmentation.select_masks": _masks_of_polygons,
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
     **dict.fromkeys(_COLOURED, _coloured),
     "clahe": _coloured,
@@ -381,8 +426,14 @@ FITTING: dict[str, Fit] = {
 
 #: Further inputs of operators that need them, made from the first.
 FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {
+    "bbox_rotate": lambda _: [np.arange(3, dtype=np.int32)],
+    "box_encoder": lambda _: [np.arange(3, dtype=np.int32)],
     "experimental.remap": lambda _: [np.linspace(-1, 4, 6).reshape(2, 3), np.eye(2, 3, dtype=np.float32)],
     "filter": lambda data: [_a_filter(data)],
+    "segmentation.select_masks": lambda _: [
+        np.array([[0, 0, 3], [1, 3, 7], [3, 1, 4], [2, 7, 10]], np.int32),
+        np.arange(20, dtype=np.float32).reshape(10, 2),
+    ],
 }
 
 
