@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
+from fitting import FITTING
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dynamic import dtypes
-from dynamic._argument import Between, Word
+from dynamic._argument import Between, Numbers, Word
 from dynamic._operator import Operator
 
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
@@ -82,6 +82,9 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         if inner is int:
             return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
         return st.floats(low, high, width=32)
+    if mark == get_args(Numbers)[1]:
+        shapes = npst.array_shapes(min_dims=0, max_dims=2, max_side=4)
+        return st.floats(-400, 400, width=32) | npst.arrays(np.float32, shapes, elements=st.floats(-9, 9, width=16))
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
@@ -91,7 +94,7 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
-    layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
+    layout = draw(st.sampled_from(operator.layouts or (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")))
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))
     extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim
@@ -99,96 +102,6 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if draw(st.booleans()):
         shape = st.just(draw(shape))
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
-
-
-def _shape_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    """A shape of as many elements as the samples have."""
-    for name in ("rel_shape", "src_dims", "shape", "layout", "dtype"):
-        varying.pop(name, None)
-        fixed.pop(name, None)
-    ndim = samples[0].ndim
-    match draw(st.sampled_from(["flat", "places", "own", "factors", "layout"])):
-        case "flat":
-            fixed["shape"] = (-1,)
-        case "places":
-            fixed["src_dims"] = (-1, *draw(st.permutations(range(ndim))))
-        case "own":
-            varying["shape"] = [tuple(reversed(sample.shape)) for sample in samples]
-        case "factors":
-            varying["rel_shape"] = [(1.0,) * ndim for _ in samples]
-        case "layout":
-            fixed["layout"] = "ABCDEFG"[:ndim]
-
-
-def _dimensions_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    """Dimensions of extent 1, new dimensions, or all dimensions in another order, whichever the operator wants."""
-    ndim = samples[0].ndim
-    if "axes" in fixed:
-        fixed["axes"] = [i for i in range(ndim) if all(sample.shape[i] == 1 for sample in samples)]
-    if "perm" in fixed:
-        fixed["perm"] = draw(st.permutations(range(-ndim, 0)))
-    fixed.pop("axis_names", None)
-    fixed.pop("output_layout", None)
-
-
-def _new_dimension(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    ndim = samples[0].ndim
-    for name in ("axis_name", "new_axis_names"):
-        fixed.pop(name, None)
-    if "axes" in fixed:
-        fixed["axes"] = draw(st.sampled_from([(0,), (-1,), (0, ndim + 1)]))
-    if "axis" in fixed:
-        fixed["axis"] = draw(st.integers(-ndim - 1, ndim))
-
-
-def _dimension_of_classes(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    fixed["num_classes"] = draw(st.integers(0, 5))
-    _new_dimension(draw, samples, layout, varying, fixed)
-    if samples[0].ndim > 1 or any(sample.size != 1 for sample in samples):
-        fixed.setdefault("axis", -1)
-
-
-def _old_dimension(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    fixed.pop("axis_name", None)
-    if samples[0].ndim:
-        fixed["axis"] = draw(st.integers(-samples[0].ndim, samples[0].ndim - 1))
-
-
-def _small_shape(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    """Shapes of a few elements, of two dimensions where they vary."""
-    extents = st.integers(0, 4)
-    if "shape" in fixed:
-        fixed["shape"] = (*draw(st.lists(extents, max_size=2)), *samples[0].shape)
-    if "shape" in varying:
-        del varying["shape"]
-        fixed["shape"] = samples[0].shape
-    fixed.pop("layout", None)
-
-
-def _frames_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    if samples[0].ndim and "new_order" in varying:
-        varying["new_order"] = [
-            tuple(draw(st.lists(st.integers(-len(x), len(x) - 1), min_size=1, max_size=3))) for x in samples
-        ]
-    elif samples[0].ndim:
-        fixed["new_order"] = draw(st.sampled_from([0, (0, -1)]))
-
-
-#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
-    "reshape": _shape_of_samples,
-    "reinterpret": _shape_of_samples,
-    "squeeze": _dimensions_of_samples,
-    "transpose": _dimensions_of_samples,
-    "expand_dims": _new_dimension,
-    "stack": _new_dimension,
-    "one_hot": _dimension_of_classes,
-    "cat": _old_dimension,
-    "full": _small_shape,
-    "zeros": _small_shape,
-    "ones": _small_shape,
-    "sequence_rearrange": _frames_of_samples,
-}
 
 
 @st.composite

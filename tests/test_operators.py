@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from fitting import FURTHER_INPUTS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import calls
@@ -46,8 +47,9 @@ def on_tensor(operator, sample, layout, arguments):
 
 
 def inputs_of(operator, value):
-    """As many inputs as the operator must have, all of them the value."""
-    return [value] * operator._least
+    """As many inputs as the operator must have: the value, and others that are made from it, or are the same."""
+    further = FURTHER_INPUTS.get(operator.name, lambda value: [value] * (operator._least - 1))
+    return [value, *further(value)][: len(operator.inputs)]
 
 
 def listed(results):
@@ -172,7 +174,7 @@ def accepts(argument, value):
 
 def example(argument):
     """A value that an argument may have."""
-    values = [1.0, "float32", "W", *((1,) * n for n in range(1, 7))]
+    values = [1.0, "float32", "W", "RGB", *((1,) * n for n in range(1, 7))]
     return next(value for value in values if accepts(argument, value))
 
 
@@ -230,10 +232,10 @@ def test_wrong_inputs_are_refused(operator):
         with pytest.raises(
             ArgumentError, match=rf"{re.escape(operator.name)}\(\): argument '{operator.inputs[0].name}(\[0\])?'"
         ):
-            operator(bad, **required)
+            operator(*inputs_of(operator, bad), **required)
     if operator.layouts is not None:
         with pytest.raises(ArgumentError, match="laid out as"):
-            operator(np.zeros((2,) * 7, np.float32), **required)
+            operator(*inputs_of(operator, np.zeros((2,) * 7, sorted(operator.dtypes, key=str)[-1])), **required)
 
 
 @every

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _repr
+from dynamic import _pool, _repr
 from dynamic._arithmetic import evaluate, operand
 from dynamic._array import Array, asarray, device_of, empty, library, moved
 from dynamic._layout import after_indexing, combined
@@ -346,16 +346,19 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
         refuse_mixed_devices(arrays)
         result = evaluate(ufunc, arrays, kwargs)
         return list(result) if isinstance(result, tuple) else [result]
-    rows = zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True)
-    results = []
-    for i, row in enumerate(rows):
+    rows = list(zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True))
+    results: list[Any] = [None] * n
+
+    def one(i: int) -> None:
         try:
-            refuse_mixed_devices(list(row))
-            result = evaluate(ufunc, row, kwargs)
+            refuse_mixed_devices(list(rows[i]))
+            result = evaluate(ufunc, rows[i], kwargs, threads=False)
         except Exception as error:
             error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
             raise
-        results.append(result if isinstance(result, tuple) else (result,))
+        results[i] = result if isinstance(result, tuple) else (result,)
+
+    _pool.run(one, n, n * sum(int(array.nbytes) for array in rows[0]))
     columns = zip(*results, strict=True)
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in column] for column in columns]
 
