@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -104,6 +105,13 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
 
 
+def _like_first(first: Any, value: Any) -> Any:
+    """A value as long as the first one: a tuple of as many, or a single one."""
+    if isinstance(first, tuple):
+        return (value * len(first))[: len(first)] if isinstance(value, tuple) else (value,) * len(first)
+    return value[0] if isinstance(value, tuple) else value
+
+
 @st.composite
 def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
     """Samples with their layout, arguments for each sample, and arguments for all, of one call."""
@@ -117,10 +125,7 @@ def calls(draw: st.DrawFn, operator: Operator, n: int | None = None) -> Any:
         values = argument_values(argument.plain)
         if argument.per_sample and draw(st.booleans()):
             first = draw(values)
-            if isinstance(first, tuple):
-                values = values.filter(lambda v, k=len(first): isinstance(v, tuple) and len(v) == k)
-            else:
-                values = values.filter(lambda v: not isinstance(v, tuple))
+            values = values.map(functools.partial(_like_first, first))
             varying[name] = [first, *(draw(values) for _ in range(n - 1))]
         else:
             fixed[name] = draw(values)
