@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy
-from cykooz_resizer import CropBox, FilterType, ImageData, PixelType, ResizeAlg, ResizeOptions, Resizer
 
 from dynamic._array import Array
 from dynamic.dtypes import convert
@@ -25,8 +24,7 @@ from . import warp
 
 __all__ = ["Along", "resample"]
 
-_PIXELS = {1: PixelType.U8, 2: PixelType.U8x2, 3: PixelType.U8x3, 4: PixelType.U8x4}
-_LINEAR = ResizeAlg.convolution(FilterType.bilinear)
+_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
@@ -166,7 +164,8 @@ def _bands(
     frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
 ) -> None:
     """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
-    pixels, columns = _PIXELS[frame.shape[2]], across.part()
+    library, columns = _library(), across.part()
+    pixels = library.PixelType[_PIXELS[frame.shape[2]]]
     sides = columns.padding if padded else (0, 0)
     left = columns.start - (0 if padded else columns.padding[0])
     for first in range(0, down.size, rows):
@@ -175,10 +174,10 @@ def _bands(
         part = frame[lines.inside, columns.inside]
         if any(lines.padding + sides):
             part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        source = ImageData(part.shape[1], part.shape[0], pixels, numpy.ascontiguousarray(part).tobytes())
-        result = ImageData(across.size, band.size, pixels)
-        box = CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
-        _resizer().resize(source, result, ResizeOptions(_LINEAR, use_alpha=False, crop_box=box))
+        source = library.ImageData(part.shape[1], part.shape[0], pixels, numpy.ascontiguousarray(part).tobytes())
+        result = library.ImageData(across.size, band.size, pixels)
+        box = library.CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
+        _resizer().resize(source, result, library.ResizeOptions(_linear(), use_alpha=False, crop_box=box))
         found = numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(band.size, across.size, frame.shape[2])
         out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
 
@@ -219,13 +218,26 @@ class _Part(NamedTuple):
     start: float  #: where the window starts in all of these
 
 
-def _resizer() -> Resizer:
+@functools.cache
+def _library() -> Any:
+    """cykooz-resizer, imported where it is needed: it imports Pillow if there is one."""
+    import cykooz_resizer
+
+    return cykooz_resizer
+
+
+@functools.cache
+def _linear() -> Any:
+    return _library().ResizeAlg.convolution(_library().FilterType.bilinear)
+
+
+def _resizer() -> Any:
     """The resizer of this thread: it keeps its memory, and is locked while it works."""
     try:
-        found: Resizer = _threads.resizer
+        return _threads.resizer
     except AttributeError:
-        found = _threads.resizer = Resizer()
-    return found
+        _threads.resizer = _library().Resizer()
+        return _threads.resizer
 
 
 # Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.
