@@ -40,7 +40,8 @@ _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 
 def _name(function: Callable[..., Any]) -> str:
     """What errors call a function."""
-    return f"noise.{function.__name__}" if function.__module__.endswith(".noise") else function.__name__
+    module = function.__module__.rpartition(".")[2]
+    return f"{module}.{function.__name__}" if module in {"noise", "decoders"} else function.__name__
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
@@ -57,22 +58,20 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
     keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
     own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
     known = {p.name: argument(name, p, hints[p.name]) for p in own}
-    required = [p.name for p in own if p.default is p.empty]
-    defaults = {
-        p.name: None if p.default is None else known[p.name].one(p.default) for p in own if p.name not in required
-    }
+    optional = [p for p in own if p.default is not p.empty]
+    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in optional}
     _declared[name] = known, defaults
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
         if not arguments.keys() <= keywords:
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
+        for key in known.keys() - defaults.keys():
+            if arguments.get(key) is None:
+                raise ArgumentError(name, key, known[key].expected, "nothing")
         if len(inputs) > most:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)
-        for missing in required:
-            if arguments.get(missing) is None:
-                raise ArgumentError(name, missing, known[missing].expected, "nothing")
         return function(*inputs, **arguments)
 
     return checked

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
@@ -16,18 +15,18 @@ from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample,
 from dynamic._array import Array, asarray
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
-from dynamic._philox import Draw
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import resample
+from dynamic.kernels.cpu.places import cropped, drawn
 from dynamic.kernels.cpu.resample import Along
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, spatial, tensor_spans
 from .geometry import LAYOUTS
-from .windows import Count, Pair, _range, _window, _window_of
+from .windows import Count, Pair
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
 
@@ -156,7 +155,7 @@ def _cut_of(
     """What each spatial dimension of an image becomes when a window of the resized one is taken and mirrored."""
     found = image_spans(_RCM, shape, layout, *sizes)
     resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(shape))
-    starts, extents = _window_of(_RCM, resized, layout, *crops)
+    starts, extents = cropped(_RCM, resized, layout, *crops)
     if 0 in shape and all(extents):
         raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
@@ -300,7 +299,6 @@ def tensor_resize(
 
 
 _FLAT = tuple(layout for layout in _LAYOUTS if "D" not in layout)
-_FIRST_WORDS = 8
 _USUAL = {len(layout): layout for layout in reversed(_FLAT)}
 
 if TYPE_CHECKING:
@@ -374,29 +372,13 @@ def random_resized_crop(
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     if len(wanted) > 2 or not wanted:
         raise ArgumentError(name, "size", "a height and a width, or one number for both", shown(wanted))
-    area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
-    n = 1 if call.n is None else call.n
-    draw = call.source.draw(call.n)
-    extents = extents * n if isinstance(image, Tensor) else extents
-    attempts = call.values["num_attempts"]
-    streams = zip(_streams(draw, n), extents, strict=True)
-    windows = numpy.array([_window(words, *both, area, ratio, attempts) for words, both in streams], numpy.float32)
-    windows = windows.reshape(n, 2, 2)
+    windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1)).astype(numpy.float32)
     starts, ends = windows[:, 0], windows.sum(axis=1)
     region: dict[str, Any] = {"roi_start": Batch(starts), "roi_end": Batch(ends)}
     if call.n is None:
         region = {"roi_start": Tensor(starts[0]), "roi_end": Tensor(ends[0])}
     both = wanted * 2 if len(wanted) == 1 else wanted
     return resize(image, size=both, **region, antialias=antialias, dtype=dtype, **filters)  # type: ignore[no-any-return]
-
-
-def _streams(draw: Draw, n: int) -> list[Iterator[int]]:
-    """The words of each sample; those that most need are made for all samples at once."""
-    first = [words.tolist() for words in draw.words(numpy, slice(0, n), None, _FIRST_WORDS)]
-    return [
-        itertools.chain(words, itertools.islice(draw.stream(i), _FIRST_WORDS, None))
-        for i, words in enumerate(zip(*first, strict=True))
-    ]
 
 
 def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:

@@ -24,7 +24,7 @@ from . import warp
 
 __all__ = ["Along", "resample"]
 
-_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}
+_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
@@ -164,8 +164,7 @@ def _bands(
     frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
 ) -> None:
     """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
-    library, columns = _library(), across.part()
-    pixels = library.PixelType[_PIXELS[frame.shape[2]]]
+    columns = across.part()
     sides = columns.padding if padded else (0, 0)
     left = columns.start - (0 if padded else columns.padding[0])
     for first in range(0, down.size, rows):
@@ -174,12 +173,36 @@ def _bands(
         part = frame[lines.inside, columns.inside]
         if any(lines.padding + sides):
             part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        source = library.ImageData(part.shape[1], part.shape[0], pixels, numpy.ascontiguousarray(part).tobytes())
-        result = library.ImageData(across.size, band.size, pixels)
-        box = library.CropBox(left, lines.start, across.scale * across.size, band.scale * band.size)
-        _resizer().resize(source, result, library.ResizeOptions(_linear(), use_alpha=False, crop_box=box))
-        found = numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(band.size, across.size, frame.shape[2])
+        pixels = numpy.ascontiguousarray(part).tobytes()
+        box = left, lines.start, across.scale * across.size, band.scale * band.size
+        found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
         out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+
+
+def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
+    """A part of an image resized with a linear filter, renormalised at its edges.
+
+    The library is imported at the first call: where Pillow is installed, it imports that too.
+
+    Args:
+        pixels: The image, uint8.
+        shape: Its shape (H, W, C).
+        box: Left, upper edge, width and height of the part.
+        size: Height and width of the result.
+    """
+    import cykooz_resizer as library
+
+    try:
+        resizer = _threads.resizer
+    except AttributeError:  # one for each thread: it keeps its memory, and is locked while it works
+        resizer = _threads.resizer = library.Resizer()
+    kind = library.PixelType[_PIXELS[shape[2]]]
+    result = library.ImageData(size[1], size[0], kind)
+    source = library.ImageData(shape[1], shape[0], kind, pixels)
+    linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
+    options = library.ResizeOptions(linear, use_alpha=False, crop_box=library.CropBox(*box))
+    resizer.resize(source, result, options)
+    return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(*size, shape[2])
 
 
 class _Axis(NamedTuple):
@@ -216,28 +239,6 @@ class _Part(NamedTuple):
     inside: slice
     padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
     start: float  #: where the window starts in all of these
-
-
-@functools.cache
-def _library() -> Any:
-    """cykooz-resizer, imported where it is needed: it imports Pillow if there is one."""
-    import cykooz_resizer
-
-    return cykooz_resizer
-
-
-@functools.cache
-def _linear() -> Any:
-    return _library().ResizeAlg.convolution(_library().FilterType.bilinear)
-
-
-def _resizer() -> Any:
-    """The resizer of this thread: it keeps its memory, and is locked while it works."""
-    try:
-        return _threads.resizer
-    except AttributeError:
-        _threads.resizer = _library().Resizer()
-        return _threads.resizer
 
 
 # Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.
