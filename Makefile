@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format docs bench clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -28,6 +28,9 @@ check: format test
 format: $(VENV)/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/ready
+	$(BIN)/python docs/make_operators.py
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/overhead.py

@@ -270,7 +270,11 @@ _default = _Default()
 
 
 def get_default_rng() -> RNG:
-    """The stream that random operators of this thread draw from where none is given; seeded at random."""
+    """The stream that random operators of this thread draw from where none is given; seeded at random.
+
+    >>> dynamic.random.get_default_rng() is dynamic.random.get_default_rng()
+    True
+    """
     if _default.rng is None:
         _default.rng = RNG()
         _default.random_key = _default.rng.seed
@@ -284,7 +288,7 @@ def set_seed(seed: int) -> None:
         seed: An integer in [0, 2**64).
 
     >>> dynamic.random.set_seed(5)
-    >>> get_default_rng().seed
+    >>> dynamic.random.get_default_rng().seed
     5
     """
     get_default_rng()._go_to(_checked_seed("set_seed", seed), 0)

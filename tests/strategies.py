@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
+from fitting import FITTING
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dynamic import dtypes
-from dynamic._argument import Between, Word
+from dynamic._argument import Between, Numbers, Word
 from dynamic._operator import Operator
 
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
@@ -82,6 +82,9 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         if inner is int:
             return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
         return st.floats(low, high, width=32)
+    if mark == get_args(Numbers)[1]:
+        shapes = npst.array_shapes(min_dims=0, max_dims=2, max_side=4)
+        return st.floats(-400, 400, width=32) | npst.arrays(np.float32, shapes, elements=st.floats(-9, 9, width=16))
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
@@ -91,7 +94,7 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
-    layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
+    layout = draw(st.sampled_from(operator.layouts or (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")))
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))
     extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim
@@ -99,30 +102,6 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if draw(st.booleans()):
         shape = st.just(draw(shape))
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
-
-
-def _dimensions(
-    draw: st.DrawFn,
-    samples: list[np.ndarray],
-    layout: str | None,
-    varying: dict[str, list[Any]],
-    fixed: dict[str, Any],
-) -> None:
-    """Dimensions that are there, each once, by number or by letter."""
-    ndim = samples[0].ndim
-    some = st.lists(st.integers(0, ndim - 1), unique=True, max_size=3) if ndim else st.just([])
-    if "axes" in fixed:
-        axes = tuple(axis - ndim if draw(st.booleans()) else axis for axis in draw(some))
-        fixed["axes"] = axes[0] if len(axes) == 1 and draw(st.booleans()) else axes
-    if "axis_names" in fixed:
-        fixed["axis_names"] = "".join(layout[axis] for axis in draw(some)) if layout and "axes" not in fixed else None
-
-
-#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
-    f"reductions.{name}": _dimensions
-    for name in ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
-}
 
 
 @st.composite

@@ -226,6 +226,26 @@ def test_empty_batches_calculate(d):
         assert (b / 2).ndim == b.ndim
 
 
+@pytest.mark.parametrize("op", [operator.add, operator.mul, operator.truediv])
+@pytest.mark.parametrize("shape", [(), (3,), (1, 70, 1), (7, 90, 70, 3)])
+def test_large_results_are_those_of_small_ones(op, shape):
+    """Large results are made in parts, in memory that is used again; those of single pixels are not."""
+    a = np.arange(7 * 90 * 70 * 3, dtype=np.uint8).reshape(7, 90, 70, 3)
+    b = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    a.setflags(write=False)
+    spread = np.broadcast_to(b, a.shape)
+    with EvalContext(num_threads=3):
+        for result in (op(as_tensor(a), as_tensor(b)), op(as_tensor(b), as_tensor(a))):
+            assert result.shape == a.shape
+        left, right = op(as_tensor(a), as_tensor(b)).array, op(as_tensor(b), as_tensor(a)).array
+    for place in [(0, 0, 0), (3, 89, 0), (6, 0, 69)]:
+        assert np.array_equal(left[place], op(as_tensor(a[place]), as_tensor(spread[place])).array)
+        assert np.array_equal(right[place], op(as_tensor(spread[place]), as_tensor(a[place])).array, equal_nan=True)
+    ragged = [a[0], a[1, :80]]
+    doubled = op(as_batch(ragged), 2)
+    assert all(np.array_equal(x.array, op(as_tensor(y), 2).array) for x, y in zip(doubled, ragged, strict=True))
+
+
 # -- live
 
 SYMBOLS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,

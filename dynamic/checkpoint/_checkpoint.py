@@ -52,6 +52,11 @@ class Checkpoint:
         return tuple(self._objects)
 
     @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the states that are here."""
+        return tuple(self._entries)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the states are those that `collect` took."""
         return self._complete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-__all__ = ["copied", "normalised"]
+__all__ = ["copied", "filled", "normalised"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -28,10 +29,58 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         first, last = max(start, 0), min(start + extent, size)
         inside.append(slice(first, max(first, last)))
         there.append(slice(first - start, max(first, last) - start))
-    part = image[tuple(inside)]
+    part = image[(*inside, ...)]  # with the dots, of no dimensions too an array
     if part.shape != out.shape:
-        convert(numpy, numpy.broadcast_to(numpy.asarray(fill, numpy.float64), out.shape), out.dtype, out)
-    convert(numpy, part, out.dtype, out[tuple(there)])
+        filled(out, _around(out.shape, there) if part.size else [...], fill)
+    convert(numpy, part, out.dtype, out[(*there, ...)])
+
+
+def _around(shape: Sequence[int], box: Sequence[slice]) -> list[tuple[slice, ...]]:
+    """The parts of an array that are not in a box, none of them twice."""
+    index, parts = [slice(None)] * len(shape), []
+    for axis, (middle, extent) in enumerate(zip(box, shape, strict=True)):
+        for rest in (slice(0, middle.start), slice(middle.stop, extent)):
+            if rest.start < rest.stop:
+                index[axis] = rest
+                parts.append(tuple(index))
+        index[axis] = middle
+    return parts
+
+
+_SHORT = 64  # elements
+
+
+@functools.lru_cache(maxsize=256)
+def _converted(values: bytes, shape: tuple[int, ...], to: numpy.dtype[Any]) -> Array:
+    """A few float64 as another type; converting these takes longer than filling many a window with them."""
+    converted: Array = numpy.asarray(convert(numpy, numpy.frombuffer(values).reshape(shape), to))
+    return converted
+
+
+def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
+    """Fill parts of an array.
+
+    Args:
+        array: The array.
+        parts: Indices of its parts.
+        fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
+    """
+    values = numpy.asarray(fill, numpy.float64)
+    values = _converted(values.tobytes(), values.shape, array.dtype)
+    shape = [1] * (array.ndim - values.ndim) + list(values.shape)
+    if array.ndim > 1:  # NumPy copies whole rows fast, and pixels of a few channels one by one
+        shape[-1] = array.shape[-1]
+        if shape[-1] < _SHORT:
+            shape[-2] = array.shape[-2]
+    whole = numpy.broadcast_to(numpy.ascontiguousarray(numpy.broadcast_to(values, shape)), array.shape)
+    for part in parts:
+        array[part] = whole[part]
+
+
+#: Element types of tables, each with one of the same size that OpenCV can look up.
+_TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
+    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
+    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
 
 
 def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
@@ -48,7 +97,7 @@ def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
         for i in range(len(image)):
             normalised(image[i], factors, shifts, out[:, i], mirror=mirror)
         return
-    if image.dtype == numpy.uint8 and out.dtype == numpy.float32 and image.size:
+    if image.dtype == numpy.uint8 and out.dtype in _TABLES and image.size:
         _looked_up(image, factors, shifts, out, mirror=mirror)
         return
     real = numpy.dtype(numpy.float64 if numpy.float64 in (image.dtype, out.dtype) else numpy.float32)
@@ -62,9 +111,10 @@ def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
 def _looked_up(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
     """The same from a table of the 256 values that a channel can have."""
     with numpy.errstate(over="ignore", invalid="ignore"):
-        tables = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
+        values = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
+    tables = convert(numpy, values, out.dtype).view(_TABLES[out.dtype])
     planes = cv2.split(image) if image.strides[1:] == (image.shape[2], 1) else numpy.moveaxis(image, -1, 0).copy()
-    for plane, table, target in zip(planes, tables, out, strict=True):
+    for plane, table, target in zip(planes, tables, out.view(_TABLES[out.dtype]), strict=True):
         pixels = cv2.flip(plane, 1) if mirror else plane
         if target.flags.c_contiguous:
             cv2.LUT(pixels, table, target)

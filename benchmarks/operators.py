@@ -1,0 +1,276 @@
+"""What operators cost, against NVIDIA DALI and against libraries called directly, interleaved in one process.
+
+    python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--markdown]
+
+Batches of 64 photos of 500 x 375 and single images of 1920 x 1080. Every library has the same number of threads: the
+direct calls are shared out to as many, each writing to memory of its own. Where a library does the same thing it is a
+rival; one that is not installed is left out. Ratios are medians over the rounds of our time to the other's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy
+
+import dynamic
+
+Image = Any
+Direct = Callable[[Image], Any]
+
+
+def imported(name: str) -> Any:
+    """A library, or None where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+dali, torch, pillow = (imported(name) for name in ("nvidia.dali.experimental.dynamic", "torch", "PIL.Image"))
+MEAN, STD = [123.7, 116.3, 103.5], [58.4, 57.1, 57.4]
+MATRIX = numpy.array([[0.9, 0.2, 10.0], [-0.1, 1.1, -20.0]], numpy.float32)
+COLOUR = numpy.array([[1.1, 0.1, -0.1], [0.05, 1.0, 0.1], [0.0, -0.1, 1.2]], numpy.float32)
+
+
+@dataclass
+class Case:
+    """An operator with arguments, and the same thing done by hand with other libraries."""
+
+    name: str
+    call: Callable[[Any, Any], Any]
+    rivals: dict[str, Direct] = field(default_factory=dict)
+
+
+def rotated(image: Image) -> Image:
+    """What `rotate` does by one call of OpenCV: the canvas grows, and the outside is 0."""
+    height, width = image.shape[:2]
+    turn = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), 20, 1)
+    h, w = (int(abs(turn[0, 1]) * a + abs(turn[0, 0]) * b) for a, b in ((width, height), (height, width)))
+    turn[:, 2] += (w - width) / 2, (h - height) / 2
+    return cv2.warpAffine(image, turn, (w, h))
+
+
+def normalised(image: Image) -> Image:
+    """What `crop_mirror_normalize` does with OpenCV and NumPy."""
+    planes = cv2.split(image)
+    out = numpy.empty((3, *image.shape[:2]), numpy.float32)
+    for plane, mean, std, target in zip(planes, MEAN, STD, out, strict=True):
+        numpy.multiply(plane, numpy.float32(1 / std), out=target)
+        target -= numpy.float32(mean / std)
+    return out
+
+
+def torch_normalised(image: Image) -> Any:
+    """The same with torch."""
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+    return torch.from_numpy(image).permute(2, 0, 1).float().sub_(mean).div_(std)
+
+
+def torch_resized(image: Image) -> Any:
+    """What `resize` does, with torch."""
+    pixels = torch.from_numpy(image).permute(2, 0, 1)[None].contiguous(memory_format=torch.channels_last)
+    return torch.nn.functional.interpolate(pixels, (224, 224), mode="bilinear", antialias=True)
+
+
+def pillow_called(method: str, *arguments: Any, **keywords: Any) -> Direct:
+    """A method of Pillow's images, from array to array."""
+    return lambda image: numpy.asarray(getattr(pillow.fromarray(image), method)(*arguments, **keywords))
+
+
+def rivals(**all_of_them: Direct) -> dict[str, Direct]:
+    """Those whose library is installed."""
+    there = {"torch": torch, "pillow": pillow}
+    return {name: call for name, call in all_of_them.items() if there.get(name.split("_")[0], True) is not None}
+
+
+def looked_up(image: Image) -> Image:
+    """What `brightness_contrast` does, with a table."""
+    table = numpy.clip(numpy.arange(256.0) * 1.2 * 0.9 + 10, 0, 255).astype(numpy.uint8)
+    return cv2.LUT(image, table)
+
+
+BILINEAR = 2  # of Pillow
+CASES = [
+    Case("copy", lambda lib, x: lib.copy(x), rivals(numpy=lambda image: image.copy())),
+    Case("cast to float32", lambda lib, x: lib.cast(x, dtype=lib.float32),
+         rivals(numpy=lambda image: image.astype(numpy.float32))),
+    Case("flip", lambda lib, x: lib.flip(x),
+         rivals(cv2=lambda image: cv2.flip(image, 1), pillow=pillow_called("transpose", 0))),
+    Case("crop 224", lambda lib, x: lib.crop(x, crop=[224, 224]),
+         rivals(numpy=lambda image: image[75:299, 138:362].copy())),
+    Case("slice 224", lambda lib, x: lib.slice(x, start=[10, 20], shape=[224, 224]),
+         rivals(numpy=lambda image: image[20:244, 10:234].copy())),
+    Case("pad to 1100 x 2000", lambda lib, x: lib.pad(x, axis_names="HW", shape=[1100, 2000])),
+    Case("erase", lambda lib, x: lib.erase(x, anchor=[50.0, 60.0], shape=[100.0, 100.0], axis_names="HW")),
+    Case("crop_mirror_normalize", lambda lib, x: lib.crop_mirror_normalize(x, mean=MEAN, std=STD),
+         rivals(cv2=normalised, torch=torch_normalised)),
+    Case("crop_mirror_normalize to float16",
+         lambda lib, x: lib.crop_mirror_normalize(x, mean=MEAN, std=STD, dtype=lib.float16)),
+    Case("resize 224", lambda lib, x: lib.resize(x, size=[224, 224]),
+         rivals(torch=torch_resized, pillow=pillow_called("resize", (224, 224), BILINEAR))),
+    Case("resize 224 cubic", lambda lib, x: lib.resize(x, size=[224, 224], interp_type=dynamic.InterpType.INTERP_CUBIC),
+         rivals(pillow=pillow_called("resize", (224, 224), 3))),
+    Case("resize 224 without antialiasing", lambda lib, x: lib.resize(x, size=[224, 224], antialias=False),
+         rivals(cv2=lambda image: cv2.resize(image, (224, 224)))),
+    Case("resize, twice as large", lambda lib, x: lib.resize(x, size=[750, 1000]),
+         rivals(cv2=lambda image: cv2.resize(image, (1000, 750)))),
+    Case("random_resized_crop 224", lambda lib, x: lib.random_resized_crop(x, size=[224, 224])),
+    Case("resize_crop_mirror 224",
+         lambda lib, x: lib.resize_crop_mirror(x, resize_shorter=256.0, crop=[224.0, 224.0], mirror=1)),
+    Case("rotate 20", lambda lib, x: lib.rotate(x, angle=20.0, fill_value=0.0),
+         rivals(cv2=rotated, pillow=pillow_called("rotate", 20, BILINEAR, expand=True))),
+    Case("warp_affine", lambda lib, x: lib.warp_affine(x, matrix=MATRIX.tolist(), fill_value=0.0),
+         rivals(cv2=lambda image: cv2.warpAffine(image, MATRIX, image.shape[1::-1], flags=cv2.WARP_INVERSE_MAP | 1))),
+    Case("color_twist", lambda lib, x: lib.color_twist(x, brightness=1.1, contrast=0.9, hue=20.0, saturation=1.2),
+         rivals(cv2=lambda image: cv2.transform(image, COLOUR))),
+    Case("hsv", lambda lib, x: lib.hsv(x, hue=20.0, saturation=1.2, value=0.9),
+         rivals(cv2=lambda image: cv2.transform(image, COLOUR))),
+    Case("brightness_contrast", lambda lib, x: lib.brightness_contrast(x, brightness=1.2, contrast=0.9),
+         rivals(cv2=looked_up)),
+    Case("gaussian_blur 5", lambda lib, x: lib.gaussian_blur(x, window_size=5),
+         rivals(cv2=lambda image: cv2.GaussianBlur(image, (5, 5), 1.1, borderType=cv2.BORDER_REFLECT_101))),
+    Case("gaussian_blur 11", lambda lib, x: lib.gaussian_blur(x, window_size=11),
+         rivals(cv2=lambda image: cv2.GaussianBlur(image, (11, 11), 2, borderType=cv2.BORDER_REFLECT_101))),
+    Case("laplacian", lambda lib, x: lib.laplacian(x, dtype=lib.float32),
+         rivals(cv2=lambda image: cv2.Laplacian(image, cv2.CV_32F, ksize=3))),
+    Case("normalize", lambda lib, x: lib.normalize(x)),
+    Case("transpose to CHW", lambda lib, x: lib.transpose(x, perm=[2, 0, 1]),
+         rivals(cv2=lambda image: cv2.merge(cv2.split(image)), numpy=lambda i: i.transpose(2, 0, 1).copy())),
+    Case("equalize", lambda lib, x: lib.equalize(x)),
+    Case("jpeg_compression_distortion", lambda lib, x: lib.jpeg_compression_distortion(x, quality=50)),
+    Case("lookup_table", lambda lib, x: lib.lookup_table(x, keys=list(range(256)), values=[*map(float, range(256))]),
+         rivals(cv2=lambda image: cv2.LUT(image, numpy.arange(256, dtype=numpy.float32)))),
+    Case("grid_mask", lambda lib, x: lib.grid_mask(x, tile=50, ratio=0.4, angle=0.3)),
+    Case("noise.gaussian", lambda lib, x: lib.noise.gaussian(x, stddev=10.0)),
+    Case("reductions.mean", lambda lib, x: lib.reductions.mean(x),
+         rivals(numpy=lambda image: image.mean(dtype=numpy.float32))),
+    Case("reductions.mean of H and W", lambda lib, x: lib.reductions.mean(x, axis_names="HW"),
+         rivals(cv2=cv2.mean)),
+    Case("x * 2.0 + 1.0", lambda _, x: x * 2.0 + 1.0,
+         rivals(numpy=lambda image: image * numpy.float32(2) + numpy.float32(1))),
+]  # fmt: skip
+
+
+def photos() -> list[Image]:
+    """64 photos of 500 x 375, uint8 of shape (375, 500, 3)."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+    from photos import make
+
+    with tempfile.TemporaryDirectory() as folder:
+        files = [numpy.fromfile(path, numpy.uint8) for path in sorted(make(Path(folder)).glob("*/*.jpg"))]
+    images = [dynamic.decoders.image(file).numpy() for file in files]
+    scaled = [cv2.resize(image, (500, 375), interpolation=cv2.INTER_LINEAR) for image in images]
+    return (scaled * (64 // len(scaled) + 1))[:64]
+
+
+def has(library: Any, case: Case, images: Any) -> bool:
+    """Whether a library can do it."""
+    try:
+        evaluated(case.call(library, images))
+    except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+        print(f"{case.name}: {library.__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return False
+    return True
+
+
+def evaluated(result: Any) -> None:
+    """Wait until a result is there."""
+    for part in result if isinstance(result, tuple) else (result,):
+        part.evaluate()
+
+
+def in_threads(pool: ThreadPoolExecutor, threads: int, call: Direct, images: list[Image]) -> None:
+    """Call it for every image, in so many threads."""
+    parts = [images[k::threads] for k in range(threads)]
+    list(pool.map(lambda part: [call(image) for image in part], parts))
+
+
+def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Wall and CPU seconds of each way in each round, in turn; a round more before, which does not count."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for round in range(rounds + 1):
+        for name, way in ways.items():
+            start, cpu = time.perf_counter(), time.process_time()
+            way()
+            spent = time.perf_counter() - start, time.process_time() - cpu
+            if round:
+                times[name].append(spent)
+    return times
+
+
+def ratio(ours: list[tuple[float, float]], theirs: list[tuple[float, float]], which: int) -> float:
+    """The median over the rounds of our time to theirs: wall (0) or CPU (1)."""
+    return statistics.median(a[which] / max(b[which], 1e-9) for a, b in zip(ours, theirs, strict=True))
+
+
+def row(case: Case, title: str, images: list[Image], options: argparse.Namespace, pool: ThreadPoolExecutor) -> str:
+    """One line of the table."""
+    here = dynamic.as_batch(images, layout="HWC")
+    if not has(dynamic, case, here):
+        return ""
+    ways: dict[str, Callable[[], Any]] = {"ours": lambda: case.call(dynamic, here)}
+    if dali is not None:
+        there = dali.as_batch(images, layout="HWC")
+        if has(dali, case, there):
+            ways["DALI"] = lambda: evaluated(case.call(dali, there))
+    for name, call in case.rivals.items():
+        ways[name] = functools.partial(in_threads, pool, options.threads, call, images)
+    times = measured(ways, options.rounds)
+    ours = times.pop("ours")
+    wall = statistics.median(wall for wall, _ in ours) / len(images) * 1e3
+    cells = [case.name, title, f"{wall:.2f}"]
+    if "DALI" in times:
+        theirs = times.pop("DALI")
+        cells += [f"{ratio(ours, theirs, 0):.2f}", f"{ratio(ours, theirs, 1):.2f}"]
+    else:
+        cells += ["", ""]
+    cells.append(", ".join(f"{name} {ratio(ours, found, 0):.2f}" for name, found in times.items()))
+    if options.markdown:
+        return f"| {' | '.join(cells)} |"
+    return f"{cells[0]:34}{cells[1]:14}{cells[2]:>9}{cells[3]:>9}{cells[4]:>9}  {cells[5]}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    dynamic.set_num_threads(options.threads)
+    if dali is not None:
+        dali.set_num_threads(options.threads)
+    if torch is not None:
+        torch.set_num_threads(1)  # the pool is what shares out the images
+    batch = photos()
+    large = [cv2.resize(batch[0], (1920, 1080))]
+    titles = ["operator", "images", "ms each", "DALI", "DALI CPU", "direct calls"]
+    if options.markdown:
+        print(f"| {' | '.join(titles)} |\n|---|---|--:|--:|--:|---|")
+    else:
+        print(f"{titles[0]:34}{titles[1]:14}{titles[2]:>9}{titles[3]:>9}{titles[4]:>9}  {titles[5]}")
+    with ThreadPoolExecutor(options.threads) as pool:
+        for case in CASES:
+            if not options.only or any(word in case.name for word in options.only):
+                for title, images in (("64 x 500x375", batch), ("1 x 1920x1080", large)):
+                    if line := row(case, title, images, options, pool):
+                        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

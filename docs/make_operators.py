@@ -1,0 +1,239 @@
+"""Writes `operators.md`, and the pictures in it, from the declarations of the operators.
+
+    python docs/make_operators.py
+
+A test compares the page with what this makes, so it is run after every change of an operator.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy
+
+import dynamic
+from dynamic import transforms
+from dynamic._argument import Argument
+from dynamic._drawing import declared_arguments
+from dynamic._operator import Operator
+from dynamic.dtypes import ALL, DType
+
+HERE = Path(__file__).parent
+PICTURES = HERE / "pictures"
+HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
+
+#: The modules of the page by their titles, in their order.
+GROUPS = {
+    "Decoding": ["decoders"],
+    "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
+    "Coordinates": ["ops.coordinates", "transforms"],
+    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
+    "Colours": ["ops.color", "ops.histograms"],
+    "Filters": ["ops.filters", "experimental"],
+    "Noise": ["noise"],
+    "Values": ["ops.values", "ops.normalize", "ops.constants"],
+    "Shapes": ["ops.shape", "ops.joining", "ops.sequences"],
+    "Boxes and masks": ["ops.boxes", "ops.box_crops", "segmentation"],
+    "Mathematics": ["math"],
+    "Reductions": ["reductions"],
+    "Random numbers": ["random"],
+}
+
+#: What the picture of an operator shows: its arguments for the photo, or a function of the photo.
+SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
+    "rotate": {"angle": 20, "fill_value": 0},
+    "flip": {},
+    "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
+    "experimental.warp_perspective": {"matrix": [1.2, 0.3, -50.0, 0.0, 1.4, -20.0, 0.0, 0.003, 0.8]},
+    "resize": {"size": (75, 180)},
+    "random_resized_crop": lambda photo: dynamic.random_resized_crop(photo, size=150, rng=dynamic.random.RNG(4)),
+    "resize_crop_mirror": {"resize_shorter": 180, "crop": (150, 150), "mirror": 1},
+    "sphere": {"interp_type": "linear"},
+    "water": {"interp_type": "linear", "ampl_x": 5, "ampl_y": 5, "freq_x": 0.1, "freq_y": 0.1},
+    "crop": {"crop": (90, 120), "crop_pos_x": 0.3},
+    "crop_mirror_normalize": {"crop": (120, 180), "mirror": 1, "mean": 40, "std": 0.7, "output_layout": "HWC"},
+    "slice": {"rel_start": (0.2, 0.1), "rel_end": (0.9, 0.8)},
+    "pad": {"axis_names": "HW", "shape": (170, 245), "fill_value": 120},
+    "erase": {"anchor": (20, 30, 80, 140), "shape": (50, 60, 40, 50)},
+    "paste": {"ratio": 1.3, "fill_value": (40, 80, 120), "paste_x": 0.8},
+    "grid_mask": {"tile": 40, "ratio": 0.4, "angle": 0.4},
+    "brightness": {"brightness": 1.5},
+    "contrast": {"contrast": 0.5},
+    "hue": {"hue": 90},
+    "saturation": {"saturation": 0.3},
+    "hsv": {"hue": -40, "saturation": 1.3, "value": 0.8},
+    "color_space_conversion": {"image_type": "RGB", "output_type": "GRAY"},
+    "equalize": {},
+    "color_twist": {"hue": 60, "saturation": 1.5},
+    "brightness_contrast": {"brightness": 1.2, "contrast": 1.4},
+    "clahe": {"tiles_x": 4, "tiles_y": 4, "clip_limit": 4},
+    "jpeg_compression_distortion": {"quality": 4},
+    "gaussian_blur": {"sigma": 3.0},
+    "laplacian": {"window_size": 5},
+    "experimental.median_blur": {"window_size": 9},
+    "experimental.dilate": {"mask_size": 7},
+    "experimental.erode": {"mask_size": 7},
+    "noise.gaussian": lambda photo: dynamic.noise.gaussian(photo, stddev=25, rng=dynamic.random.RNG(1)),
+    "noise.shot": lambda photo: dynamic.noise.shot(photo, factor=5, rng=dynamic.random.RNG(1)),
+    "noise.salt_and_pepper": lambda photo: dynamic.noise.salt_and_pepper(photo, prob=0.1, rng=dynamic.random.RNG(1)),
+}
+
+INTRODUCTION = """\
+# Operators
+
+Every operator takes a Tensor, a Batch, or anything that `as_tensor` takes, and gives a Tensor, or a Batch if any input
+or argument is one. Arguments are given by keyword. Those marked *per sample* may differ from sample to sample: a Batch
+has one value for each. Beside those below, each takes `batch_size` (how many samples to make of inputs that are no
+Batch) and `device`.
+
+An input without a layout is read as the first of the layouts named with as many dimensions. F are frames, D is the
+depth. This page is made from the declarations by `python docs/make_operators.py`, and its examples run in the tests.
+"""
+
+
+class Documented(NamedTuple):
+    """A function of the page."""
+
+    name: str
+    function: Any
+    arguments: Mapping[str, Argument]
+
+    @property
+    def text(self) -> str:
+        """Its docstring."""
+        return inspect.getdoc(self.function) or ""
+
+
+def members(module_name: str) -> Iterator[Documented]:
+    """The operators and other functions of a module, as it lists them."""
+    module = importlib.import_module(f"dynamic.{module_name}")
+    for name in module.__all__:
+        function = getattr(module, name)
+        if isinstance(function, Operator) and function.__module__ != module.__name__:
+            continue  # it has its place
+        public = name if module_name.startswith("ops.") or name == "peek_image_shape" else f"{module_name}.{name}"
+        if isinstance(function, Operator):
+            yield Documented(function.name, function, function.arguments)
+        elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
+            yield Documented(public, function, declared_arguments(function) | transforms.declared_arguments(function))
+
+
+def section(text: str, title: str) -> str:
+    """One section of a docstring, without its indentation."""
+    found = re.search(rf"^{title}:\n(.*?)(?=\n\n|\Z)", text, re.M | re.S)
+    return inspect.cleandoc(found.group(1)) if found else ""
+
+
+def described(text: str) -> dict[str, str]:
+    """What a docstring says of each argument."""
+    entries = re.split(r"^(?=\w+: )", section(text, "Args"), flags=re.M)
+    pairs = [entry.split(": ", 1) for entry in entries if ": " in entry]
+    return {name: " ".join(what.split()) for name, what in pairs}
+
+
+def default(value: Any) -> str:
+    """A default as a program would write it."""
+    if value is inspect.Parameter.empty:
+        return "*required*"
+    return "" if value is None else f'`"{value}"`' if isinstance(value, DType) else f"`{value!r}`"
+
+
+def table(item: Documented) -> list[str]:
+    """The arguments."""
+    told = described(item.text)
+    if not told:
+        return []
+    parameters = inspect.signature(item.function).parameters
+    rows = ["| argument | type | default | |", "|---|---|---|---|"]
+    for name, what in told.items():
+        if name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+            known = item.arguments.get(name)
+            kind = (
+                ""
+                if known is None
+                else known.kind.expected.split(" such as")[0] + (", *per sample*" if known.per_sample else "")
+            )
+            rows.append(f"| `{name}` | {kind} | {default(parameters[name].default)} | {what} |".replace("|  |", "| |"))
+    return [*rows, ""] if len(rows) > 2 else []
+
+
+def accepted(function: Any) -> list[str]:
+    """What the first input may be."""
+    if not isinstance(function, Operator) or not function.inputs:
+        return []
+    layouts = ", ".join(function.layouts) if function.layouts else "any, or none"
+    names = sorted((dynamic.dtype(kind).word for kind in function.dtypes), key=[t.word for t in ALL].index)
+    return [f"Layouts: {layouts}. Element types: {'all' if len(names) == len(ALL) else ', '.join(names)}.", ""]
+
+
+def heading(item: Documented) -> list[str]:
+    """Its name, the first paragraphs of its docstring, and its picture."""
+    summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
+    picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
+    inputs = [p for p in inspect.signature(item.function).parameters.values()
+              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
+    positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
+                           for p in inputs)  # fmt: skip
+    return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]
+
+
+def entry(item: Documented) -> list[str]:
+    """All that the page says of an operator."""
+    lines = [*heading(item), *accepted(item.function), *table(item)]
+    for title, word in (("Returns", "Returns"), ("Raises", "Raises")):
+        if text := section(item.text, title):
+            lines += [f"**{word}** {' '.join(text.split())}", ""]
+    examples = re.search(r"^>>> .*", item.text, re.M | re.S)
+    return [*lines, "```python", *(examples.group() if examples else "").rstrip().splitlines(), "", "```", ""]
+
+
+def page() -> str:
+    """The text of the page."""
+    contents, sections = [], []
+    for title, modules in GROUPS.items():
+        items = [item for module in modules for item in members(module)]
+        links = [f"[{item.name}](#{item.name.replace('.', '')})" for item in items]
+        contents.append(f"- **{title}**: {', '.join(links)}")
+        sections += [f"## {title}", "", *(line for item in items for line in entry(item))]
+    return "\n".join([INTRODUCTION, *contents, "", *sections]).rstrip() + "\n"
+
+
+def photo() -> Any:
+    """The photo that the pictures show, as a Tensor: it comes with scikit-image."""
+    import skimage
+
+    image = dynamic.imread(Path(skimage.__file__).parent / "data" / "chelsea.png").numpy()
+    return dynamic.as_tensor(cv2.resize(image, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), layout="HWC")
+
+
+def picture(name: str, image: Any) -> Any:
+    """What an operator makes of the photo, uint8 of shape (H, W, 3)."""
+    operator: Any = dynamic
+    for part in name.split("."):
+        operator = getattr(operator, part)
+    shown = SHOWN[name]
+    result = shown(image) if callable(shown) else operator(image, **shown)
+    pixels = dynamic.cast(result, dtype="uint8").numpy()
+    return numpy.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+
+
+def main() -> None:
+    """Write the page and the pictures."""
+    (HERE / "operators.md").write_text(page())
+    PICTURES.mkdir(exist_ok=True)
+    for old in PICTURES.glob("*.jpg"):
+        old.unlink()
+    image = photo()
+    for name in SHOWN:
+        encoded = cv2.imencode(".jpg", picture(name, image)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 80])[1]
+        (PICTURES / f"{name}.jpg").write_bytes(encoded.tobytes())
+
+
+if __name__ == "__main__":
+    main()

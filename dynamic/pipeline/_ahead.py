@@ -1,0 +1,93 @@
+"""A thread that makes things ahead of whoever takes them, a bounded number of them."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Ahead"]
+
+X = TypeVar("X")
+
+
+class Ahead(Generic[X]):
+    """Calls a function again and again in a thread of its own, and keeps what it returns until it is taken.
+
+    What the function raises is raised where its result would have been taken; until then it is not called again. A
+    child that was forked has no such thread: make another `Ahead` there.
+
+    Args:
+        make: The function. It must not refer to whatever owns this object, or neither is ever freed.
+        depth: How many results may wait; with 0 there is no thread, and they are made when they are asked for.
+    """
+
+    def __init__(self, make: Callable[[], X], depth: int) -> None:
+        self.pid = os.getpid()
+        self._make, self._depth = make, depth
+        self._made: collections.deque[tuple[X | None, BaseException | None]] = collections.deque()
+        self._changed = threading.Condition()
+        self._closed = self._failed = False
+        self._thread: threading.Thread | None = None
+
+    def peek(self) -> X:
+        """The next result, which stays the next."""
+        if not self._depth:
+            if not self._made:
+                self._made.append((self._make(), None))
+        else:
+            with self._changed:
+                if self._thread is None and not self._closed:
+                    self._thread = threading.Thread(target=self._work, name="dynamic pipeline", daemon=True)
+                    self._thread.start()
+                while not self._made:
+                    if self._closed:
+                        raise RuntimeError("The pipeline is closed.")
+                    self._changed.wait()
+        result, error = self._made[0]
+        if error is not None:
+            with self._changed:
+                self._made.clear()
+                self._failed = False
+                self._changed.notify_all()
+            raise error
+        return result  # type: ignore[return-value]
+
+    def take(self) -> X:
+        """The next result."""
+        result = self.peek()
+        with self._changed:
+            self._made.popleft()
+            self._changed.notify_all()
+        return result
+
+    def close(self) -> None:
+        """Let the thread end, and wait until it has."""
+        if self.pid != os.getpid():
+            return
+        with self._changed:
+            self._closed = True
+            self._made.clear()
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and (self._failed or len(self._made) >= self._depth):
+                    self._changed.wait()
+                if self._closed:
+                    return
+            result, error = None, None
+            try:
+                result = self._make()
+            except BaseException as caught:  # noqa: BLE001  # raised where the result is taken
+                error = caught
+            with self._changed:
+                self._made.append((result, error))
+                self._failed = error is not None
+                self._changed.notify_all()
+            del result, error  # or the last batch would stay until the next is made

@@ -1,0 +1,395 @@
+"""What a pipeline's function calls: its readers and sources, its random numbers, and a record of it all."""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import difflib
+import enum
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy
+
+import dynamic
+from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch, Tensor
+from dynamic._origin import Origin
+from dynamic._state import JSON, State
+from dynamic.checkpoint import Checkpoint
+from dynamic.errors import shown
+from dynamic.random import RNG
+from dynamic.readers._reader import Reader
+
+__all__ = ["Graph", "Name", "Outputs", "Step"]
+
+Outputs: TypeAlias = tuple[Batch, ...]
+Source: TypeAlias = Reader | ExternalSource
+
+#: The entry of a checkpoint that belongs to the pipeline itself.
+OWN = "pipeline"
+_VERSION = 1
+_OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
+_run: contextvars.ContextVar[Run | None] = contextvars.ContextVar("dynamic.pipeline", default=None)
+
+
+class Step(NamedTuple):
+    """What one run made."""
+
+    outputs: Outputs
+    states: dict[str, JSON]  #: of everything, after it
+    epoch: int  #: of the first reader or source
+    last: bool  #: whether that one has no more batches in the epoch
+
+
+class Name:
+    """A name in `fn`, which is called in a pipeline's function."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Name(f"{self._path}.{name}")
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        run = _run.get()
+        if run is None:
+            hint = f"Elsewhere call dynamic.{self._path}."
+            raise RuntimeError(f"fn.{self._path}() is for functions under pipeline_def. {hint}")
+        return run.call(self._path, inputs, arguments)
+
+    def __repr__(self) -> str:
+        return f"<fn.{self._path}>"
+
+
+class Graph:
+    """What lasts from one run to the next.
+
+    Args:
+        function: The pipeline's function.
+        batch_size: The most samples in a batch.
+        seed: Of all random numbers, and of readers that are given none.
+        states: Of a checkpoint to go on from; each object takes its own when it is made.
+    """
+
+    def __init__(
+        self, function: Callable[[], Any], batch_size: int, seed: int, states: Mapping[str, JSON] | None
+    ) -> None:
+        self.batch_size, self.rng = batch_size, RNG(seed)
+        self.sources: dict[str, Source] = {}
+        self.streams: dict[str, RNG] = {}
+        self.primary: str | None = None
+        self._function = function
+        self._calls: list[str] = []
+        self._varying = False
+        self._runs = 0
+        self._expected: list[str] | None = None
+        self._given: dict[str, JSON] = {}  # the states of a checkpoint
+        if states is not None:
+            own = own_state(states)
+            self._runs, self._varying, self._expected = own["runs"], own["varying"], own["calls"] or None
+            self._given = {name: state for name, state in states.items() if name != OWN}
+        self._waiting = dict(self._given)  # those whose objects are not made yet
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def step(self) -> Step:
+        """Run the function once; after an error everything stands where it stood before."""
+        before = self._places()
+        run = Run(self)
+        try:
+            outputs = run.made(self._function)
+            self._compare(run.calls)
+        except BaseException:
+            self._return(before, run.ended)
+            raise
+        self._runs, self._given = self._runs + 1, {}
+        primary = self.sources.get(self.primary or "")
+        last = isinstance(primary, Reader) and not len(primary.next_epoch(self.batch_size))
+        return Step(outputs, self.states(run.epoch), run.epoch, last)
+
+    def states(self, epoch: int) -> dict[str, JSON]:
+        """The states of everything, as the entries of a checkpoint."""
+        own: dict[str, JSON] = {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch,
+                                "calls": list(self._calls), "varying": self._varying}  # fmt: skip
+        return {OWN: own, **self._waiting, **self._places()}
+
+    def _places(self) -> dict[str, State]:
+        return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
+
+    def _return(self, before: Mapping[str, State], ended: str | None) -> None:
+        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays."""
+        kinds: tuple[dict[str, Any], ...] = (self.sources, self.streams)
+        for kind in kinds:
+            for name in list(kind):
+                if name in before and name != ended and getattr(kind[name], "resumable", True):
+                    kind[name].set_state(before[name])
+                elif name not in before and name != ended:
+                    del kind[name]
+                    if name in self._given:
+                        self._waiting[name] = self._given[name]
+        if self.primary not in self.sources:
+            self.primary = None
+
+    def _compare(self, calls: list[str]) -> None:
+        """Refuse a checkpoint of another pipeline; notice a function that does not always call the same."""
+        if self._expected is not None:
+            known = set(self._expected)
+            if calls != self._expected and not (self._varying and known.issuperset(calls)):
+                differences = [line for line in difflib.ndiff(self._expected, calls) if line[0] in "-+"]
+                told = "\n".join(differences)
+                raise StateMismatch(f"Pipeline: the checkpoint is of another pipeline: - there, + here\n{told}",
+                                    differences)  # fmt: skip
+            if self._waiting:
+                names = ", ".join(map(repr, sorted(self._waiting)))
+                raise StateMismatch(f"Pipeline: the checkpoint has states of {names}, which this pipeline has not.",
+                                    [f"{names} in the state, missing here"])  # fmt: skip
+            self._calls, self._expected = self._expected, None
+        if not self._calls:
+            self._calls = calls
+        elif calls != self._calls and not set(self._calls).issuperset(calls):
+            self._calls, self._varying = sorted({*self._calls, *calls}), True
+        elif calls != self._calls:
+            self._varying = True
+
+    # -- what a function uses -----------------------------------------------------------------------------------------
+
+    def source(self, name: str, make: Callable[[], Source]) -> Source:
+        """The reader or source of a name, made when it is first asked for."""
+        if name not in self.sources:
+            self.sources[name] = self._resumed(name, make())
+            self.primary = self.primary or name
+        return self.sources[name]
+
+    def stream(self, label: str) -> RNG:
+        """The stream of a random operator whose numbers belong to no samples."""
+        name = f"stream {label}"
+        if name not in self.streams:
+            digest = hashlib.blake2b(label.encode(), digest_size=8, key=self.rng.seed.to_bytes(8, "little")).digest()
+            self.streams[name] = self._resumed(name, RNG(int.from_bytes(digest, "little")))
+        return self.streams[name]
+
+    def forget_streams(self, labels: Iterable[str]) -> None:
+        """Undo that these were made."""
+        for label in labels:
+            self.streams.pop(f"stream {label}", None)
+
+    def _resumed(self, name: str, object_: Any) -> Any:
+        """An object that was just made, with its state of the checkpoint."""
+        if name in self._waiting:
+            object_.set_state(self._waiting[name])
+            del self._waiting[name]
+        return object_
+
+
+class Run:
+    """One run of the function."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.calls: list[str] = []
+        self.epoch = 0
+        self.ended: str | None = None
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._taken: dict[str, Any] = {}
+        self._samples: Batch | None = None  # those that random numbers belong to
+        self._streams: list[str] = []  # of random numbers that belong to no samples
+        self._late = False
+
+    def made(self, function: Callable[[], Any]) -> Outputs:
+        """What the function returns, as Batches.
+
+        Random numbers belong to the samples of the first reader. Where the function draws before it reads, that one is
+        known from the second run on; in the first, the function is called once more.
+        """
+        if self.graph.primary is not None:
+            self._take(self.graph.primary, self.graph.sources[self.graph.primary])
+        with self._entered():
+            results = function()
+            if self._late:
+                self.calls, self._late = [], False
+                self._counts.clear()
+                self.graph.forget_streams(self._streams)
+                results = function()
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        return tuple(self._batch(result) for result in results)
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        token = _run.set(self)
+        try:
+            yield
+        finally:
+            _run.reset(token)
+
+    def _batch(self, value: Any) -> Batch:
+        if isinstance(value, Batch):
+            return value
+        return Batch.broadcast(dynamic.as_tensor(value), self._size)
+
+    @property
+    def _size(self) -> int:
+        first = next(iter(self._taken.values()), None)
+        return self.graph.batch_size if first is None else len(first[0])
+
+    def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """Do what a name of `fn` stands for."""
+        name, seed = arguments.pop("name", None), arguments.pop("seed", None)
+        self._counts[path] += 1
+        label = name if name is not None else f"{path} {self._counts[path]}"
+        self.calls.append(told(path, inputs, arguments))
+        if path == "external_source" or path.startswith("readers."):
+            return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
+        function, takes = looked_up(path)
+        if "device" in arguments:
+            arguments["device"] = {"mixed": "gpu"}.get(arguments["device"], arguments["device"])
+        if "rng" in takes and "rng" not in arguments:
+            arguments["rng"] = self._draws(label if seed is None else f"{label} seed {seed}")
+        if not any(isinstance(x, Batch) for x in (*inputs, *arguments.values())) and "batch_size" in takes:
+            arguments["batch_size"] = self._size
+        return function(*inputs, **arguments)
+
+    def _draws(self, label: str) -> Any:
+        if self._samples is not None:
+            return self.graph.rng.keyed(self._samples)[label]
+        self._streams.append(label)
+        return self.graph.stream(label)
+
+    # -- readers and sources ------------------------------------------------------------------------------------------
+
+    def _read(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        if label == OWN or label.startswith("stream "):
+            raise ArgumentError(f"fn.{path}", "name", f"another than {OWN!r}, and not a stream's", shown(label))
+        new = label not in self.graph.sources
+        source = self.graph.source(label, functools.partial(self._make, path, label, inputs, arguments))
+        if label not in self._taken:
+            self._late = self._late or (new and bool(self._streams) and self.graph.primary == label)
+            self._take(label, source)
+        outputs = self._taken[label]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
+        if path == "external_source":
+            arguments = {"batch": True, **{key: value for key, value in arguments.items() if value is not None}}
+            arguments.pop("seed", None)
+            return ExternalSource(*inputs, **arguments, name=label)
+        kinds = {name.lower(): name for name in dynamic.readers.__all__}
+        kind = kinds.get(path.removeprefix("readers.").lower())
+        if kind is None:
+            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), kinds)
+        arguments.setdefault("seed", self.graph.rng.seed)
+        reader: Reader = getattr(dynamic.readers, kind)(*inputs, name=label, **arguments)
+        return reader
+
+    def _take(self, label: str, source: Source) -> None:
+        """Let a reader or source give its part of the batch."""
+        try:
+            if isinstance(source, ExternalSource):
+                outputs = self._from_source(source)
+            elif label == self.graph.primary:
+                outputs = source(self.graph.batch_size)
+            else:
+                outputs = exactly(source, self._size)
+        except StopIteration:
+            self.ended = label
+            raise
+        self._taken[label] = outputs
+        if label == self.graph.primary:
+            origin = outputs[0].origin
+            self._samples = outputs[0] if origin is not None else None
+            self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
+
+    def _from_source(self, source: ExternalSource) -> Any:
+        outputs = source(self._size if source._kind == "sample" else None)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if len(outputs[0]) > self.graph.batch_size:
+            expected = f"one that makes at most {self.graph.batch_size} samples at a time"
+            raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
+        return outputs
+
+
+def exactly(reader: Reader, size: int) -> Outputs:
+    """So many samples of a reader, of its next epoch too where this one ends."""
+    parts = [reader(size)]
+    while (missing := size - sum(len(part[0]) for part in parts)) > 0:
+        parts.append(reader(missing))
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[return-value]
+    columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))
+    return tuple(
+        Batch([sample for batch in column for sample in batch.samples], column[0].layout,
+              Origin.joined([batch.origin for batch in column]))
+        for column in columns
+    )  # fmt: skip
+
+
+@functools.cache
+def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
+    """The function of a path, and the names of its parameters."""
+    found: Any = dynamic
+    for part in path.split("."):
+        if part not in getattr(found, "__all__", ()) and not inspect.ismodule(getattr(found, part, None)):
+            raise ArgumentError.unknown("fn", part, list(getattr(found, "__all__", ())))
+        found = getattr(found, part)
+    if not callable(found) or isinstance(found, type):
+        raise ArgumentError("fn", path, "the name of an operator", shown(found))
+    return found, frozenset(inspect.signature(found).parameters)
+
+
+def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> str:
+    """A call as the checkpoint records it: what would be compared, without devices, data and seeds."""
+    given = [worded(value) for value in inputs] + [
+        f"{name}={worded(value)}" for name, value in sorted(arguments.items()) if name not in _NOT_COMPARED
+    ]
+    return f"{path}({', '.join(given)})"
+
+
+#: Arguments that may differ after a resume: where things are done, and what a reader compares by itself.
+_NOT_COMPARED = frozenset(
+    ["device", "shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "random_shuffle",
+     "on_mismatch", "lazy_init", "prefetch_queue_depth", "source", "num_threads", "read_ahead", "dont_use_mmap"]
+)  # fmt: skip
+
+
+def worded(value: Any) -> str:
+    """A value as the record has it: numbers and words as they are, of all else only what kind of thing it is."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(worded, value))}]"
+    if isinstance(value, (bool, int, float, str, type(None), numpy.generic)):
+        return repr(value.item() if isinstance(value, numpy.generic) else value)
+    if isinstance(value, (Batch, Tensor)):
+        return type(value).__name__
+    if isinstance(value, dynamic.DType):
+        return str(value)
+    return f"<{type(value).__name__}>"
+
+
+def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
+    """The entry of the pipeline itself.
+
+    Raises:
+        StateMismatch: There is none, so the checkpoint is of something else.
+    """
+    own = states.get(OWN)
+    if not isinstance(own, dict) or {key: type(value) for key, value in own.items()} != _OWN_STATE:
+        hint = "dynamic.checkpoint.load is for objects that a program names itself."
+        raise StateMismatch(f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
+                            ["pipeline: missing in the state"])  # fmt: skip
+    if own["version"] != _VERSION:
+        raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
+                            [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
+    return own
+
+
+def entries(text: str | bytes) -> dict[str, JSON]:
+    """The states in the text of a checkpoint."""
+    checkpoint = Checkpoint()
+    checkpoint.deserialize(text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text)
+    return {name: checkpoint.get_state(name) for name in checkpoint.state_names}

@@ -1,0 +1,279 @@
+"""`Pipeline`: runs a function ahead of its consumer, and knows the place of the batch that was consumed last."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, overload
+
+from dynamic import ArgumentError, EvalContext, StateMismatch
+from dynamic._state import JSON
+from dynamic.checkpoint import Checkpoint
+from dynamic.errors import shown
+from dynamic.readers._reader import Reader
+
+from ._ahead import Ahead
+from ._graph import OWN, Graph, Outputs, Step, entries, own_state
+
+__all__ = ["Pipeline", "pipeline_def"]
+
+
+class Pipeline:
+    """A function that makes batches, run in the background, ahead of whoever takes them.
+
+    Made by calling a function under `pipeline_def`, which is plain Python over `fn` and is called for each batch.
+    Its readers keep their places, and its random numbers belong to the samples of its first reader, so a checkpoint is
+    good for any batch size, number of threads and shards.
+
+    A batch holds up to `batch_size` samples: an epoch gives every sample once, so the last one may be smaller. A second
+    reader gives as many samples as the first, of its next epoch where its own ends.
+
+    Args:
+        function: Makes a batch: a tuple of Batches, or one.
+        batch_size: The most samples in a batch.
+        num_threads: How many threads operators use; by default as many as there are CPUs.
+        device_id: Number of the GPU; None for the CPU.
+        seed: Of readers and random numbers; by default that of the checkpoint, else random. -1 is None.
+        enable_checkpointing: Makes no difference: a checkpoint can always be taken.
+        prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for.
+        checkpoint: What `checkpoint` returned, to go on from there.
+        max_batch_size: Another name of `batch_size`.
+        exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
+            `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`.
+
+    Raises:
+        ArgumentError: An argument is wrong.
+        StateError: The checkpoint is damaged, or none.
+        StateMismatch: It is of another seed.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], Any],
+        *,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        seed: int | None = None,
+        enable_checkpointing: bool = False,  # noqa: ARG002
+        prefetch_queue_depth: int = 2,
+        checkpoint: str | bytes | None = None,
+        max_batch_size: int | None = None,
+        **others: Any,
+    ) -> None:
+        self._batch_size = _natural("batch_size", batch_size if max_batch_size is None else max_batch_size, 1)
+        self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
+        if unknown := others.keys() - _WITHOUT_EFFECT:
+            raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
+        self._context = EvalContext(num_threads=num_threads)
+        self._function = function
+        self._states = None if checkpoint is None else entries(_text(checkpoint))
+        self._seed = _seed(seed, self._states)
+        self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
+        self.device_id = device_id
+        self._ahead: Ahead[Step] | None = None
+        self._graph: Graph | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """The most samples in a batch."""
+        return self._batch_size
+
+    max_batch_size = batch_size
+
+    @property
+    def seed(self) -> int:
+        """Of readers and random numbers."""
+        return self._seed
+
+    def build(self) -> None:
+        """Begin to make batches; done by `run` too."""
+        self._started()
+
+    def _started(self) -> Ahead[Step]:
+        if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
+            graph = Graph(self._function, self._batch_size, self._seed, self._states)
+            self._ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
+            self._graph = graph
+            self._finalizer = weakref.finalize(self, self._ahead.close)
+        return self._ahead
+
+    def run(self) -> Outputs:
+        """The next batch: what the function returned, as a tuple of Batches.
+
+        Raises:
+            StopIteration: A source has ended; after `reset` its next epoch begins.
+            Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
+        """
+        step = self._started().take()
+        self._states = step.states
+        self._epoch = step.epoch
+        return step.outputs
+
+    def next_epoch(self) -> Iterator[Outputs]:
+        """Iterate over the rest of the epoch of the first reader; then the pipeline stands at the start of the next.
+
+        As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
+        has an epoch of no more batches before it, and then the next.
+        """
+        ahead = self._started()
+        epoch = self._epoch
+        while True:
+            try:
+                step = ahead.peek()
+            except StopIteration:
+                self._epoch = epoch + 1
+                return
+            if step.epoch != epoch:
+                self._epoch = step.epoch
+                return
+            ahead.take()
+            self._states = step.states
+            yield step.outputs
+            if step.last and self._states is step.states:
+                self._epoch = epoch + 1
+                return
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Outputs:
+        return self.run()
+
+    def reset(self) -> None:
+        """Go on after a source has ended: its next epoch begins by itself with the next `run`."""
+
+    def epoch_size(self, name: str | None = None) -> Any:
+        """How many samples an epoch of a reader has, over all shards.
+
+        Args:
+            name: The reader's name; by default a dict of all readers is returned.
+        """
+        sizes = {key: value["epoch_size"] for key, value in self.reader_meta().items()}
+        return sizes if name is None else sizes[name]
+
+    def reader_meta(self, name: str | None = None) -> Any:
+        """What `get_metadata` of a reader returns, or a dict of that for all readers."""
+        self._started().peek()
+        assert self._graph is not None
+        readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
+        found = {key: reader.get_metadata() for key, reader in readers.items()}
+        return found if name is None else found[name]
+
+    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
+        """The state after the batch that was taken last, whatever has been made ahead.
+
+        Args:
+            filename: Where to save it as well, whole and durable; ``{seq}`` in its last part becomes the next number.
+
+        Returns:
+            The text of the checkpoint, for the argument `checkpoint` of a pipeline like this one.
+        """
+        states = Checkpoint()
+        for name, state in self._own_states().items():
+            states.set_state(name, state)
+        if filename is not None:
+            states.save(filename)
+        return states.serialize().encode()
+
+    def _own_states(self) -> Mapping[str, JSON]:
+        states = dict(self._states or Graph(self._function, self._batch_size, self._seed, None).states(0))
+        own = dict(own_state(states))
+        own["epoch"] = self._epoch
+        return {**states, OWN: own}
+
+    def close(self) -> None:
+        """Stop making batches. A pipeline that is closed, or no longer referred to, leaves no thread behind."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        name = getattr(self._function, "__name__", None) or getattr(self._function.func, "__name__", "function")  # type: ignore[attr-defined]
+        return f"<Pipeline {name}: batch size {self._batch_size}, seed {self._seed}, epoch {self._epoch}>"
+
+
+_ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
+              "checkpoint", "max_batch_size")  # fmt: skip
+_WITHOUT_EFFECT = frozenset(
+    ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
+     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic"]
+)  # fmt: skip
+
+
+@overload
+def pipeline_def(function: Callable[..., Any], /) -> Callable[..., Pipeline]: ...
+@overload
+def pipeline_def(
+    function: None = None, /, **arguments: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any) -> Any:
+    """Make a function that makes a `Pipeline` of the one below.
+
+    Args:
+        function: What the pipeline calls for each batch.
+        arguments: Those of `Pipeline`, which a call may override; what else a call is given goes to the function.
+
+    >>> from dynamic.pipeline import fn, pipeline_def
+    >>> @pipeline_def(batch_size=3, seed=5)
+    ... def numbers(source):
+    ...     x = fn.external_source(source, batch=False)
+    ...     return x * 2
+    >>> with numbers(lambda info: [info.idx_in_epoch]) as pipe:
+    ...     pipe.run()[0].tolist(), pipe.run()[0].tolist()
+    ([[0], [2], [4]], [[6], [8], [10]])
+    """
+    if function is None:
+        return functools.partial(_defined, arguments)
+    return _defined(arguments, function)
+
+
+def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Callable[..., Pipeline]:
+    @functools.wraps(function)
+    def make(*inputs: Any, **given: Any) -> Pipeline:
+        own = {name: value for name, value in given.items() if name in _ARGUMENTS or name in _WITHOUT_EFFECT}
+        rest = {name: value for name, value in given.items() if name not in own}
+        return Pipeline(functools.partial(function, *inputs, **rest), **{**defaults, **own})
+
+    return make
+
+
+def _step(graph: Graph, num_threads: int) -> Step:
+    with EvalContext(num_threads=num_threads):
+        return graph.step()
+
+
+def _natural(argument: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError("Pipeline", argument, f"an integer of at least {least}", shown(value))
+    return value
+
+
+def _text(checkpoint: Any) -> str | bytes:
+    if isinstance(checkpoint, os.PathLike):
+        return Path(checkpoint).read_bytes()
+    if not isinstance(checkpoint, (str, bytes)):
+        expected = "what Pipeline.checkpoint() returned, or a path to it"
+        raise ArgumentError("Pipeline", "checkpoint", expected, shown(checkpoint))
+    return checkpoint
+
+
+def _seed(seed: Any, states: Mapping[str, JSON] | None) -> int:
+    """The seed of a pipeline: the one that is given, else the checkpoint's, else a random one."""
+    if seed in (None, -1):
+        return own_state(states)["seed"] if states is not None else secrets.randbits(63)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+        raise ArgumentError("Pipeline", "seed", "an integer in [0, 2**64), or None", shown(seed))
+    if states is not None and (there := own_state(states)["seed"]) != seed:
+        difference = f"seed: {there} in the state, {seed} here"
+        raise StateMismatch(f"Pipeline: the checkpoint is of another seed. {difference}.", [difference])
+    return seed

@@ -1,0 +1,158 @@
+"""Asks DALI what it makes of calls that are drawn from our declarations, and counts how far it agrees.
+
+    DYNAMIC_DALI_PYTHON=/path/to/python python tests/agreement.py [--cases 200] [--show 3] [operator ...]
+
+Prints the table of `docs/agreement.md`. What DALI refuses to do is counted and not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from dali_oracle import DaliError, Oracle, Samples, connect
+from fitting import FURTHER_INPUTS
+from hypothesis import HealthCheck, Phase, given, settings
+from strategies import calls
+
+from dynamic import ArgumentError, as_batch
+from dynamic._operator import Operator, registry
+
+#: Floats agree within this part of the largest of the values.
+TOLERANCE = 1e-4
+#: Integers agree within one level, or this part of their value: DALI calculates in float32.
+FLOAT32 = 2**-21
+
+
+@dataclass
+class Tally:
+    """How far DALI agrees in an operator."""
+
+    cases: int = 0  #: compared
+    refused: int = 0  #: by DALI
+    values: int = 0
+    equal: int = 0
+    close: int = 0
+    against: list[str] = field(
+        default_factory=list
+    )  #: calls with results of another shape, dtype or layout, or far off
+
+    def row(self, name: str) -> str:
+        """A line of the table."""
+        equal, close = (f"{100 * n / self.values:.2f} %" if self.values else "" for n in (self.equal, self.close))
+        return f"| {name} | {self.cases} | {self.refused} | {self.values} | {equal} | {close} | {len(self.against)} |"
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """What DALI takes: C-contiguous, in this machine's byte order."""
+    return np.array(array, array.dtype.newbyteorder("="), order="C")
+
+
+def listed(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def ask(dali: Oracle, operator: Operator, call: Any, tally: Tally) -> None:
+    """Put one call to both, and count."""
+    samples, layout, varying, fixed = call
+    first = as_batch(samples, layout=layout)
+    further = FURTHER_INPUTS.get(operator.name, lambda _: [])(first)
+    given_ = [first, *further][: len(operator.inputs)]
+    size = {} if operator.inputs else {"batch_size": len(samples)}
+    try:
+        ours = listed(operator(*given_, **size, **fixed, **{name: as_batch(each) for name, each in varying.items()}))
+    except ArgumentError:
+        return  # the arguments do not go together
+    inputs = [Samples([native(s) for s in samples], layout), *further][: len(operator.inputs)]
+    there = {k: list(v) if isinstance(v, tuple) else v for k, v in fixed.items()}
+    there |= {
+        k: Samples([np.asarray(value) if isinstance(value, tuple) else value for value in v])
+        for k, v in varying.items()
+    }
+    try:
+        theirs = listed(dali.call(operator.name, inputs, timeout=20, **size, **there))
+    except DaliError:
+        tally.refused += 1
+        return
+    tally.cases += 1
+    problem = compared(ours, theirs, tally)
+    if problem:
+        shapes = [s.shape for s in samples]
+        tally.against.append(f"{problem}: {samples[0].dtype} {shapes} {layout} {fixed} {varying}")
+
+
+def compared(ours: list[Any], theirs: list[Any], tally: Tally) -> str:
+    """What is different, in words; nothing where they agree."""
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results, not {len(theirs)}"
+    for a, b in zip(ours, theirs, strict=True):
+        if a.layout != b.layout:
+            return f"layout {a.layout}, not {b.layout}"
+        for x, y in zip(a.samples, b.samples, strict=True):
+            if x.shape != y.shape or x.dtype != y.dtype:
+                return f"{x.dtype} {x.shape}, not {y.dtype} {y.shape}"
+            if problem := values_compared(x, y, tally):
+                return problem
+    return ""
+
+
+def values_compared(x: np.ndarray, y: np.ndarray, tally: Tally) -> str:
+    """The same for two arrays alike."""
+    equal = (x == y) | ((x != x) & (y != y))
+    with np.errstate(all="ignore"):
+        distance = np.abs(x.astype(np.longdouble) - y.astype(np.longdouble))
+        largest = np.abs(y[np.isfinite(y)]).max(initial=0) if y.dtype.kind == "f" else 0
+        near = TOLERANCE * max(largest, 1e-6) if x.dtype.kind == "f" else np.maximum(1, FLOAT32 * np.abs(y * 1.0))
+        close = equal | (distance <= near)
+    tally.values += x.size
+    tally.equal += int(equal.sum())
+    tally.close += int(close.sum())
+    if close.all():
+        return ""
+    place = tuple(int(i) for i in np.argwhere(~close)[0])
+    return f"{x[place]} at {place}, not {y[place]}"
+
+
+def tally_of(dali: Oracle, operator: Operator, cases: int) -> Tally:
+    """Compare so many calls, fewer where we refuse some of them ourselves."""
+    tally = Tally()
+
+    @settings(max_examples=cases, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(calls(operator))
+    def run(call: Any) -> None:
+        ask(dali, operator, call, tally)
+
+    run()
+    return tally
+
+
+def operators(names: list[str]) -> list[Operator]:
+    """Those of our operators that have a name of DALI's and take arrays."""
+    return [o for name, o in registry.items() if not o.__module__.endswith("decoders") and (not names or name in names)]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--show", type=int, default=0, help="calls to print where DALI does not agree")
+    arguments = parser.parse_args()
+    dali = connect()
+    if dali is None:
+        sys.exit("set DYNAMIC_DALI_PYTHON to a Python that has DALI")
+    print("| operator | calls | refused by DALI | values | equal | within 1 level or 1e-4 | calls that differ |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    for operator in operators(arguments.names):
+        tally = tally_of(dali, operator, arguments.cases)
+        print(tally.row(operator.name), flush=True)
+        for text in tally.against[: arguments.show]:
+            print("   ", text)
+
+
+if __name__ == "__main__":
+    main()

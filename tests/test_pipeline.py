@@ -1,0 +1,401 @@
+"""Pipelines: what a function makes ahead of its consumer, stopped anywhere and resumed anywhere."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import traceback
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
+from dynamic.errors import DecodeError, StateError
+from dynamic.pipeline import fn, pipeline_def, types
+
+COUNT = 23
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Small photos in two classes."""
+    root = tmp_path_factory.mktemp("photos")
+    generator = np.random.default_rng(1)
+    for i in range(COUNT):
+        path = root / "ab"[i % 2] / f"{i:02}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        image = generator.integers(0, 255, (6 + i % 3, 9, 3), np.uint8)
+        path.write_bytes(cv2.imencode(".jpg", image)[1].tobytes())
+    return root
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=12, enable_checkpointing=True)
+def rotated(folder, **reader):
+    jpegs, labels = fn.readers.file(file_root=str(folder), random_shuffle=True, name="image_reader", **reader)
+    images = fn.decoders.image(jpegs, device="cpu", output_type=types.RGB)
+    angle = fn.random.uniform(range=(-30.0, 30.0))
+    return fn.rotate(images, angle=angle, fill_value=0), labels, angle
+
+
+def plain(outputs):
+    """Batches as what can be compared: bytes of every sample."""
+    return [[(s.shape, s.dtype.str, s.tobytes()) for s in output.samples] for output in outputs]
+
+
+def samples(batches):
+    """The samples of batches, one after the other."""
+    return [sample for outputs in batches for sample in zip(*plain(outputs), strict=True)]
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "dynamic pipeline"]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays():
+    yield
+    gc.collect()
+    for _ in range(200):
+        if not threads():
+            break
+        time.sleep(0.01)
+    assert not threads()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_a_restored_pipeline_goes_on_with_the_batch_after_the_last_that_was_taken(folder, tmp_path, depth):
+    pipe = rotated(folder, prefetch_queue_depth=depth)
+    pipe.build()
+    for _ in range(3):
+        pipe.run()
+    text = pipe.checkpoint(tmp_path / "pipeline.json")
+    assert (tmp_path / "pipeline.json").read_bytes() == text
+    expected = [plain(pipe.run()) for _ in range(8)]
+    pipe.close()
+    for checkpoint in (text, text.decode(), tmp_path / "pipeline.json"):
+        with rotated(folder, checkpoint=checkpoint, prefetch_queue_depth=2) as restored:
+            assert [plain(restored.run()) for _ in range(8)] == expected
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_random_stops_change_nothing(folder, data):
+    """Samples, draws and pixels are those of a run without a stop, whatever the depth and the size of batches."""
+    expected, found, text = _whole_run(folder), [], None
+    for _ in range(data.draw(st.integers(1, 4))):
+        size, depth = data.draw(st.integers(1, 7)), data.draw(st.integers(0, 4))
+        with rotated(folder, batch_size=size, prefetch_queue_depth=depth, checkpoint=text) as pipe:
+            found += samples(pipe.run() for _ in range(data.draw(st.integers(0, 6))))
+            text = pipe.checkpoint()
+    assert found == expected[: len(found)]
+
+
+_runs = {}
+
+
+def _whole_run(folder):
+    """The samples of a run without a stop, of batches of one, made once."""
+    if folder not in _runs:
+        with rotated(folder, batch_size=1, prefetch_queue_depth=0) as pipe:
+            _runs[folder] = samples(pipe.run() for _ in range(8 * COUNT))
+    return _runs[folder]
+
+
+def test_shards_share_an_epoch_and_another_number_of_them_takes_the_rest(folder):
+    def labels(batches):
+        return sorted(name for outputs in batches for name in outputs[1].origin.names)
+
+    given_, texts = [], []
+    for shard in range(3):
+        with rotated(folder, shard_id=shard, num_shards=3, batch_size=2) as pipe:
+            given_ += labels(pipe.run() for _ in range(2))
+            texts.append(pipe.checkpoint())
+    for shard in range(2):
+        with rotated(folder, shard_id=shard, num_shards=2, checkpoint=texts[0]) as pipe:
+            given_ += labels(pipe.next_epoch())
+    assert sorted(given_) == labels(rotated(folder).next_epoch())
+
+
+def test_epochs_end_where_they_did(folder):
+    with rotated(folder) as pipe:
+        assert [len(list(pipe.next_epoch())) for _ in range(3)] == [6, 6, 6]
+        for k, _ in enumerate(pipe.next_epoch()):
+            if k == 5:  # the last batch
+                text = pipe.checkpoint()
+    with rotated(folder, checkpoint=text, batch_size=3) as pipe:
+        assert [len(list(pipe.next_epoch())) for _ in range(2)] == [0, 8]
+        for _ in pipe.next_epoch():
+            break
+        assert len(list(pipe.next_epoch())) == 7
+
+
+def test_draws_before_the_reader_belong_to_its_samples_too(folder):
+    calls = []
+
+    @pipeline_def(batch_size=4, seed=3)
+    def early():
+        calls.append(1)
+        flag = fn.random.coin_flip(probability=0.5)
+        number = fn.random.normal(name="number")
+        jpegs, _ = fn.readers.file(file_root=str(folder))
+        return flag, number, jpegs
+
+    with early(prefetch_queue_depth=0) as one, early(batch_size=7) as other:
+        first = [one.run() for _ in range(5)]
+        assert len(calls) >= 6  # once more for the first batch
+        assert samples(first)[:14] == samples(other.run() for _ in range(2))
+        assert len(one.checkpoint()) < 2500
+
+
+def test_a_second_reader_keeps_in_step(folder):
+    @pipeline_def(batch_size=4, seed=1)
+    def pair():
+        first, _ = fn.readers.file(file_root=str(folder), name="first")
+        files = [str(path) for path in sorted(folder.glob("a/*.jpg"))]
+        second, _ = fn.readers.file(files=files, name="second", random_shuffle=True)
+        return first, second
+
+    with pair() as pipe:
+        assert pipe.epoch_size() == {"first": COUNT, "second": 12}
+        assert pipe.reader_meta("second")["number_of_shards"] == 1
+        sizes, names = [], []
+        for first, second in pipe.next_epoch():
+            sizes.append((len(first), len(second)))
+            names += [bytes(sample) for sample in second.samples]
+            if len(sizes) == 3:
+                text = pipe.checkpoint()
+    assert sizes == [(4, 4)] * 5 + [(3, 3)]
+    assert [names[k : k + 12] for k in (0, 12)] != [names[:12]] * 2
+    assert sorted(names[:12]) == sorted(set(names))  # an epoch of the second is all of it
+    with pair(checkpoint=text) as pipe:
+        assert [bytes(s) for _, second in pipe.next_epoch() for s in second.samples] == names[12:]
+
+
+# Sources
+
+
+def by_sample(info):
+    if info.idx_in_epoch == 7:
+        raise StopIteration
+    return np.array([info.idx_in_epoch, info.epoch_idx])
+
+
+def by_batch(info):
+    if info.iteration == 3:
+        raise StopIteration
+    return np.array([[info.iteration, info.epoch_idx]] * 3)
+
+
+def by_index(iteration):
+    if iteration == 3:
+        raise StopIteration
+    return [[iteration], [iteration, 1]]
+
+
+SOURCES = {"SampleInfo": (by_sample, {"batch": False}, 2), "BatchInfo": (by_batch, {"batch_info": True}, 3),
+           "batch index": (by_index, {}, 3)}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("depth", [0, 2])
+def test_external_sources_that_resume(kind, depth):
+    source, arguments, steps = SOURCES[kind]
+
+    @pipeline_def(batch_size=4, seed=5, prefetch_queue_depth=depth)
+    def pipeline():
+        x = fn.external_source(source=source, name="source", **arguments)
+        return x, x + fn.random.uniform(range=(0.0, 1.0))
+
+    with pipeline() as pipe:
+        epochs = [[plain(outputs) for outputs in pipe.next_epoch()] for _ in range(3)]
+    assert [len(epoch) for epoch in epochs] == [steps] * 3
+    assert epochs[0] != epochs[1] or kind == "batch index"
+    for stop in range(steps * 2):
+        with pipeline() as pipe:
+            for _ in range(stop):
+                _next(pipe)
+            text = pipe.checkpoint()
+        with pipeline(checkpoint=text) as pipe:
+            rest = [plain(_next(pipe)) for _ in range(2 * steps - stop)]
+        assert rest == [batch for epoch in epochs for batch in epoch][stop : 2 * steps]
+
+
+def _next(pipe):
+    """The next batch, of the next epoch where this one has ended."""
+    try:
+        return pipe.run()
+    except StopIteration:
+        return pipe.run()
+
+
+@pytest.mark.parametrize("source", [lambda: lambda: [[1], [2]], lambda: [[[1], [2]], [[3], [4]]]],
+                         ids=["function without arguments", "iterable"])  # fmt: skip
+def test_external_sources_whose_place_nobody_knows(source):
+    @pipeline_def(batch_size=2, seed=5)
+    def pipeline():
+        return fn.external_source(source=made)
+
+    made = source()
+    with pipeline() as pipe:
+        pipe.run()
+        text = pipe.checkpoint()
+    made = source()
+    with pipeline(checkpoint=text) as pipe, pytest.warns(StateWarning, match="no telling where"):
+        pipe.run()
+
+
+def test_a_source_that_has_ended_says_so_each_time():
+    with pipeline_def(batch_size=2)(lambda: fn.external_source(source=iter([[1, 2], [3, 4]])))() as pipe:
+        assert [outputs[0].tolist() for outputs in pipe] == [[1, 2], [3, 4]]
+        pipe.reset()
+        with pytest.raises(StopIteration):
+            pipe.run()
+
+
+# Errors
+
+
+def test_an_error_arrives_where_its_batch_would_have_and_nothing_is_lost(folder, tmp_path):
+    files = [str(path) for path in sorted(folder.glob("*/*.jpg"))[:6]]
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no image")
+
+    @pipeline_def(batch_size=2, seed=1)
+    def pipeline():
+        jpegs, labels = fn.readers.file(files=[*files[:4], str(bad), *files[4:]])
+        return fn.decoders.image(jpegs), labels
+
+    with pipeline(prefetch_queue_depth=3) as pipe:
+        assert [pipe.run()[1].tolist() for _ in range(2)] == [[[0], [1]], [[2], [3]]]
+        for _ in range(2):
+            with pytest.raises(DecodeError, match=r"bad\.jpg") as caught:
+                pipe.run()
+            assert "def pipeline" not in str(caught.value)
+            assert any("fn.decoders.image(jpegs)" in line for line in traceback.format_exception(caught.value))
+        bad.write_bytes((folder / "a" / "00.jpg").read_bytes())
+        assert pipe.run()[1].tolist() == [[4], [5]]
+
+
+def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
+    with rotated(folder) as pipe:
+        pipe.run()
+        text = pipe.checkpoint()
+
+    @pipeline_def(batch_size=4, seed=12)
+    def other():
+        jpegs, labels = fn.readers.file(file_root=str(folder), random_shuffle=True, name="image_reader")
+        images = fn.decoders.image(jpegs, output_type=types.RGB)
+        return fn.rotate(images, angle=fn.random.uniform(range=(-20.0, 30.0)), fill_value=0), labels
+
+    with other(checkpoint=text) as pipe, pytest.raises(StateMismatch, match="another pipeline") as caught:
+        pipe.run()
+    assert "- random.uniform(range=[-30.0, 30.0])" in caught.value.differences
+    assert "+ random.uniform(range=[-20.0, 30.0])" in caught.value.differences
+    with rotated(folder, checkpoint=text, files=["a/00.jpg"]) as pipe, pytest.raises(StateMismatch, match="removed"):
+        pipe.run()
+    with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
+        rotated(folder, checkpoint=text, seed=13)
+    with pytest.raises(StateMismatch, match="of no pipeline"):
+        rotated(folder, checkpoint=_of_an_rng())
+    for damaged in (text[:-9], b"\x80\x04N.", b""):
+        with pytest.raises(StateError):
+            rotated(folder, checkpoint=damaged)
+
+
+def _of_an_rng():
+    states = ndd.checkpoint.Checkpoint()
+    states.register(ndd.random.RNG(3), "rng")
+    states.collect()
+    return states.serialize()
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"batch_size": 0}, "'batch_size' must be an integer of at least 1"), ({"seed": "x"}, "'seed'"),
+    ({"prefetch_queue_depth": -1}, "'prefetch_queue_depth'"), ({"checkpoint": 5}, "'checkpoint'"),
+    ({"num_threads": 0}, "num_threads")])  # fmt: skip
+def test_wrong_arguments_are_named(folder, arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        rotated(folder, **arguments)
+
+
+def test_names_are_looked_up_and_belong_to_pipelines():
+    with pytest.raises(RuntimeError, match=r"fn\.rotate\(\) is for functions under pipeline_def"):
+        fn.rotate(np.zeros((2, 2, 3), np.uint8), angle=1.0)
+
+    def misspelt():
+        return fn.random.unifrom(range=(0.0, 1.0))
+
+    with pipeline_def(misspelt)(batch_size=1) as pipe, pytest.raises(ArgumentError, match="Did you mean 'uniform'"):
+        pipe.run()
+
+
+def test_values_that_are_no_batch_become_one():
+    @pipeline_def(batch_size=3, seed=1)
+    def pipeline():
+        return 5, np.arange(2), fn.random.coin_flip()
+
+    with pipeline() as pipe:
+        five, pair, flips = pipe.run()
+    assert all(isinstance(output, Batch) for output in (five, pair, flips))
+    assert (five.tolist(), pair.tolist(), len(flips)) == ([5, 5, 5], [[0, 1]] * 3, 3)
+
+
+# The thread
+
+
+def test_no_more_is_made_ahead_than_asked_for():
+    made = []
+
+    @pipeline_def(batch_size=1)
+    def pipeline():
+        made.append(1)
+        return fn.random.uniform(range=(0.0, 1.0))
+
+    with pipeline(prefetch_queue_depth=3) as pipe:
+        pipe.run()
+        for _ in range(100):
+            time.sleep(0.002)
+        assert 4 <= len(made) <= 5
+    with pytest.raises(RuntimeError, match="closed"):
+        pipe.run()
+
+
+def test_a_pipeline_that_is_forgotten_ends_its_thread(folder):
+    pipe = rotated(folder)
+    pipe.run()
+    assert threads()
+    del pipe
+    gc.collect()
+    for _ in range(200):
+        if not threads():
+            return
+        time.sleep(0.01)
+    raise AssertionError(threads())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_goes_on_from_what_was_taken(folder):
+    with rotated(folder) as pipe:
+        for _ in range(2):
+            pipe.run()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                os.write(writing, repr(pipe.run()[2].tolist()).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        with os.fdopen(reading) as answers:
+            text = answers.read()
+        assert os.waitpid(child, 0)[1] == 0
+        assert text == repr(pipe.run()[2].tolist())
