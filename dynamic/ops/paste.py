@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -176,7 +178,8 @@ def multi_paste(
     )
     _check_inside("in_anchors", starts, sizes, wholes)
     _check_inside("out_anchors", targets, sizes, canvas)
-    out.fill(0)
+    if not _covered(canvas[:1], targets, sizes):
+        out.fill(0)
     for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
         regions.copied_part(source, places, start, size, target, out)
     return out
@@ -202,6 +205,17 @@ def _rows(
     parts = [numpy.array(row, numpy.float32) * numpy.array(whole, numpy.float32)
              for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
     return [tuple(int(value) for value in rounding(part)) for part in parts]
+
+
+def _covered(canvas: list[tuple[int, ...]], targets: list[tuple[int, ...]], sizes: list[tuple[int, ...]]) -> bool:
+    """Whether windows that do not overlap cover a canvas, as those of a mosaic do."""
+    if sum(map(math.prod, sizes)) != sum(map(math.prod, canvas)):
+        return False
+    windows = zip(targets, sizes, strict=True)
+    return not any(
+        all(a < c + d and c < a + b for a, b, c, d in zip(*one, *other, strict=True))
+        for one, other in itertools.combinations(windows, 2)
+    )
 
 
 def _check_inside(
