@@ -2,7 +2,7 @@
 
 An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tuple[X, Y]``, ``tuple[X, ...]``, ``X | Y``,
 ``X | None`` and ``Annotated[X, Between(low, high)]``, of the kinds declared at the end (`Interp`, `ImageType`,
-`DTypeArgument`), and of ``PerSample[...]`` around any of these.
+`DTypeArgument`, `Numbers`), and of ``PerSample[...]`` around any of these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from .dtypes import WORDS, DType, dtype, rounded
 from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
-__all__ = ["Argument", "Between", "DTypeArgument", "ImageType", "Interp", "Layout", "PerSample", "Word", "argument"]
+__all__ = [
+    "Argument",
+    "Between",
+    "DTypeArgument",
+    "ImageType",
+    "Interp",
+    "Layout",
+    "Numbers",
+    "PerSample",
+    "Word",
+    "argument",
+]
 
 X = TypeVar("X")
 Convert = Callable[[Any], Any]
@@ -55,7 +66,7 @@ class Between:
         return f"in [{self.low:g}, {self.high:g}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """One of a few words; each may have other spellings, and constants of an enumeration may stand for them too."""
 
@@ -82,6 +93,7 @@ class _Kind:
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
     unbounded_float: bool = False  # a whole column may be checked at once
+    arrays: bool = False  # arrays stay what they are, and a whole one may be checked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,9 @@ class Argument:
         column = self._floats(batch.whole) if self.kind.unbounded_float else None
         if column is not None:
             return column
+        whole = batch.whole if self.kind.arrays and batch.ndim else None
+        if isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
+            return list(whole.astype(numpy.float64))
         values = []
         for i, sample in enumerate(batch.samples):
             try:
@@ -180,6 +195,8 @@ def _plain(value: Any, kind: _Kind) -> Any:
     else:
         return value
     array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
+    if kind.arrays:
+        return array
     if kind.integral and array.dtype.kind == "f":
         if not numpy.isfinite(array).all():
             raise ValueError(value)
@@ -285,6 +302,13 @@ def _string(value: Any) -> str:
     return value
 
 
+def _numbers(value: Any) -> Array:
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "biuf" or not numpy.isfinite(array).all():
+        raise ValueError(value)
+    return array.astype(numpy.float64, copy=False)
+
+
 _SCALARS: dict[Any, _Kind] = {
     float: _Kind(_real, "a finite number", unbounded_float=True),
     int: _Kind(_integer, "an integer", integral=True),
@@ -315,3 +339,5 @@ ImageType: TypeAlias = Annotated[
 ]
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
+#: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]

@@ -15,7 +15,7 @@ from .data import Batch, Tensor
 from .devices import Device
 from .errors import DataError, Failure
 
-__all__ = ["Call", "Memory", "Spec"]
+__all__ = ["Call", "Memory", "Spec", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -130,3 +130,10 @@ def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, lis
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def together(samples: list[Array]) -> Array | list[Array]:
+    """Samples as storage of a Batch: one array where their shapes are alike."""
+    if samples and all(sample.shape == samples[0].shape for sample in samples):
+        return library(samples[0]).stack(samples)
+    return samples

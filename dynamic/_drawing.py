@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
@@ -15,6 +15,7 @@ import numpy
 from . import _pool
 from ._argument import Argument, argument
 from ._array import Array, asarray
+from ._call import together
 from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, source
@@ -22,9 +23,9 @@ from .data import Batch, Tensor
 from .devices import Device, DeviceLike
 from .devices import device as device_named
 from .dtypes import numpy_dtype
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, DeviceError, shown
 
-__all__ = ["Call", "Part", "declared_arguments", "distribution"]
+__all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "on_cpu", "sampled"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,6 +34,8 @@ Extents: TypeAlias = tuple[int, ...]
 _PART = 1 << 14  # numbers that are made at once: their words stay in the cache
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
+_AHEAD, _MOST_AHEAD = 8, 256  # words that are computed beyond those that are asked for
+_IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
 #: For each distribution its arguments by name, and what those are that are not given.
 _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
@@ -41,7 +44,7 @@ _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 def _name(function: Callable[..., Any]) -> str:
     """What errors call a function."""
     module = function.__module__.rpartition(".")[2]
-    return f"{module}.{function.__name__}" if module in {"noise", "decoders"} else function.__name__
+    return f"{module}.{function.__name__}" if module in _IN_THEIR_NAMES else function.__name__
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
@@ -132,19 +135,20 @@ class Call:
         device: As given.
         rng: As given.
         a: Another input, whose batch size counts.
+        inputs: More of them, by their names.
         given: The other arguments.
     """
 
     def __init__(
         self, name: str, shape_like: Any, batch_size: Any, device: DeviceLike, rng: Source | None, /,
-        a: Tensor | Batch | None = None, **given: Any,
+        a: Tensor | Batch | None = None, inputs: Mapping[str, Tensor | Batch] | None = None, **given: Any,
     ) -> None:  # fmt: skip
         self.name, self.source = name, source(name, rng)
         if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
             shape_like = Tensor(asarray(shape_like, name, "shape_like"))
         self.varying = {key: len(value) for key, value in given.items() if isinstance(value, Batch)}
-        inputs = {"a": a, "shape_like": shape_like}
-        sizes = {key: len(value) for key, value in inputs.items() if isinstance(value, Batch)}
+        known_inputs = {**(inputs or {}), "a": a, "shape_like": shape_like}
+        sizes = {key: len(value) for key, value in known_inputs.items() if isinstance(value, Batch)}
         self.n = self._count(batch_size, sizes | self.varying)
         known, defaults = _declared[name]
         self.values = defaults.copy()
@@ -267,3 +271,76 @@ def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -
     samples = xp.searchsorted(xp.asarray(ends), places, side="right")
     first = xp.asarray(ends - sizes)
     return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride, start)
+
+
+def on_cpu(name: str, argument: str, value: Any) -> Tensor | Batch:
+    """An input of a random operator that runs on the CPU."""
+    if not isinstance(value, (Tensor, Batch)):
+        value = Tensor(asarray(value, name, argument))
+    if value.device.device_type != "cpu":
+        raise DeviceError(f"{name}() runs on cpu; its input is on {value.device}. Move it with .cpu().")
+    return value  # type: ignore[no-any-return]
+
+
+class Words:
+    """The words of a sample, one after the other."""
+
+    def __init__(self, draw: Draw, sample: int) -> None:
+        self._draw, self._sample = draw, sample
+        self.known: list[int] = []  #: words so far, of which those from `place` on are the next ones
+        self.place = 0
+
+    def __iter__(self) -> Words:
+        return self
+
+    def __next__(self) -> int:
+        self.look(self.place + 1)
+        self.place += 1
+        return self.known[self.place - 1]
+
+    def look(self, end: int) -> None:
+        """Know the words before one."""
+        if len(self.known) < end:
+            more = max(end - len(self.known), min(len(self.known), _MOST_AHEAD)) + _AHEAD
+            self.known += self._draw.some(self._sample, len(self.known), more)
+
+
+def sampled(
+    call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
+    kinds: Sequence[tuple[int, Any]],
+) -> tuple[Tensor | Batch, ...]:  # fmt: skip
+    """The results of a random operator that has inputs, made sample by sample. Here the source moves on.
+
+    Args:
+        call: The call.
+        inputs: Its inputs.
+        check: Called with the inputs and arguments of each sample before anything is drawn.
+        make: Called with the words of a sample, and its inputs and arguments: its results.
+        kinds: Number of dimensions and dtype of each result, for an empty Batch.
+    """
+    count = 1 if call.n is None else call.n
+    columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
+    samples = [tuple(column[i] for column in columns) for i in range(count)]
+    values = [{**call.values, **{name: call.values[name][i] for name in call.varying}} for i in range(count)]
+    results: list[tuple[Array, ...]] = [()] * count
+
+    def noted(i: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments, *samples[i], **values[i])
+        except Exception as error:
+            error.add_note(f"In {call.name}(), sample {i} of {count}.")
+            raise
+
+    def one(i: int) -> None:
+        results[i] = noted(i, make, Words(draw, i))
+
+    for i in range(count):
+        noted(i, check)
+    draw = call.source.draw(call.n)
+    _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays))
+    if call.n is None:
+        return tuple(map(Tensor, results[0]))
+    origin = inputs[0].origin
+    if not count:
+        return tuple(Batch([], None, origin, numpy.dtype(kind), ndim) for ndim, kind in kinds)
+    return tuple(Batch(together(list(column)), None, origin) for column in zip(*results, strict=True))

@@ -188,10 +188,14 @@ class Draw(NamedTuple):
             found += blocks(xp, self.key, low & _MASK64, carried, range(word, min(4, word + count - len(found))))
         return found
 
+    def some(self, sample: int, start: int, count: int) -> list[int]:
+        """Some of the words of a sample, counted from the beginning of its first element."""
+        counter = int(self.high[sample]) << 64 | self.low
+        return words(self.key, (4 * counter + self.phase + start) % (1 << 130), count)
+
     def stream(self, sample: int, element: int = 0) -> Iterator[int]:
         """The words of one element, one after the other without end: for methods that reject some."""
-        counter = int(self.high[sample]) << 64 | self.low
-        place = 4 * counter + self.phase + ELEMENT_STRIDE * element
+        place = ELEMENT_STRIDE * element
         while True:
-            yield from words(self.key, place % (1 << 130), 8)
+            yield from self.some(sample, place, 8)
             place += 8

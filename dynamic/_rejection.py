@@ -16,7 +16,7 @@ import numpy
 from ._distributions import below
 from ._drawing import Part
 
-__all__ = ["beta", "derangement", "permutation", "poisson"]
+__all__ = ["beta", "derangement", "permutation", "poisson", "unit64"]
 
 _AT_ONCE = 4  # uniform numbers that are made at once, of which the last may not be needed
 _SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
@@ -193,7 +193,7 @@ def beta(streams: Iterator[Iterator[int]], alpha: float, beta: float, *, words: 
         words: How many words a uniform number is made of: 1 for float32, 2 for float64.
     """
     first, second = _Gamma(alpha), _Gamma(beta)
-    unit = _unit32 if words == 1 else _unit64
+    unit = _unit32 if words == 1 else unit64
     found = []
     for stream in streams:
         uniform = functools.partial(unit, stream)
@@ -207,7 +207,8 @@ def _unit32(stream: Iterator[int]) -> float:
     return min(float(numpy.float32(next(stream))) * 2.0**-32, 1 - 2.0**-24)
 
 
-def _unit64(stream: Iterator[int]) -> float:
+def unit64(stream: Iterator[int]) -> float:
+    """A number in [0, 1) of two words."""
     low = next(stream)
     return min(float(low + (next(stream) << 32)) * 2.0**-64, 1 - 2.0**-53)
 

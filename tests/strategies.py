@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
+from fitting import FITTING
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dynamic import dtypes
-from dynamic._argument import Between, Word
+from dynamic._argument import Between, Numbers, Word
 from dynamic._operator import Operator
 
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
@@ -82,6 +82,9 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
         if inner is int:
             return st.integers(int(low), int(high)) | st.just(2**31 if mark.high > 2**31 else int(high))
         return st.floats(low, high, width=32)
+    if mark == get_args(Numbers)[1]:
+        shapes = npst.array_shapes(min_dims=0, max_dims=2, max_side=4)
+        return st.floats(-400, 400, width=32) | npst.arrays(np.float32, shapes, elements=st.floats(-9, 9, width=16))
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
@@ -91,7 +94,7 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
-    layout = draw(st.sampled_from(operator.layouts)) if operator.layouts else None
+    layout = draw(st.sampled_from(operator.layouts or (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")))
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))
     extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim
@@ -99,112 +102,6 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     if draw(st.booleans()):
         shape = st.just(draw(shape))
     return [draw(arrays(dtype, shape)) for _ in range(n)], layout
-
-
-def _dimensions(
-    draw: st.DrawFn,
-    samples: list[np.ndarray],
-    layout: str | None,
-    varying: dict[str, list[Any]],
-    fixed: dict[str, Any],
-) -> None:
-    """Dimensions that are there, each once, by number or by letter."""
-    ndim = samples[0].ndim
-    some = st.lists(st.integers(0, ndim - 1), unique=True, max_size=3) if ndim else st.just([])
-    if "axes" in fixed:
-        axes = tuple(axis - ndim if draw(st.booleans()) else axis for axis in draw(some))
-        fixed["axes"] = axes[0] if len(axes) == 1 and draw(st.booleans()) else axes
-    if "axis_names" in fixed:
-        fixed["axis_names"] = "".join(layout[axis] for axis in draw(some)) if layout and "axes" not in fixed else None
-
-
-#: What makes arguments fit their samples where annotations cannot tell: it changes `varying` and `fixed`.
-FITTING: dict[str, Callable[[st.DrawFn, list[np.ndarray], str | None, dict[str, list[Any]], dict[str, Any]], None]] = {
-    f"reductions.{name}": _dimensions
-    for name in ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
-}
-
-
-def _drop(names: str, *arguments: dict[str, Any]) -> None:
-    for values in arguments:
-        for name in names.split():
-            values.pop(name, None)
-
-
-def _some_axes(draw: st.DrawFn, samples: list[np.ndarray], fixed: dict[str, Any]) -> int:
-    """Say which dimensions are meant, and how many they are."""
-    _drop("axes axis_names", fixed)
-    fixed["axes"] = tuple(draw(st.lists(st.integers(0, max(0, samples[0].ndim - 1)), unique=True)))[: samples[0].ndim]
-    return len(fixed["axes"])
-
-
-def _numbers(draw: st.DrawFn, values: st.SearchStrategy[Any], count: int) -> tuple[Any, ...]:
-    return tuple(draw(st.lists(values, min_size=count, max_size=count)))
-
-
-def _fit_slice(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
-    _drop("axes start end shape rel_start rel_end rel_shape", varying, fixed)
-    count = _some_axes(draw, samples, fixed)
-    begin, end = draw(st.sampled_from([("start", "shape"), ("start", "rel_shape"), ("rel_start", "shape")]))
-    kinds = {"start": st.integers(-2, 4), "shape": st.integers(0, 5)}
-    parts = st.floats(0, 1, width=32)
-    fixed[end] = _numbers(draw, kinds.get(end, parts), count)
-    varying[begin] = [_numbers(draw, kinds.get(begin, parts), count) for _ in samples]
-
-
-def _fit_erase(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
-    _drop("axes anchor shape", varying, fixed)
-    fixed["axes"] = (draw(st.integers(0, samples[0].ndim - 1)),) if samples[0].ndim else ()
-    if samples[0].ndim:
-        count = draw(st.integers(1, 3))
-        varying["anchor"] = [_numbers(draw, st.floats(-2, 4, width=32), count) for _ in samples]
-        fixed["shape"] = _numbers(draw, st.floats(-1, 4, width=32), count)
-
-
-def _fit_pad(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
-    _drop("axes axis_names shape align", varying, fixed)
-    count = samples[0].ndim
-    fixed["shape"] = _numbers(draw, st.integers(1, 6), count)  # not -1, with which a result depends on other samples
-    varying["align"] = [_numbers(draw, st.integers(1, 4), count) for _ in samples]
-
-
-def _fit_multi_paste(
-    draw: st.DrawFn, samples: Any, layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
-) -> None:
-    _drop("in_anchors in_anchors_rel in_ids out_anchors out_anchors_rel output_size shapes shapes_rel", varying, fixed)
-    count = sum(letter in "DHW" for letter in layout)
-    fixed["output_size"] = (9,) * count
-    fixed[draw(st.sampled_from(["shapes_rel", "in_anchors_rel"]))] = (_numbers(draw, st.floats(0, 1, width=32), count),)
-    varying["out_anchors"] = [(_numbers(draw, st.integers(0, 2), count),) for _ in samples]
-
-
-def _fit_image_crop(_draw: st.DrawFn, _s: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
-    for name in ("crop_h", "crop_w"):
-        if name in fixed:
-            fixed[name] = min(fixed[name], 6)
-        if name in varying:
-            varying[name] = [min(value, 6) for value in varying[name]]
-    _drop("crop max_pixels max_scans max_encoded_bytes", varying, fixed)
-
-
-def _fit_image_slice(
-    draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]
-) -> None:
-    _drop("axes axis_names start end shape rel_start rel_end rel_shape", varying, fixed)
-    _drop("max_pixels max_scans max_encoded_bytes", fixed)
-    part = st.floats(0, 0.5, width=32)
-    varying["rel_start"] = [_numbers(draw, part, 2) for _ in samples]
-    fixed["rel_shape"] = _numbers(draw, part, 2)
-
-
-FITTING |= {
-    "slice": _fit_slice,
-    "erase": _fit_erase,
-    "pad": _fit_pad,
-    "multi_paste": _fit_multi_paste,
-    "decoders.image_crop": _fit_image_crop,
-    "decoders.image_slice": _fit_image_slice,
-}
 
 
 @st.composite

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / "dynamic"
 #: A module imports from lower floors only; a family (`ops.*`) is one floor, and its modules may use each other.
 FLOORS = [
     ["errors", "_origin", "_state", "_philox", "types"],
-    ["dtypes", "_layout"],
+    ["dtypes", "_layout", "_pool"],
     ["devices"],
     ["_array"],
     ["_pool"],
@@ -22,7 +22,7 @@ FLOORS = [
     ["data.*"],
     ["_interop"],
     ["_argument"],
-    ["_call", "_rng"],
+    ["_call", "_rng", "_frames"],
     ["_operator"],
     ["_distributions"],
     ["_drawing"],
@@ -37,11 +37,10 @@ FLOORS = [
         "reductions",
         "transforms",
         "segmentation",
-        "experimental",
         "readers.*",
         "checkpoint.*",
     ],
-    ["context", "testing"],
+    ["context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
 ]

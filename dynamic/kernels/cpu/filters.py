@@ -1,0 +1,325 @@
+"""Filters: what becomes of a pixel depends on the window around it.
+
+An image here has its spatial dimensions first, one to three of them, and its channels last, as `planes` gives it.
+Arithmetic is in float32, or in float64 where the input or the result has more than 24 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic._array import Array
+from dynamic.dtypes import convert
+
+__all__ = ["correlated", "extremes", "laplacian", "medians", "planes", "real_of", "separable", "stored"]
+
+_MOST_CHANNELS = 128  # of an image of OpenCV 5
+_DEPTHS = {
+    numpy.dtype("uint8"): cv2.CV_8U,
+    numpy.dtype("int8"): cv2.CV_8S,
+    numpy.dtype("uint16"): cv2.CV_16U,
+    numpy.dtype("int16"): cv2.CV_16S,
+    numpy.dtype("int32"): cv2.CV_32S,
+    numpy.dtype("float32"): cv2.CV_32F,
+    numpy.dtype("float64"): cv2.CV_64F,
+}
+_FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV filters
+_ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # what `stored` has a fast way to
+_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))
+_WITHIN_INT = 2.0**31  # OpenCV saturates what is an int at first
+_BORDERS = {
+    "reflect_101": (cv2.BORDER_REFLECT_101, "reflect"),
+    "reflect_1001": (cv2.BORDER_REFLECT, "symmetric"),
+    "clamp": (cv2.BORDER_REPLICATE, "edge"),
+    "wrap": (None, "wrap"),
+    "constant": (cv2.BORDER_CONSTANT, "constant"),
+}
+_MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))  # what OpenCV has medians of
+_LARGE_MEDIANS = frozenset([numpy.dtype("uint8")])  # of windows larger than 5
+_SAME = 1e-7  # of the largest weight: a difference that float32 does not tell
+_ONE = numpy.ones(1)
+_QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
+_BLOCK = 1 << 20  # values of windows that are sorted at a time
+
+
+def planes(array: Array, spatial: Sequence[int], *more: Array) -> Iterator[tuple[Array, ...]]:
+    """The images in an array, as views with channels last; of further arrays with the same dimensions those beside.
+
+    Args:
+        array: Any array.
+        spatial: Which of its dimensions are spatial. If the last is not, it is that of the channels.
+        more: Arrays whose other dimensions have the same extents.
+    """
+    views = []
+    for each in (array, *more):
+        others = [i for i in range(each.ndim) if i not in spatial]
+        if each.ndim - 1 in spatial:
+            views.append(each.transpose([*others, *spatial])[..., None])
+        else:
+            views.append(each.transpose([*others[:-1], *spatial, each.ndim - 1]))
+    for place in numpy.ndindex(views[0].shape[: -1 - len(spatial)]):
+        yield tuple(view[place] for view in views)
+
+
+def real_of(*kinds: numpy.dtype[Any]) -> numpy.dtype[Any]:
+    """The type to compute in: float64 where one of the types has more than 24 bits, else float32."""
+    return numpy.dtype(numpy.float32 if _WIDE.isdisjoint(kinds) else numpy.float64)
+
+
+def stored(values: Array, out: Array) -> None:
+    """Convert float32 or float64 to the type of `out`, as `convert` does, where it can ten times as fast.
+
+    OpenCV rounds ties to even. A factor of one unit in the last place moves just these, away from zero.
+    """
+    flat = out.dtype in _ROUNDED and out.flags.c_contiguous and values.flags.c_contiguous
+    if flat and values.size and values.min() > -_WITHIN_INT and values.max() < _WITHIN_INT:  # false for NaN
+        nudge = 1 + float(numpy.finfo(values.dtype).eps)
+        row = values.reshape(1, -1)
+        cv2.addWeighted(row, nudge, row, 0, 0, dst=out.reshape(1, -1), dtype=_DEPTHS[out.dtype])
+        return
+    convert(numpy, values, out.dtype, out)
+
+
+def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
+    """Correlate with one window along each spatial dimension; what is outside is reflected about the edge pixels.
+
+    Args:
+        image: Shape (*spatial, C).
+        windows: An odd number of weights for each spatial dimension, float64.
+        out: Where to, of the same shape and any dtype.
+    """
+    real = real_of(image.dtype, out.dtype)
+    if not image.size:
+        return
+    if image.shape[-1] > _MOST_CHANNELS:
+        _by_channels(separable, image, windows, out)
+        return
+    if len(windows) == 1:
+        image, out, windows = image[None], out[None], (_ONE, *windows)
+    source = _readable(image, real)
+    if len(windows) == 3:
+        volume = numpy.empty(image.shape, real)
+        rows = source.reshape(len(source), -1), volume.reshape(len(volume), -1)
+        _separable(rows[0], (windows[0], _ONE), rows[1])
+        for part, result in zip(volume, out, strict=True):
+            separable(part, windows[1:], result)
+    elif out.flags.c_contiguous and out.dtype in (source.dtype, real):
+        _separable(source, windows, out)
+    else:
+        values = numpy.empty(image.shape, real)
+        _separable(source, windows, values)
+        stored(values, out)
+
+
+def _separable(source: Array, windows: Sequence[Array], out: Array) -> None:
+    depth = _DEPTHS[out.dtype]
+    cv2.sepFilter2D(source, depth, windows[1], windows[0], dst=out, borderType=cv2.BORDER_REFLECT_101)
+
+
+@_QUIET
+def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
+    """The sum of several separable filters, rounded once.
+
+    Args:
+        image: Shape (*spatial, C).
+        terms: For each filter a window for each spatial dimension.
+        out: Where to, of the same shape and any dtype.
+    """
+    real = real_of(image.dtype, out.dtype)
+    direct = out.dtype == real and out.flags.c_contiguous
+    total = out if direct else numpy.empty(image.shape, real)
+    part = numpy.empty(image.shape, real) if len(terms) > 1 else total
+    separable(image, terms[0], total)
+    for term in terms[1:]:
+        separable(image, term, part)
+        numpy.add(total, part, out=total)
+    if not direct:
+        stored(total, out)
+
+
+@_QUIET
+def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, fill: Any, out: Array) -> None:
+    """Correlate with a kernel; integers are rounded half to even, as OpenCV and DALI do.
+
+    Args:
+        image: Shape (*spatial, C).
+        kernel: Weights, as many dimensions as are spatial.
+        anchor: Which of the weights lies on the pixel that is computed.
+        border: What is outside of the image: a key of the table of borders, or "none": only whole windows count.
+        fill: The value outside where `border` is "constant".
+        out: Where to, of any dtype.
+    """
+    if not image.size or not out.size:
+        return
+    if image.shape[-1] > _MOST_CHANNELS:
+        _by_channels(correlated, image, kernel, anchor, border, fill, out)
+        return
+    real = real_of(image.dtype, out.dtype)
+    weights = numpy.asarray(kernel, numpy.float64)
+    if len(anchor) == 1:
+        image, weights, anchor, out = image[None], weights[None], (0, *anchor), out[None]
+    native = _BORDERS[border][0] if border != "none" else None
+    if native is None or len(anchor) == 3 or (border == "constant" and fill != 0):
+        if border != "none":
+            image = _padded(image, weights.shape, anchor, border, fill)
+        _whole_windows(_readable(image, real), weights, out, real)
+        return
+    source = _readable(image, real)
+    direct = out.flags.c_contiguous and _direct(source, weights, out, real)
+    values = out if direct else numpy.empty(out.shape, real)
+    _correlated(source, weights, anchor, native, values)
+    if not direct:
+        _to_even(values, out)
+
+
+def _whole_windows(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -> None:
+    """Correlate where all of the kernel lies on the image."""
+    if weights.ndim == 3:
+        values = numpy.zeros(out.shape, real)
+        for depth, layer in enumerate(weights):
+            for i, result in enumerate(values):
+                result += _inside(source[i + depth], layer, real, result.shape)
+        _to_even(values, out)
+        return
+    values = _inside(source, weights, out.dtype if _direct(source, weights, out, real) else real, out.shape)
+    if values.dtype == out.dtype:
+        out[...] = values
+    else:
+        _to_even(values, out)
+
+
+def _inside(source: Array, weights: Array, kind: numpy.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """What whole windows give, a part of what all of them do."""
+    values = numpy.empty(source.shape, kind)
+    middle = [extent // 2 for extent in weights.shape]
+    _correlated(source, weights, middle, cv2.BORDER_REFLECT_101, values)
+    return values[middle[0] : middle[0] + shape[0], middle[1] : middle[1] + shape[1]]
+
+
+def _correlated(source: Array, weights: Array, anchor: Sequence[int], border: int, out: Array) -> None:
+    """Correlate an image of OpenCV's types; with two windows where the kernel is their product."""
+    place, depth = (anchor[1], anchor[0]), _DEPTHS[out.dtype]
+    top = numpy.unravel_index(numpy.abs(weights).argmax(), weights.shape)
+    column, row = weights[:, top[1]], weights[top[0]] / (weights[top] or 1)
+    if numpy.abs(numpy.outer(column, row) - weights).max() <= _SAME * abs(weights[top]):
+        cv2.sepFilter2D(source, depth, row, column, dst=out, anchor=place, borderType=border)
+    else:
+        cv2.filter2D(source, depth, weights, dst=out, anchor=place, borderType=border)
+
+
+def _direct(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -> bool:
+    """Whether OpenCV may round and saturate to the type of the result itself."""
+    if out.dtype == real:
+        return True
+    return out.dtype == source.dtype and float(numpy.abs(weights).sum()) * 65536 < _WITHIN_INT
+
+
+def _to_even(values: Array, out: Array) -> None:
+    if out.dtype.kind in "iu":
+        numpy.rint(values, out=values)
+    convert(numpy, values, out.dtype, out)
+
+
+def medians(image: Array, size: Sequence[int], out: Array) -> None:
+    """The median of the window around each pixel; what is outside is the nearest pixel of the edge.
+
+    Args:
+        image: Shape (*spatial, C).
+        size: Extents of the window, odd numbers.
+        out: Where to, of the same shape and dtype.
+    """
+    if not image.size or set(size) == {1}:
+        out[...] = image
+    elif len(size) == 2 and size[0] == size[1] and image.dtype in (_MEDIANS if size[0] <= 5 else _LARGE_MEDIANS):
+        if image.shape[-1] in (1, 3, 4) and out.flags.c_contiguous:
+            cv2.medianBlur(numpy.ascontiguousarray(image), size[0], dst=out)
+            return
+        for channel in range(image.shape[-1]):
+            out[..., channel] = cv2.medianBlur(numpy.ascontiguousarray(image[..., channel]), size[0])
+    else:
+        _sorted_medians(image, size, out)
+
+
+def _sorted_medians(image: Array, size: Sequence[int], out: Array) -> None:
+    count = math.prod(size)
+    padded = numpy.pad(image, [*((extent // 2, extent // 2) for extent in size), (0, 0)], "edge")
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, tuple(size), tuple(range(len(size))))
+    rows = max(1, _BLOCK // (count * math.prod(image.shape[1:])))
+    for first in range(0, len(image), rows):
+        block = windows[first : first + rows]
+        values = block.reshape(*block.shape[: image.ndim], count)
+        out[first : first + rows] = numpy.partition(values, count // 2, -1)[..., count // 2]
+
+
+def extremes(
+    image: Array, size: Sequence[int], anchor: Sequence[int], border: str, iterations: int, out: Array, *, largest: bool
+) -> None:
+    """The largest or smallest value of the window around each pixel.
+
+    Args:
+        image: Shape (*spatial, C).
+        size: Extents of the window.
+        anchor: Which pixel of the window lies on the one that is computed.
+        border: What is outside of the image; "constant" is nothing at all.
+        iterations: How often.
+        out: Where to, of the same shape and dtype.
+        largest: Whether the largest is wanted.
+    """
+    if not image.size:
+        return
+    border = "clamp" if border == "constant" else border  # the edge is in each window that reaches over it
+    native = _BORDERS[border][0]
+    if len(size) == 2 and native is not None and image.dtype in _FILTERED and image.shape[-1] <= _MOST_CHANNELS:
+        function = cv2.dilate if largest else cv2.erode
+        source, mask = numpy.ascontiguousarray(image), numpy.ones(tuple(size), numpy.uint8)
+        target = out if out.flags.c_contiguous else numpy.empty(out.shape, out.dtype)
+        for _ in range(iterations):
+            function(source, mask, dst=target, anchor=(anchor[1], anchor[0]), borderType=native)
+            source = target
+        if target is not out:
+            out[...] = target
+        return
+    for _ in range(iterations):
+        image = _extremes(image, size, anchor, _BORDERS[border][1], numpy.maximum if largest else numpy.minimum)
+    out[...] = image
+
+
+def _extremes(
+    image: Array, size: Sequence[int], anchor: Sequence[int], mode: Any, better: Callable[..., Array]
+) -> Array:
+    for axis, (extent, before) in enumerate(zip(size, anchor, strict=True)):
+        around = [(0, 0)] * image.ndim
+        around[axis] = (before, extent - 1 - before)
+        padded = numpy.moveaxis(numpy.pad(image, around, mode), axis, 0)
+        length = image.shape[axis]
+        result = padded[:length].copy()
+        for start in range(1, extent):
+            better(result, padded[start : start + length], out=result)
+        image = numpy.moveaxis(result, 0, axis)
+    return image
+
+
+def _readable(image: Array, real: numpy.dtype[Any]) -> Array:
+    """A contiguous image of a type that OpenCV filters and whose results can have the type `real`."""
+    if image.dtype in _FILTERED and (image.dtype != numpy.float32 or real == numpy.float32):
+        return numpy.ascontiguousarray(image)
+    return image.astype(real, order="C")
+
+
+def _padded(image: Array, size: Sequence[int], anchor: Sequence[int], border: str, fill: Any) -> Array:
+    around = [(before, extent - 1 - before) for extent, before in zip(size, anchor, strict=True)]
+    values = {"constant_values": convert(numpy, numpy.asarray(fill), image.dtype)} if border == "constant" else {}
+    return numpy.pad(image, [*around, (0, 0)], _BORDERS[border][1], **values)  # type: ignore[call-overload]
+
+
+def _by_channels(function: Callable[..., None], image: Array, *arguments: Any) -> None:
+    """Call a kernel with as many channels at a time as OpenCV takes."""
+    *rest, out = arguments
+    for first in range(0, image.shape[-1], _MOST_CHANNELS):
+        part = slice(first, first + _MOST_CHANNELS)
+        function(image[..., part], *rest, out[..., part])

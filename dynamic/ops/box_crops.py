@@ -1,0 +1,234 @@
+"""Random windows of images with bounding boxes."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, PerSample, Word
+from dynamic._array import Array
+from dynamic._drawing import Call, Words, distribution, on_cpu, sampled
+from dynamic._rng import Source
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import box_windows
+from dynamic.kernels.cpu.boxes import read, written
+
+__all__ = ["random_bbox_crop"]
+
+if TYPE_CHECKING:
+    Ranges: TypeAlias = Sequence[float]
+    Shares: TypeAlias = float | Sequence[float]
+    Share: TypeAlias = float | None
+    Count: TypeAlias = int
+    Extents: TypeAlias = Sequence[int] | Batch | Tensor | None
+    Metric: TypeAlias = str
+else:
+    Ranges = tuple[Annotated[float, Between(0)], ...]
+    Shares = Annotated[float, Between(0, 1)] | tuple[Annotated[float, Between(0, 1)], ...]
+    Share = Annotated[float, Between(0, 1)] | None
+    Count = Annotated[int, Between(1)]
+    Extents = PerSample[tuple[Annotated[int, Between(1)], ...] | None]
+    Metric = Annotated[str, Word({"iou": (), "overlap": ()})]
+
+_NAME = "random_bbox_crop"
+_MOST = 10_000
+_TOLERANCE = 1e-5  # of coordinates: a start and an extent may add up to a little more than 1
+
+
+@distribution
+def random_bbox_crop(
+    boxes: Any,
+    labels: Any = None,
+    /,
+    *,
+    all_boxes_above_threshold: bool = True,
+    allow_no_crop: bool = True,
+    aspect_ratio: Ranges = (1.0, 1.0),
+    bbox_layout: str | None = None,
+    bbox_prune_threshold: Share = None,
+    crop_shape: Extents = None,
+    input_shape: Extents = None,
+    ltrb: bool = True,
+    num_attempts: Count = 1,
+    output_bbox_indices: bool = False,
+    quiet: bool = False,
+    scaling: Ranges = (1.0, 1.0),
+    shape_layout: str | None = None,
+    threshold_type: Metric = "iou",
+    thresholds: Shares = (0.0,),
+    total_num_attempts: Count | None = None,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> tuple[Tensor | Batch, ...]:
+    """Draw a window that overlaps bounding boxes enough, and cut the boxes to it.
+
+    One of the thresholds is drawn, and then windows. The last one is taken that overlaps the boxes by the threshold; if
+    there is none, or no box is left in it, another threshold is drawn.
+
+    Args:
+        boxes: Extents (N, 4), or (N, 6) for volumes, in units of the image: 0 to 1.
+        labels: Labels of the boxes, shape (N, ...).
+        all_boxes_above_threshold: Whether each box must overlap so much; otherwise one is enough.
+        allow_no_crop: Whether the whole image is drawn as often as each threshold; never where there is a `crop_shape`.
+        aspect_ratio: The least and the largest width / height, for volumes also of x / z and y / z; in pixels if there
+            is an `input_shape`, otherwise in units of the image.
+        bbox_layout: What the numbers of a box are, such as "xyXY" or "xyWH": x, y, z starts, X, Y, Z ends, W, H, D
+            extents, in any order; instead of `ltrb`.
+        bbox_prune_threshold: The least part of a box that must lie in the window; by default its centre must.
+        crop_shape: The extents of the window in pixels, instead of `aspect_ratio` and `scaling`.
+        input_shape: The extents of the image in pixels.
+        ltrb: Whether boxes are "xyXY", or "xyzXYZ"; otherwise they are "xyWH", or "xyzWHD".
+        num_attempts: How many windows are drawn for a threshold.
+        output_bbox_indices: Whether to tell which boxes are left.
+        quiet: Whether not to warn if the window is only the best one found.
+        scaling: The least and the largest extents of a window, in units of the image.
+        shape_layout: What the extents of `crop_shape` and `input_shape` are, such as "HW" or "HWC"; by default "WH",
+            for volumes "WHD".
+        threshold_type: What overlap is: "iou", the intersection as a part of the union of box and window, or "overlap",
+            as a part of the box.
+        thresholds: Least overlaps, 0 to 1, of which one is drawn.
+        total_num_attempts: After so many windows the best one is taken; by default after 10,000.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The start of the window (x, y) and its shape (width, height), float32, in units of the image, or in pixels if
+        there is a `crop_shape`; the boxes that are left in it, in its units; their labels, if there are labels; and
+        their places among the boxes, int32, if they are asked for.
+
+    Raises:
+        ArgumentError: Boxes reach out of the image, or arguments contradict each other.
+
+    >>> boxes = [[0.25, 0.25, 0.5, 0.5], [0.5, 0.25, 0.75, 0.75]]
+    >>> anchor, shape, left, labels = dynamic.random_bbox_crop(
+    ...     boxes, [3, 4], scaling=(0.3, 0.9), thresholds=(0.1, 0.3), allow_no_crop=False, rng=dynamic.random.RNG(5))
+    >>> labels.tolist()
+    [3, 4]
+    """
+    inputs = {"boxes": on_cpu(_NAME, "boxes", boxes)}
+    if labels is not None:
+        inputs["labels"] = on_cpu(_NAME, "labels", labels)
+    call = Call(_NAME, None, batch_size, device, rng, inputs=inputs,
+                all_boxes_above_threshold=all_boxes_above_threshold, allow_no_crop=allow_no_crop,
+                aspect_ratio=aspect_ratio, bbox_layout=bbox_layout, bbox_prune_threshold=bbox_prune_threshold,
+                crop_shape=crop_shape, input_shape=input_shape, ltrb=ltrb, num_attempts=num_attempts,
+                output_bbox_indices=output_bbox_indices, quiet=quiet, scaling=scaling, thresholds=thresholds,
+                shape_layout=shape_layout, threshold_type=threshold_type,
+                total_num_attempts=total_num_attempts)  # fmt: skip
+    rules = _rules(call)
+    given = inputs["boxes"]._numpy_dtype
+    if given.kind != "f":
+        raise ArgumentError(_NAME, "boxes", "of floats", str(given))
+    kinds: list[tuple[int, Any]] = [(1, "float32"), (1, "float32"), (2, given)]
+    if labels is not None:
+        kinds.append((inputs["labels"].ndim, inputs["labels"]._numpy_dtype))
+    if call.values["output_bbox_indices"]:
+        kinds.append((1, "int32"))
+    make = functools.partial(_cropped, rules)
+    return sampled(call, list(inputs.values()), _check, make, kinds)
+
+
+def _rules(call: Call) -> box_windows.Rules:
+    """What the arguments that are the same for all samples say."""
+    values = call.values
+    ratios, scaling = values["aspect_ratio"], values["scaling"]
+    for name, length in (("scaling", (2,)), ("aspect_ratio", (2, 6))):
+        ranges = values[name]
+        if len(ranges) not in length or any(low > high for low, high in zip(ranges[::2], ranges[1::2], strict=True)):
+            expected = f"{' or '.join(map(str, length))} numbers, of each two the first no larger"
+            raise ArgumentError(_NAME, name, expected, shown(ranges))
+        if values["crop_shape"] is not None and ranges != (1.0, 1.0):
+            raise ArgumentError(_NAME, name, "left out where there is a crop_shape", shown(ranges))
+    if values["crop_shape"] is not None and values["input_shape"] is None:
+        raise ArgumentError(_NAME, "input_shape", "given with crop_shape", "None")
+    if values["bbox_layout"] is not None and not values["ltrb"]:
+        raise ArgumentError(_NAME, "ltrb", "left out where there is a bbox_layout", "False")
+    given = values["thresholds"] if isinstance(values["thresholds"], tuple) else (values["thresholds"],)
+    thresholds = [float(numpy.float32(threshold)) for threshold in given]
+    whole = values["allow_no_crop"] and values["crop_shape"] is None
+    if not thresholds:
+        raise ArgumentError(_NAME, "thresholds", "one number or more", shown(given))
+    return box_windows.Rules(
+        thresholds=(*thresholds, None) if whole else tuple(thresholds),
+        attempts=values["num_attempts"], most=values["total_num_attempts"] or _MOST, scaling=scaling,
+        ratios=tuple(zip(ratios[::2], ratios[1::2], strict=True)), of_boxes=values["threshold_type"] == "overlap",
+        all_boxes=values["all_boxes_above_threshold"], prune=values["bbox_prune_threshold"],
+    )  # fmt: skip
+
+
+def _check(boxes: Array, labels: Array | None = None, /, **values: Any) -> None:
+    """Refuse inputs and arguments of a sample that do not go together."""
+    if boxes.ndim != 2 or boxes.shape[1] not in (4, 6):
+        raise ArgumentError(_NAME, "boxes", "of shape (N, 4) or (N, 6)", f"shape {boxes.shape}")
+    if labels is not None and (not labels.ndim or len(labels) != len(boxes)):
+        raise ArgumentError(_NAME, "labels", f"one for each of the {len(boxes)} boxes", f"shape {labels.shape}")
+    ndim = boxes.shape[1] // 2
+    layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
+    corners = read(boxes.astype(numpy.float32), layout)
+    if not ((corners >= -_TOLERANCE) & (corners <= 1 + _TOLERANCE)).all():
+        raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
+    for name in ("crop_shape", "input_shape"):
+        _extents(name, values[name], values["shape_layout"], ndim)
+
+
+def _box_layout(ndim: int, layout: str | None, *, ltrb: bool) -> str:
+    """The layout of boxes that the arguments mean."""
+    starts, ends, extents = "xyz"[:ndim], "XYZ"[:ndim], "WHD"[:ndim]
+    if layout is None:
+        return starts + (ends if ltrb else extents)
+    if sorted(layout) not in (sorted(starts + ends), sorted(starts + extents)):
+        expected = f"the letters of {starts + ends!r} or {starts + extents!r} in any order"
+        raise ArgumentError(_NAME, "bbox_layout", expected, repr(layout))
+    return layout
+
+
+def _extents(name: str, shape: tuple[int, ...] | None, layout: str | None, ndim: int) -> tuple[int, ...] | None:
+    """The extents of the image or the window, x first."""
+    letters = "WHD"[:ndim]
+    layout = letters if layout is None else layout
+    if not set(letters) <= set(layout):
+        raise ArgumentError(_NAME, "shape_layout", f"letters of which {ndim} are {', '.join(letters)}", repr(layout))
+    if shape is None:
+        return None
+    if len(shape) != len(layout):
+        raise ArgumentError(_NAME, name, f"{len(layout)} extents, as {layout!r} names them", shown(shape))
+    return tuple(shape[layout.index(letter)] for letter in letters)
+
+
+def _cropped(
+    rules: box_windows.Rules, words: Words, boxes: Array, labels: Array | None = None, /,
+    **values: Any,
+) -> tuple[Array, ...]:  # fmt: skip
+    """The results of a sample."""
+    ndim = boxes.shape[1] // 2
+    layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
+    image, crop = (_extents(name, values[name], values["shape_layout"], ndim) for name in ("input_shape", "crop_shape"))
+    real = numpy.float64 if boxes.dtype == numpy.float64 else numpy.float32
+    corners = read(boxes.astype(real, copy=False), layout)
+    found, satisfied = box_windows.search(words, corners.astype(numpy.float32, copy=False), rules, image, crop)
+    if not satisfied and not values["quiet"]:
+        text = f"{_NAME}(): no window overlaps the boxes enough; the best one is taken. quiet=True says nothing."
+        warnings.warn(text, UserWarning, stacklevel=2)
+    if found is None:
+        anchor, shape = numpy.zeros(ndim, numpy.float32), numpy.ones(ndim, numpy.float32)
+        kept, left = numpy.ones(len(boxes), bool), boxes.copy()
+    else:
+        start, end = found.window[:ndim], found.window[ndim:]
+        anchor = start if found.pixels is None else numpy.array(found.pixels, numpy.float32)
+        shape = end - start if crop is None else numpy.array(crop, numpy.float32)
+        kept = found.kept
+        left = written(box_windows.remapped(corners[kept], found.window.astype(real)), layout)
+    results = [anchor, shape, left.astype(boxes.dtype, copy=False)]
+    if labels is not None:
+        results.append(labels[kept])
+    if values["output_bbox_indices"]:
+        results.append(numpy.flatnonzero(kept).astype(numpy.int32))
+    return tuple(results)

@@ -1,0 +1,302 @@
+"""Operators on bounding boxes: those that follow what is done to an image, and the targets of a detector."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, Numbers, PerSample, Word
+from dynamic._array import Array
+from dynamic._call import together
+from dynamic._operator import Operator, Spec, operator
+from dynamic.data import Batch, Tensor
+from dynamic.dtypes import numpy_dtype
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import boxes as kernels
+from dynamic.kernels.cpu import warp
+
+__all__ = ["bb_flip", "bbox_paste", "bbox_rotate", "box_encoder"]
+
+P = ParamSpec("P")
+_FLOATS = "float16 float32 float64"
+_Share: TypeAlias = Annotated[float, Between(0, 1)]
+_Ratio: TypeAlias = Annotated[float, Between(1)]
+_Side: TypeAlias = Annotated[int, Between(0)]
+_Extent: TypeAlias = Annotated[float, Between(0)]
+
+
+_ROTATE = "bbox_rotate"
+_Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
+
+
+def _alike(name: str) -> Callable[..., Spec]:
+    """What is checked before `name` makes boxes of the same shape and dtype."""
+
+    def spec(input: Array, /, **_: Any) -> Spec:
+        if not input.ndim or input.shape[-1] % 4:
+            raise ArgumentError(name, "input", "boxes of four numbers each", f"shape {input.shape}")
+        return input.shape, input.dtype
+
+    return spec
+
+
+def _fours(boxes: Array) -> Array:
+    """A view of boxes with one box in each row."""
+    return boxes.reshape(*boxes.shape[:-1], boxes.shape[-1] // 4, 4)
+
+
+@operator(dtypes=_FLOATS, output=_alike("bb_flip"), whole=True)
+def bb_flip(
+    input: Array, /, *, horizontal: PerSample[int] = 1, ltrb: bool = False, vertical: PerSample[int] = 0,
+    out: Array = None,
+) -> Array:  # fmt: skip
+    """Mirror bounding boxes, as `flip` does their image.
+
+    Coordinates are in units of the image: 0 is its left or upper edge, 1 its right or lower one.
+
+    Args:
+        horizontal: Whether left and right are swapped; any integer but 0 means yes.
+        ltrb: Whether a box is (left, top, right, bottom); by default it is (left, top, width, height).
+        vertical: Whether above and below are swapped.
+
+    Returns:
+        Boxes of the same shape and dtype.
+
+    Raises:
+        ArgumentError: The last extent is no multiple of 4.
+
+    >>> bb_flip([[0.25, 0.5, 0.25, 0.125]]).tolist()
+    [[0.5, 0.5, 0.25, 0.125]]
+    """
+    boxes, flipped = _fours(_real(input)), _fours(out)
+    flipped[...] = boxes
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        for axis, wanted in enumerate((horizontal, vertical)):
+            if wanted and ltrb:
+                flipped[..., axis] = 1 - boxes[..., axis + 2]
+                flipped[..., axis + 2] = 1 - boxes[..., axis]
+            elif wanted:
+                flipped[..., axis] = 1 - (boxes[..., axis] + boxes[..., axis + 2])
+    return out
+
+
+def _real(boxes: Array) -> Array:
+    """Boxes in the type in which they are computed: float64 if they are, else float32."""
+    return boxes if boxes.dtype == numpy.float64 else boxes.astype(numpy.float32, copy=False)
+
+
+@operator(dtypes=_FLOATS, output=_alike("bbox_paste"), whole=True)
+def bbox_paste(
+    input: Array, /, *, ltrb: bool = False, paste_x: PerSample[float] = 0.5, paste_y: PerSample[float] = 0.5,
+    ratio: PerSample[_Ratio], out: Array = None,
+) -> Array:  # fmt: skip
+    """Move bounding boxes to where they are once their image is pasted on a larger canvas.
+
+    Coordinates are in units of the image, and of the canvas in the result.
+
+    Args:
+        ltrb: Whether a box is (left, top, right, bottom); by default it is (left, top, width, height).
+        paste_x: Where the image lies: 0 is at the left edge of the canvas, 1 at the right one, which it does not pass.
+        paste_y: The same from above to below.
+        ratio: How many times as wide and high as the image the canvas is, 1 or more.
+
+    Returns:
+        Boxes of the same shape and dtype.
+
+    Raises:
+        ArgumentError: The last extent is no multiple of 4.
+
+    >>> bbox_paste([[0.5, 0.5, 0.25, 0.25]], ratio=2, paste_x=0).tolist()
+    [[0.25, 0.5, 0.125, 0.125]]
+    """
+    boxes, pasted = _real(input), _fours(out)
+    real = boxes.dtype.type
+    scale, room = 1 / real(ratio), (real(ratio) - 1) / real(ratio)
+    shifts = [_inside(scale, real(place) * room) for place in (paste_x, paste_y)]
+    with numpy.errstate(over="ignore"):
+        pasted[...] = _fours(boxes) * scale + numpy.array(shifts * 2 if ltrb else [*shifts, 0, 0], boxes.dtype)
+    return out
+
+
+def _inside(scale: Any, shift: Any) -> Any:
+    """A shift that is made less where rounding would take what is scaled beyond 1."""
+    if scale + shift > 1:
+        shift = 1 - scale
+        while scale + shift > 1:
+            shift = numpy.nextafter(shift, -scale)
+    return shift
+
+
+class _Rotation(Operator[P]):
+    """`bbox_rotate`: it has a second result only where there are labels."""
+
+    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
+        boxes, labels = super().__call__(*inputs, **arguments)
+        given = self._data(1, inputs[1], None) if len(inputs) > 1 else labels
+        if isinstance(boxes, Tensor):
+            labels = Tensor(labels.array, given.layout, labels.origin)
+        elif len(boxes):
+            boxes = Batch(together(boxes.samples), boxes.layout, boxes.origin)
+            labels = Batch(together(labels.samples), given.layout, labels.origin)
+        else:
+            labels = Batch([], given.layout, labels.origin, given._numpy_dtype, given.ndim)
+        return (boxes, labels) if len(inputs) > 1 else boxes
+
+
+def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotation[P]:
+    floats = frozenset(numpy_dtype(word) for word in _FLOATS.split())
+    return _Rotation(body, layouts=None, dtypes=floats, output=None, out_layout=(None, lambda *_, **__: None),
+                     out_kind=_kinds_of_rotated, across=None, output_of_values=False, whole=False, devices=("cpu",),
+                     name=None)  # fmt: skip
+
+
+def _kinds_of_rotated(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
+    return [(ndim, dtype), (1, "int32")]
+
+
+@_rotation
+def bbox_rotate(
+    bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: str = "xyXY",
+    bbox_normalized: bool = True, input_shape: PerSample[tuple[_Side, ...]], keep_size: bool = False,
+    mode: _Mode = "expand", remove_threshold: _Share = 0.1, shape_layout: str = "HW",
+    size: PerSample[tuple[_Extent, ...] | None] = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Turn bounding boxes as `rotate` turns their image: the boxes around the turned ones.
+
+    They are cut off at the edges of the canvas, and those that lose too much of their area are removed.
+
+    Args:
+        angle: Degrees, counter-clockwise.
+        bbox_layout: "xyXY", (left, top, right, bottom), or "xyWH", (left, top, width, height).
+        bbox_normalized: Whether boxes are in units of the image, and of the canvas in the result, not of pixels.
+        input_shape: The extents of the image.
+        keep_size: Whether the canvas is as large as the image; by default it grows to hold every corner.
+        mode: How large the boxes become: "expand" holds all of the turned box, "fixed" has its size, "halfway" is
+            between them.
+        remove_threshold: The least part of the area of a turned box that must be on the canvas; 0 removes none.
+        shape_layout: Which of the extents are the height and the width: "HW", also for "HWC", or "CHW", ...
+        size: Height and width of the canvas; fractions are cut off.
+
+    Returns:
+        The boxes that are left, and, where labels are given, theirs: a label is a row of them.
+
+    Raises:
+        ArgumentError: There are not four numbers in a box or not as many labels as boxes; or extents are missing.
+
+    >>> box = [[0.0, 0.0, 0.5, 0.25]]
+    >>> bbox_rotate(box, angle=90, input_shape=(100, 200)).tolist()
+    [[0.0, 0.5, 0.25, 1.0]]
+    >>> boxes, labels = bbox_rotate(box, [7], angle=90, input_shape=(100, 200), keep_size=True)
+    >>> labels.tolist()
+    [7]
+    """
+    if bboxes.ndim != 2 or bboxes.shape[1] != 4:
+        raise ArgumentError(_ROTATE, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
+    if labels is not None and (not labels.ndim or len(labels) != len(bboxes)):
+        raise ArgumentError(_ROTATE, "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
+    if bbox_layout not in {"xyXY", "xyWH"}:
+        raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
+    image, canvas = _image_and_canvas(angle, input_shape, shape_layout, size or None, keep_size=keep_size)
+    boxes = kernels.read(_real(bboxes), bbox_layout)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        turned = kernels.rotated(boxes, angle, image, canvas, mode, normalized=bbox_normalized)
+        found, kept = kernels.within(turned, canvas, remove_threshold)
+    found = kernels.written(found, bbox_layout)
+    if bbox_normalized:
+        found *= 1 / numpy.array(canvas * 2, found.dtype)
+    return found.astype(bboxes.dtype, copy=False), numpy.empty(0, numpy.int32) if labels is None else labels[kept]
+
+
+def _image_and_canvas(
+    angle: float, input_shape: tuple[int, ...], shape_layout: str, size: tuple[float, ...] | None, *, keep_size: bool
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Width and height of the image and of the rotated one."""
+    if not {"H", "W"} <= set(shape_layout):
+        raise ArgumentError(_ROTATE, "shape_layout", "letters of which H and W are two", repr(shape_layout))
+    places = shape_layout.index("H"), shape_layout.index("W")
+    if len(input_shape) <= max(places):
+        raise ArgumentError(_ROTATE, "input_shape", f"extents as {shape_layout!r} names them", f"tuple {input_shape}")
+    height, width = (input_shape[place] for place in places)
+    if size is not None and keep_size:
+        raise ArgumentError(_ROTATE, "size", "left out where keep_size is True", f"tuple {size}")
+    if size is not None and len(size) != 2:
+        raise ArgumentError(_ROTATE, "size", "a height and a width", f"tuple {size}")
+    if keep_size:
+        return (width, height), (width, height)
+    rows, columns = warp.canvas((height, width), angle) if size is None else map(int, size)
+    return (width, height), (columns, rows)
+
+
+_Four: TypeAlias = tuple[float, float, float, float]
+
+
+def _targets(bboxes: Array, labels: Array, /, *, anchors: Numbers, stds: Any = (1.0,), **_: Any) -> tuple[Spec, Spec]:
+    if bboxes.ndim != 2 or bboxes.shape[1] != 4:
+        raise ArgumentError("box_encoder", "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
+    if labels.size != len(bboxes):
+        raise ArgumentError("box_encoder", "labels", f"one for each of {len(bboxes)} boxes", f"shape {labels.shape}")
+    if not anchors.size or anchors.size % 4:
+        raise ArgumentError("box_encoder", "anchors", "one or more of four numbers each", f"shape {anchors.shape}")
+    if 0 in stds:
+        raise ArgumentError("box_encoder", "stds", "four numbers that are not 0", shown(stds))
+    count = anchors.size // 4
+    return ((count, 4), bboxes.dtype), ((count,), labels.dtype)
+
+
+def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
+    return [(ndim, dtype), (1, "int32")]
+
+
+@operator(dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets)
+def box_encoder(
+    bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
+    offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),
+    out: tuple[Array, Array] = (None, None),
+) -> tuple[Array, Array]:  # fmt: skip
+    """Make the targets of a detector that is trained with anchors, as SSD is (Liu and others, 2016).
+
+    An anchor stands for the box that it overlaps most, if the intersection of the two is more than `criteria` of their
+    union; and each box has at least the anchor that overlaps it most. The others are background.
+
+    Args:
+        anchors: Boxes (left, top, right, bottom), in one sequence or an array of shape (M, 4).
+        criteria: The least overlap, 0 to 1.
+        means: What is subtracted from offsets: of x, y, width and height.
+        offset: Whether the result is offsets from the anchors: of the centres in extents of the anchor, and the
+            logarithms of the ratios of the extents; 0 for the background.
+        scale: What boxes and anchors are multiplied by before offsets are computed.
+        stds: What offsets are divided by, not 0.
+
+    Returns:
+        For each anchor its box as (x of the centre, y, width, height), or the anchor itself where it is background; and
+        its label, or 0. Shapes (M, 4) and (M,).
+
+    Raises:
+        ArgumentError: There are not four numbers in a box or an anchor, or not as many labels as boxes.
+
+    >>> anchors = [0, 0, 0.5, 0.5, 0.5, 0.5, 1, 1]
+    >>> boxes, labels = box_encoder([[0.125, 0.125, 0.625, 0.5]], [3], anchors=anchors)
+    >>> boxes.tolist(), labels.tolist()
+    ([[0.375, 0.3125, 0.5, 0.375], [0.75, 0.75, 0.5, 0.5]], [3, 0])
+    """
+    made, classes = out
+    boxes = _real(bboxes)
+    fixed = anchors.reshape(-1, 4).astype(boxes.dtype)
+    classes[...] = 0
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        made[...] = 0 if offset else kernels.encoded(fixed)
+        if not len(boxes):
+            return out
+        whose, which = kernels.matched(boxes, fixed, criteria)
+        chosen = boxes[whose[which]]
+        if offset:
+            made[which] = kernels.offsets(chosen, fixed[which], means, stds, scale)
+        else:
+            made[which] = kernels.encoded(chosen)
+    classes[which] = labels.reshape(-1)[whose[which]]
+    return out

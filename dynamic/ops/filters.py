@@ -1,0 +1,248 @@
+"""Filters of images, videos and volumes: blurring, edges, and any kernel."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import convert
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import filters
+
+__all__ = ["filter", "gaussian_blur", "laplacian"]
+
+_USUAL = {1: "W", 2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
+_LARGEST = 31  # of the windows of a Laplacian
+_Extent: TypeAlias = Annotated[int, Between(0, 65535)]
+_Extents: TypeAlias = _Extent | tuple[_Extent, ...]
+_Sigma: TypeAlias = Annotated[float, Between(0, 10000)]
+_Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
+_Windows: TypeAlias = _Window | tuple[_Window, ...]
+_Place: TypeAlias = Annotated[int, Between(-1)]
+_Border: TypeAlias = Annotated[
+    str, Word({"reflect_101": (), "reflect_1001": (), "clamp": (), "wrap": (), "constant": ()})
+]
+_Mode: TypeAlias = Annotated[str, Word({"same": (), "valid": ()})]
+
+
+def _spatial(name: str, argument: str, image: Array, layout: str) -> list[int]:
+    """The dimensions of an image that are spatial: all but channels and frames."""
+    letters = layout or _USUAL.get(image.ndim, "")
+    places = [i for i, letter in enumerate(letters) if letter not in "CF"]
+    if not 1 <= len(places) <= 3:
+        expected = "an array with one to three spatial dimensions"
+        got = f"layout {layout!r}" if layout else f"{image.ndim} dimensions, no layout"
+        raise ArgumentError(name, argument, expected, got, "Letters other than C and F are spatial.")
+    return places
+
+
+def _each(name: str, argument: str, value: Any, count: int) -> tuple[Any, ...]:
+    """One value for each of `count` spatial dimensions."""
+    values = value if isinstance(value, tuple) else (value,)
+    if len(values) not in (1, count):
+        raise ArgumentError(name, argument, f"one value or {count}, one a spatial dimension", shown(value))
+    return values * count if len(values) == 1 else values
+
+
+def _same(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
+    return image.shape, image.dtype if dtype is None else dtype.dtype
+
+
+@operator(output=_same)
+def gaussian_blur(
+    image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | tuple[_Sigma, ...]] = 0.0,
+    window_size: PerSample[_Extents] = 0, layout: Layout = "", out: Array = None,
+) -> Array:  # fmt: skip
+    """Blur with a Gaussian along every spatial dimension, which are all but channels and frames.
+
+    Without a layout, images are HW, HWC or FHWC. What is outside of an image is its reflection about the edge pixels.
+
+    Args:
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        sigma: Standard deviation in pixels: one value, or one for each spatial dimension in the order of the layout; 0
+            follows from `window_size`: 0.3 * ((window_size - 1) / 2 - 1) + 0.8.
+        window_size: How many pixels count, an odd number: one, or one for each spatial dimension; 0 follows from
+            `sigma`: 2 * ceil(3 * sigma) + 1.
+
+    Returns:
+        Images of the same shape and layout.
+
+    Raises:
+        ArgumentError: A window is even, both it and its sigma are 0, or there are too many or too few of them.
+
+    >>> image = numpy.array([[0, 0, 0, 100, 0, 0, 0]], "float32")
+    >>> gaussian_blur(image, sigma=1.0).numpy().round().tolist()
+    [[1.0, 5.0, 24.0, 40.0, 24.0, 5.0, 1.0]]
+    """
+    name = "gaussian_blur"
+    spatial = _spatial(name, "image", image, layout)
+    sigmas = _each(name, "sigma", sigma, len(spatial))
+    sizes = _each(name, "window_size", window_size, len(spatial))
+    for deviation, size in zip(sigmas, sizes, strict=True):
+        if size % 2 == 0 and size:
+            raise ArgumentError(name, "window_size", "odd", str(size))
+        if not size and not deviation:
+            raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
+    windows = [_gaussian(deviation, size) for deviation, size in zip(sigmas, sizes, strict=True)]
+    for plane, result in filters.planes(image, spatial, out):
+        filters.separable(plane, windows, result)
+    return out
+
+
+@functools.lru_cache(64)
+@numpy.errstate(over="ignore")
+def _gaussian(sigma: float, size: int) -> Array:
+    """The weights of a window."""
+    radius = (size - 1) // 2 if size else math.ceil(3 * sigma)
+    sigma = sigma or 0.3 * (radius - 1) + 0.8
+    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / sigma) ** 2)
+    weights /= weights.sum()
+    weights.flags.writeable = False  # shared by all who ask
+    return weights
+
+
+@operator(output=_same)
+def laplacian(
+    image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
+    scale: PerSample[float | tuple[float, ...]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
+    window_size: PerSample[_Windows] = 3, layout: Layout = "", out: Array = None,
+) -> Array:  # fmt: skip
+    """Sum the second derivatives along the spatial dimensions, which are all but channels and frames.
+
+    The derivative along one dimension is smoothed along the others. Without a layout, images are HW, HWC or FHWC. What
+    is outside of an image is its reflection about the edge pixels.
+
+    Args:
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        normalized_kernel: Scale each derivative by 2 ** (n + 2 - s), where n is the number of spatial dimensions and s
+            the sum of the sizes of its windows.
+        scale: Factor of the derivatives: one, or one for each spatial dimension in the order of the layout.
+        smoothing_size: How many pixels smooth, an odd number up to 31: one, or one for each dimension; 1 does not
+            smooth. By default as many as the derivative has.
+        window_size: How many pixels a derivative takes, an odd number from 3 to 31: one, or one for each dimension.
+
+    Returns:
+        Images of the same shape and layout.
+
+    Raises:
+        ArgumentError: A size is even, a window smaller than 3, `scale` is given beside `normalized_kernel`, or there
+            are too many or too few values.
+
+    >>> image = numpy.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], "float32")
+    >>> laplacian(image, smoothing_size=1).tolist()[1]
+    [2.0, -4.0, 2.0]
+    """
+    name = "laplacian"
+    spatial = _spatial(name, "image", image, layout)
+    count = len(spatial)
+    sizes = _each(name, "window_size", window_size, count)
+    smoothing = _each(name, "smoothing_size", smoothing_size, count)
+    factors = _each(name, "scale", scale, count)
+    if normalized_kernel and factors != (1.0,) * count:
+        raise ArgumentError(name, "scale", "left out beside normalized_kernel", shown(scale))
+    for size in sizes:
+        if size % 2 == 0 or size < 3:
+            raise ArgumentError(name, "window_size", f"an odd integer in [3, {_LARGEST}]", str(size))
+    for size in smoothing:
+        if size is not None and size % 2 == 0:
+            raise ArgumentError(name, "smoothing_size", f"an odd integer in [1, {_LARGEST}]", str(size))
+    terms = [_derivative(i, sizes[i], smoothing, factors[i], normalized=normalized_kernel) for i in range(count)]
+    for plane, result in filters.planes(image, spatial, out):
+        filters.laplacian(plane, terms, result)
+    return out
+
+
+@numpy.errstate(over="ignore", invalid="ignore")
+def _derivative(axis: int, size: int, smoothing: tuple[int | None, ...], scale: float, *, normalized: bool) -> Any:
+    """The windows of the second derivative along one of the spatial dimensions."""
+    sizes = [size if i == axis or other is None else other for i, other in enumerate(smoothing)]
+    windows = [_binomial(other) for other in sizes]
+    windows[axis] = numpy.convolve([1.0, -2.0, 1.0], _binomial(size - 2)) * scale
+    if normalized:
+        windows[axis] *= 2.0 ** (len(sizes) + 2 - sum(sizes))
+    return windows
+
+
+@functools.lru_cache(64)
+def _binomial(size: int) -> Array:
+    weights = numpy.array([float(math.comb(size - 1, k)) for k in range(size)])
+    weights.flags.writeable = False
+    return weights
+
+
+def _filtered(
+    data: Array, filter: Array, fill_value: Any = None, /, *, dtype: Any = None, mode: str, layout: str, **_: Any
+) -> Spec:
+    """Shape and dtype of what `filter` makes of an image."""
+    spatial = _spatial("filter", "data", data, layout)
+    if filter.ndim != len(spatial):
+        expected = f"of {len(spatial)} dimensions, one for each spatial dimension"
+        raise ArgumentError("filter", "filter", expected, f"{filter.ndim} dimensions")
+    if not filter.size:
+        raise ArgumentError("filter", "filter", "of at least one weight", f"shape {filter.shape}")
+    shape = list(data.shape)
+    if mode == "valid":
+        for place, extent in zip(spatial, filter.shape, strict=True):
+            shape[place] -= extent - 1
+            if shape[place] < 1:
+                expected = f"no larger than the image, {data.shape[place]}, where mode is 'valid'"
+                raise ArgumentError("filter", "filter", expected, f"an extent of {extent}")
+    return tuple(shape), data.dtype if dtype is None else dtype.dtype
+
+
+@operator(output=_filtered)
+def filter(
+    data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | tuple[_Place, ...]] = -1,
+    border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = "",
+    out: Array = None,
+) -> Array:  # fmt: skip
+    """Correlate each image, each frame of a video, or each volume with a kernel of its own or the same for all.
+
+    The inputs are the image, the kernel with as many dimensions as are spatial (all but channels and frames), and a
+    number to fill with where `border` is "constant", 0 by default. The kernel is not flipped. Without a layout, images
+    are HW, HWC or FHWC.
+
+    Args:
+        anchor: Which weight lies on the pixel that is computed: an index for each dimension, or one for all; -1 is the
+            middle, rounded up. It does not matter where `mode` is "valid".
+        border: What is outside of the image: "reflect_101" reflects it about the edge pixels, "reflect_1001" about the
+            edge, "clamp" takes the nearest pixel, "wrap" the other side, "constant" the third input.
+        dtype: Element type of the result, by default the image's; values are rounded half to even, and saturated.
+        mode: "same" keeps the size, "valid" takes only what needs nothing from outside.
+
+    Returns:
+        Images of the same layout.
+
+    Raises:
+        ArgumentError: The kernel has another number of dimensions, is empty, or larger than the image where `mode` is
+            "valid"; or the anchor is not on it.
+
+    >>> image = numpy.array([[1, 2, 3], [4, 5, 6]], "float32")
+    >>> dynamic.filter(image, numpy.ones((2, 2), "float32"), mode="valid").tolist()
+    [[12.0, 16.0]]
+    """
+    name = "filter"
+    spatial = _spatial(name, "data", data, layout)
+    anchors = []
+    for place, extent in zip(_each(name, "anchor", anchor, len(spatial)), filter.shape, strict=True):
+        if place >= extent:
+            raise ArgumentError(name, "anchor", f"less than the extent of the filter, {extent}", str(place))
+        anchors.append(extent // 2 if place < 0 else place)
+    fill: Any = 0
+    if fill_value is not None:
+        if fill_value.size != 1:
+            raise ArgumentError(name, "fill_value", "one number", f"shape {fill_value.shape}")
+        fill = convert(numpy, fill_value.reshape(1), data.dtype)[0]
+    border = "none" if mode == "valid" else border
+    for plane, result in filters.planes(data, spatial, out):
+        filters.correlated(plane, filter, anchors, border, fill, result)
+    return out

@@ -1,0 +1,176 @@
+"""Normalising by mean and standard deviation, given or found."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic import _pool
+from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import float32
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import normalize as kernels
+
+__all__ = ["normalize"]
+
+_Axes: TypeAlias = int | tuple[int, ...]
+_Epsilon: TypeAlias = Annotated[float, Between(0)]
+
+
+def _normalized(image: Array, /, *, dtype: Any, **_: Any) -> Spec:
+    return image.shape, dtype.dtype
+
+
+def _axes_of(
+    ndim: int, layout: str | None, axes: int | tuple[int, ...] | None, axis_names: str | None, given: list[Array]
+) -> list[int]:
+    """The dimensions over which mean and deviation are found, ascending."""
+    name = "normalize"
+    if axes is not None and axis_names is not None:
+        raise ArgumentError(name, "axes", "left out beside axis_names", shown(axes))
+    if axis_names is not None:
+        missing = [letter for letter in axis_names if letter not in (layout or "")]
+        if missing or not axis_names or len(set(axis_names)) != len(axis_names):
+            expected = f"different letters of the layout, {layout!r}"
+            raise ArgumentError(name, "axis_names", expected, repr(axis_names), "as_tensor(x, layout=...) gives one.")
+        return sorted((layout or "").index(letter) for letter in axis_names)
+    if axes is not None:
+        places = [axes] if isinstance(axes, int) else list(axes)
+        found = sorted({place % ndim for place in places if -ndim <= place < ndim})
+        if not places or len(found) != len(places):
+            raise ArgumentError(name, "axes", f"different dimensions of the {ndim} of the input", shown(axes))
+        return found
+    arrays = [array for array in given if array.size > 1]
+    return [axis for axis in range(ndim) if all(array.shape[axis] == 1 for array in arrays)]
+
+
+def _given(argument: str, value: Array | None, image: Array) -> Array | None:
+    """A mean or a deviation that broadcasts to the image, with as many dimensions."""
+    if value is None:
+        return None
+    shape = (1,) * (image.ndim - value.ndim) + value.shape
+    if len(shape) != image.ndim or any(a not in (1, b) for a, b in zip(shape, image.shape, strict=True)):
+        expected = f"a number, or an array that broadcasts to the input, shape {image.shape}"
+        raise ArgumentError("normalize", argument, expected, f"shape {value.shape}")
+    return value.reshape(shape)
+
+
+def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> Any:
+    """Mean and variance over all samples, where they are asked for and not given."""
+    if not arguments[0]["batch"]:
+        return None
+    plans = [_Plan(image, each) for (image,), each in zip(samples, arguments, strict=True)]
+    first = plans[0]
+    for i, plan in enumerate(plans):
+        if plan.kept != first.kept:
+            expected = f"the same in all samples, {first.kept}, in the dimensions that stay apart"
+            raise ArgumentError("normalize", f"image[{i}]", f"of an extent {expected}", str(plan.kept))
+    count = sum(plan.count for plan in plans)
+    mean = None
+    if any(plan.mean is None for plan in plans):
+        mean = _total(plans, lambda plan: kernels.sums(plan.image, plan.axes)) / max(1, count)
+        for plan in plans:
+            plan.mean = mean if plan.mean is None else plan.mean
+    if all(plan.deviation is not None for plan in plans):
+        return mean, None
+    squares = _total(plans, lambda plan: kernels.squares(plan.image, plan.mean, plan.axes))
+    return mean, _variance(squares, count, arguments[0]["ddof"])
+
+
+def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:
+    """The sum of what is found for each sample."""
+    parts: list[Any] = [numpy.zeros(plans[0].kept)] * len(plans)
+
+    def one(i: int) -> None:
+        if plans[i].image.size:
+            parts[i] = part(plans[i])
+
+    _pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans))
+    result: Array = numpy.sum(parts, 0)
+    return result
+
+
+def _variance(squares: Array, count: int, ddof: int) -> Array:
+    return squares / (count - ddof) if count > ddof else numpy.zeros_like(squares)
+
+
+class _Plan:
+    """What is to be done with one sample: its dimensions to sum over, and what is given."""
+
+    def __init__(self, image: Array, arguments: dict[str, Any]) -> None:
+        self.image = image = image.reshape(image.shape or 1)
+        self.mean = _given("mean", arguments["mean"], image)
+        self.deviation = _given("stddev", arguments["stddev"], image)
+        given = [array for array in (self.mean, self.deviation) if array is not None]
+        self.axes = _axes_of(image.ndim, arguments["layout"], arguments["axes"], arguments["axis_names"], given)
+        self.count = math.prod(image.shape[axis] for axis in self.axes)
+        self.kept = tuple(1 if axis in self.axes else extent for axis, extent in enumerate(image.shape))
+
+
+def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    return ndim, dtype.dtype
+
+
+@operator(output=_normalized, across=_pooled, out_kind=_kind)
+def normalize(
+    image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
+    dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
+    scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = "",
+    across: Any = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
+
+    What is not given is found in the sample, or in all samples together. Where the deviation is 0, so is the quotient.
+
+    Args:
+        axes: Dimensions over which mean and deviation are found, one or several; negative ones count from the last. By
+            default those where the given mean or deviation has an extent of 1, or all.
+        axis_names: The same as letters of the layout.
+        batch: Whether to find one mean and deviation of all samples together.
+        ddof: The variance is the sum of squares divided by the number of values less this.
+        dtype: Element type of the result; integers are rounded and saturated.
+        epsilon: Added to the variance, found or given.
+        mean: A number, or an array that broadcasts to the sample.
+        scale: Factor of the result.
+        shift: Added to the result.
+        stddev: A number, or an array that broadcasts to the sample.
+
+    Returns:
+        Samples of the same shape and layout.
+
+    Raises:
+        ArgumentError: A dimension is none of the sample, an array does not broadcast, or `batch` is asked for samples
+            that differ in a dimension that stays apart.
+
+    >>> normalize(as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
+    [-2.0, -1.0, 0.0, 1.0, 2.0]
+    """
+    plan = _Plan(image, {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names, "layout": layout})
+    image = plan.image
+    if not image.size:
+        return out
+    found, variance = (None, None) if across is None else across
+    if plan.mean is None:
+        plan.mean = kernels.sums(image, plan.axes) / plan.count if found is None else found
+    if plan.deviation is None and variance is None:
+        variance = _variance(kernels.squares(image, plan.mean, plan.axes), plan.count, ddof)
+    factor = _factor(plan.deviation, variance, epsilon, scale)
+    kernels.normalized(image, plan.mean, factor, shift, out.reshape(image.shape))
+    return out
+
+
+def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
+    """What to multiply by; 0 where the deviation is 0."""
+    if deviation is not None and not epsilon:
+        root = deviation
+    else:
+        root = numpy.sqrt((variance if deviation is None else numpy.square(deviation)) + epsilon)
+    return numpy.divide(scale, root, out=numpy.zeros(root.shape), where=root != 0)

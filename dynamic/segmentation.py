@@ -1,0 +1,342 @@
+"""Operators on segmentation masks: random pixels and objects of them, and polygons of selected masks."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import bisect
+import functools
+import hashlib
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy
+
+from ._argument import Between, PerSample, Word
+from ._array import Array
+from ._distributions import below
+from ._drawing import Call, Words, distribution, on_cpu, sampled
+from ._operator import Spec, operator
+from ._rejection import unit64
+from ._rng import Source
+from .data import Batch, Tensor
+from .devices import DeviceLike
+from .errors import ArgumentError, shown
+from .kernels.cpu import masks
+
+__all__ = ["random_mask_pixel", "random_object_bbox", "select_masks"]
+
+if TYPE_CHECKING:
+    Integer: TypeAlias = int | Batch | Tensor | None
+    Integers: TypeAlias = int | Sequence[int] | Batch | Tensor | None
+    Weights: TypeAlias = float | Sequence[float] | Batch | Tensor | None
+    Probability: TypeAlias = float | Batch | Tensor
+    Count: TypeAlias = int | None
+    Format: TypeAlias = str
+else:
+    Integer = PerSample[int | None]
+    Integers = PerSample[int | tuple[int, ...] | None]
+    Weights = PerSample[Annotated[float, Between(0)] | tuple[Annotated[float, Between(0)], ...] | None]
+    Probability = PerSample[Annotated[float, Between(0, 1)]]
+    Count = Annotated[int, Between(1)] | None
+    Format = Annotated[str, Word({"anchor_shape": (), "start_end": (), "box": ()})]
+
+_PIXEL = "segmentation.random_mask_pixel"
+_OBJECT = "segmentation.random_object_bbox"
+_SELECT = "segmentation.select_masks"
+
+
+@distribution
+def random_mask_pixel(
+    input: Any,
+    /,
+    *,
+    foreground: PerSample[int] = 0,
+    threshold: PerSample[float] = 0.0,
+    value: Integer = None,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw a pixel of a mask, each as likely as any other, or one of the foreground.
+
+    Args:
+        input: The mask, of any shape with at least one pixel.
+        foreground: Whether to draw from the foreground, if there is any; any integer but 0 means yes.
+        threshold: What is more than this is foreground.
+        value: What is equal to this is foreground instead.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The indices of the pixel, int64 of shape (number of dimensions,).
+
+    Raises:
+        ArgumentError: The mask has no pixels, or both `threshold` and `value` are given.
+
+    >>> mask = [[0, 0, 0], [0, 7, 0]]
+    >>> dynamic.segmentation.random_mask_pixel(mask, foreground=1, rng=dynamic.random.RNG(5)).tolist()
+    [1, 1]
+    """
+    mask = on_cpu(_PIXEL, "input", input)
+    call = Call(_PIXEL, None, batch_size, device, rng, inputs={"input": mask},
+                foreground=foreground, threshold=threshold, value=value)  # fmt: skip
+    return sampled(call, [mask], _check_pixels, _pixel, [(1, "int64")])[0]
+
+
+def _check_pixels(mask: Array, /, *, threshold: float, value: int | None, **_: Any) -> None:
+    if not mask.size:
+        raise ArgumentError(_PIXEL, "input", "a mask with at least one pixel", f"shape {mask.shape}")
+    if value is not None and threshold:
+        raise ArgumentError(_PIXEL, "threshold", "left out where a value is given", shown(threshold))
+
+
+def _pixel(words: Words, mask: Array, /, *, foreground: int, threshold: float, value: int | None) -> tuple[Array]:
+    if foreground and mask.ndim:
+        wanted = mask > threshold if value is None else mask == value
+        count = int(numpy.count_nonzero(wanted))
+        if count:
+            return (numpy.array(masks.pixel(wanted, below(words, count)), numpy.int64),)
+    return (numpy.array([below(words, extent) for extent in mask.shape], numpy.int64),)
+
+
+@distribution
+def random_object_bbox(
+    input: Any,
+    /,
+    *,
+    background: Integer = None,
+    cache_objects: bool = False,
+    class_weights: Weights = None,
+    classes: Integers = None,
+    foreground_prob: Probability = 1.0,
+    format: Format = "anchor_shape",
+    ignore_class: bool = False,
+    k_largest: Count = None,
+    output_class: bool = False,
+    threshold: Integers = None,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch | tuple[Tensor | Batch, ...]:
+    """Draw an object of a mask of labels: first a class, then one of its objects, and tell its bounding box.
+
+    An object is what is connected and has the same label: elements next to each other along a dimension, not across a
+    corner. Where no object is found the box is that of the whole mask.
+
+    Args:
+        input: The mask: integers or bool, one or more dimensions.
+        background: The label that is no class; by default 0, or less than all classes if 0 is one of them.
+        cache_objects: Whether to remember the objects of masks: a mask that comes again takes less time.
+        class_weights: How likely each class is, relative to the others; without `classes` they are those of the labels
+            from 0 on, without the background.
+        classes: The labels that are classes; by default all but the background, each as likely.
+        foreground_prob: How likely an object is drawn at all, not the whole mask.
+        format: "anchor_shape", where the box begins and its extents; "start_end", where it begins and ends; "box", both
+            of these in one result.
+        ignore_class: Whether each object is as likely as any other, whatever its class.
+        k_largest: Only so many objects with the largest boxes are drawn from, of the class or of all.
+        output_class: Whether to tell the label of the object, or of the background where there is none.
+        threshold: The least extents of a box, one for all dimensions or one for each.
+        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        Two results of int32 with a number for each dimension, or one with twice as many if the format is "box"; then,
+        if asked for, the label: int32, or int64 for masks of 64 bits.
+
+    Raises:
+        ArgumentError: Arguments contradict each other or the number of dimensions, or the mask is not of labels.
+
+    >>> mask = [[0, 0, 0, 2], [1, 1, 0, 2]]
+    >>> dynamic.segmentation.random_object_bbox(mask, classes=[2], format="box", rng=dynamic.random.RNG(5)).tolist()
+    [0, 3, 2, 4]
+    """
+    mask = on_cpu(_OBJECT, "input", input)
+    call = Call(_OBJECT, None, batch_size, device, rng, inputs={"input": mask}, background=background,
+                cache_objects=cache_objects, class_weights=class_weights, classes=classes,
+                foreground_prob=foreground_prob, format=format, ignore_class=ignore_class, k_largest=k_largest,
+                output_class=output_class, threshold=threshold)  # fmt: skip
+    kind = mask._numpy_dtype
+    if kind.kind not in "biu":
+        raise ArgumentError(_OBJECT, "input", "of integers or bool", str(kind))
+    given = [name for name in ("classes", "class_weights", "output_class") if call.values[name] not in (None, False)]
+    if call.values["ignore_class"] and given:
+        raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", shown(call.values[given[0]]))
+    label = "int64" if kind.itemsize == 8 else "int32"
+    make = functools.partial(_object, label)
+    kinds = [(1, "int32")] * (1 if format == "box" else 2) + [(0, label)] * bool(output_class)
+    results = sampled(call, [mask], _check_objects, make, kinds)
+    return results if len(results) > 1 else results[0]
+
+
+def _check_objects(mask: Array, /, **values: Any) -> None:
+    if not mask.ndim:
+        raise ArgumentError(_OBJECT, "input", "of one dimension or more", "a number")
+    classes, weights, background = values["classes"], values["class_weights"], values["background"]
+    if classes is not None and background in _several(classes):
+        raise ArgumentError(_OBJECT, "background", "none of the classes", shown(background))
+    if classes is not None and weights is not None and len(_several(classes)) != len(_several(weights)):
+        raise ArgumentError(_OBJECT, "class_weights", f"{len(_several(classes))} numbers, one a class", shown(weights))
+    if len(_several(values["threshold"] or 0)) not in (1, mask.ndim):
+        raise ArgumentError(_OBJECT, "threshold", f"one extent or {mask.ndim}", shown(values["threshold"]))
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _object(kind: str, words: Words, mask: Array, /, **values: Any) -> tuple[Array, ...]:
+    """The results of a sample."""
+    wanted = unit64(words) < float(numpy.float32(values["foreground_prob"]))
+    classes, weights, background = _classes(values["classes"], values["class_weights"], values["background"])
+    find = functools.partial(_cached if values["cache_objects"] else _found, mask)
+    pick = functools.partial(_picked, words, least=values["threshold"], most=values["k_largest"])
+    box, label = None, background
+    if wanted and values["ignore_class"]:
+        box = pick(find(masks.regions, background))
+    elif wanted:
+        present = [found for found in find(masks.labels) if found != background]
+        if classes is None:
+            classes, weights = present, [1.0] * len(present)
+        weights = [weight if one in present else 0.0 for one, weight in zip(classes, weights, strict=True)]
+        while box is None and any(weights):
+            ends = [float(numpy.float32(end)) for end in itertools.accumulate(weights)]
+            place = bisect.bisect_left(ends, unit64(words) * ends[-1])
+            place = next(i for i in range(place, len(weights)) if weights[i])
+            box, weights[place] = pick(find(masks.objects, classes[place])), 0.0
+            label = background if box is None else classes[place]
+    box = numpy.array([[0] * mask.ndim, mask.shape]) if box is None else box
+    results = _formatted(box.astype(numpy.int32), values["format"])
+    return (*results, numpy.array(label).astype(kind)) if values["output_class"] else results
+
+
+def _classes(
+    classes: Any, weights: Any, background: int | None
+) -> tuple[Sequence[int] | None, list[float], int]:  # fmt: skip
+    """The labels that are classes, or None for all; their weights as float32 numbers; and the background."""
+    known = None if classes is None else _several(classes)
+    if background is None:
+        background = min(known) - 1 if known and 0 in known else 0
+    if weights is None:
+        return known, [1.0] * len(known or ()), background
+    rounded = [float(numpy.float32(weight)) for weight in _several(weights)]
+    labels = (label for label in itertools.count() if label != background)
+    return known or tuple(itertools.islice(labels, len(rounded))), rounded, background
+
+
+def _picked(words: Words, boxes: Array, *, least: Any, most: int | None) -> Array | None:
+    """One of some boxes."""
+    sizes = boxes[:, 1] - boxes[:, 0]
+    if least is not None:
+        large = (sizes >= numpy.array(least)).all(axis=1)
+        boxes, sizes = boxes[large], sizes[large]
+    if most is not None and most < len(boxes):
+        boxes = boxes[numpy.argsort(-sizes.prod(axis=1), kind="stable")[:most]]
+    return boxes[below(words, len(boxes))] if len(boxes) else None
+
+
+def _formatted(box: Array, format: str) -> tuple[Array, ...]:
+    start, end = box
+    if format == "box":
+        return (box.reshape(-1),)
+    return start, end - start if format == "anchor_shape" else end
+
+
+def _found(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(mask, *arguments)
+
+
+_MOST_CACHED = 1024
+_cache: dict[tuple[Any, ...], Any] = {}
+_cache_lock = threading.Lock()
+
+
+def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function finds in a mask, or has found when it last came."""
+    digest = hashlib.blake2b(numpy.ascontiguousarray(mask), digest_size=32).digest()
+    key = (digest, mask.shape, mask.dtype.str, function.__name__, arguments)
+    with _cache_lock:
+        found = _cache.pop(key, None)
+    if found is None:
+        found = function(mask, *arguments)
+    with _cache_lock:
+        _cache[key] = found  # now the newest
+        while len(_cache) > _MOST_CACHED:
+            del _cache[next(iter(_cache))]
+    return found
+
+
+def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) -> tuple[Spec, Spec]:
+    if mask_ids.ndim != 1:
+        raise ArgumentError(_SELECT, "mask_ids", "of one dimension", f"shape {mask_ids.shape}")
+    if polygons.ndim != 2 or polygons.shape[1] != 3 or polygons.dtype.kind not in "iu":
+        raise ArgumentError(_SELECT, "polygons", "integers of shape (N, 3)", f"shape {polygons.shape} {polygons.dtype}")
+    if vertices.ndim != 2:
+        raise ArgumentError(_SELECT, "vertices", "of two dimensions", f"shape {vertices.shape}")
+    rows = _rows(mask_ids, polygons)
+    low, high = polygons[rows, 1], polygons[rows, 2]
+    if not ((low >= 0) & (low <= high) & (high <= len(vertices))).all():
+        raise ArgumentError(_SELECT, "polygons", f"ranges of the {len(vertices)} vertices", "a start or an end beyond")
+    count = int((high.astype(numpy.int64) - low.astype(numpy.int64)).sum())
+    return ((len(rows), 3), polygons.dtype), ((count, vertices.shape[1]), vertices.dtype)
+
+
+def _rows(mask_ids: Array, polygons: Array) -> list[int]:
+    """Which polygons are those of some masks, mask by mask."""
+    wanted: dict[int, list[int]] = {mask: [] for mask in mask_ids.tolist()}
+    if len(wanted) < len(mask_ids):
+        raise ArgumentError(_SELECT, "mask_ids", "masks that are all different", shown(mask_ids.tolist()))
+    for row, mask in enumerate(polygons[:, 0].tolist()):
+        if mask in wanted:
+            wanted[mask].append(row)
+    for mask, rows in wanted.items():
+        if not rows:
+            raise ArgumentError(_SELECT, "mask_ids", "masks that have polygons", str(mask))
+    return [row for rows in wanted.values() for row in rows]
+
+
+def _kinds_of_selected(*_: Any, **__: Any) -> list[tuple[int, Any]]:
+    return [(2, "int32"), (2, "float32")]
+
+
+@operator(
+    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64", output=_selected, output_of_values=True, name=_SELECT,
+    out_layout=(lambda *_, **__: None, lambda *_, **__: None), out_kind=_kinds_of_selected,
+)  # fmt: skip
+def select_masks(
+    mask_ids: Array, polygons: Array, vertices: Array, /, *, reindex_masks: bool = False,
+    out: tuple[Array, Array] = (None, None),
+) -> tuple[Array, Array]:  # fmt: skip
+    """Select the polygons of some masks, and their vertices.
+
+    Polygons have shape (N, 3): of which mask it is, and where its vertices begin and end.
+
+    Args:
+        reindex_masks: Whether masks are numbered anew, by their places in `mask_ids`.
+
+    Returns:
+        The polygons of the first mask, then those of the second, and so on; and their vertices only.
+
+    Raises:
+        ArgumentError: A mask is given twice or has no polygon, or a polygon has vertices that there are not.
+
+    >>> polygons, vertices = [[5, 0, 3], [7, 3, 6]], [[0, 0], [0, 1], [1, 0], [4, 4], [4, 5], [5, 4]]
+    >>> chosen, points = dynamic.segmentation.select_masks([7], polygons, vertices)
+    >>> chosen.tolist(), points.tolist()
+    ([[7, 0, 3]], [[4, 4], [4, 5], [5, 4]])
+    """
+    chosen, points = out
+    place = 0
+    numbers = {mask: number for number, mask in enumerate(mask_ids.tolist())}
+    for result, row in zip(chosen, _rows(mask_ids, polygons), strict=True):
+        mask, start, end = polygons[row].tolist()
+        result[:] = numbers[mask] if reindex_masks else mask, place, place + end - start
+        points[place : place + end - start] = vertices[start:end]
+        place += end - start
+    return out

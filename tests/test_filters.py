@@ -1,0 +1,420 @@
+"""Filters: against plain sums over windows, by hand, and as DALI does it where DALI runs on the CPU."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES, arrays
+
+import dynamic
+from dynamic import ArgumentError, as_batch, as_tensor, gaussian_blur, laplacian
+from dynamic.experimental import dilate, erode, median_blur
+
+PADS = {"reflect_101": "reflect", "reflect_1001": "symmetric", "clamp": "edge", "wrap": "wrap", "constant": "constant"}
+SHAPES = {"H": (1, 9), "W": (1, 9), "D": (1, 5), "F": (1, 2), "C": (1, 5)}
+
+
+def windows_of(image, layout, size, anchor, border="reflect_101", fill=0):
+    """For each place of a window the values that lie there, as float64, and the indices of the place."""
+    around, spatial = [(0, 0)] * image.ndim, [i for i, letter in enumerate(layout) if letter not in "CF"]
+    for axis, extent, before in zip(spatial, size, anchor, strict=True):
+        around[axis] = (before, extent - 1 - before)
+    values = {"constant_values": fill} if border == "constant" else {}
+    padded = np.pad(image.astype(np.float64), around, PADS[border], **values)
+    for place in itertools.product(*map(range, size)):
+        part = [slice(None)] * image.ndim
+        for axis, start in zip(spatial, place, strict=True):
+            part[axis] = slice(start, start + image.shape[axis])
+        yield place, padded[tuple(part)]
+
+
+def correlated(image, layout, kernel, anchor=None, border="reflect_101", fill=0):
+    anchor = [extent // 2 for extent in kernel.shape] if anchor is None else anchor
+    around = windows_of(image, layout, kernel.shape, anchor, border, fill)
+    return sum(kernel[place] * values for place, values in around)
+
+
+def gaussian(size, sigma):
+    weights = [math.exp(-((i - size // 2) ** 2) / (2 * sigma**2)) for i in range(size)]
+    return np.array(weights) / sum(weights)
+
+
+def outer(windows):
+    return np.array(math.prod(np.ix_(*windows)))
+
+
+@st.composite
+def images(draw, layouts, dtypes=("uint8", "int16", "float32"), **extents):
+    layout = draw(st.sampled_from(layouts))
+    shape = tuple(draw(st.integers(*(SHAPES | extents).get(letter, (1, 9)))) for letter in layout)
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
+    values = np.random.default_rng(draw(st.integers(0, 99)))
+    image = (values.integers(0, 255, shape) if dtype.kind in "iu" else values.normal(0, 9, shape)).astype(dtype)
+    image.flags.writeable = False
+    return image, layout
+
+
+def agree(found, expected, dtype, levels=0.5001):
+    """Whether values are the expected ones after saturation: half a level off for integers, or rounding for floats."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        np.testing.assert_allclose(found, np.clip(expected, limits.min, limits.max), rtol=0, atol=levels)
+    else:
+        scale = max(1.0, float(np.abs(expected).max(initial=0)))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (2e-3 if dtype.itemsize == 2 else 1e-5))
+
+
+LAYOUTS = ["HW", "HWC", "CHW", "FHWC", "FCHW", "W", "WC", "CW", "DHW", "DHWC", "CDHW", "FDHWC", "XY", "HCW"]
+
+
+@given(image=images(LAYOUTS), data=st.data())
+def test_a_blur_is_a_sum_of_weighted_neighbours(image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+    sizes = data.draw(st.lists(st.sampled_from([1, 3, 5, 9]), min_size=count, max_size=count))
+    sigmas = [0.3 * ((size - 1) / 2 - 1) + 0.8 for size in sizes]
+    expected = correlated(image, layout, outer(list(map(gaussian, sizes, sigmas))))
+    found = gaussian_blur(as_tensor(image, layout=layout), window_size=tuple(sizes))
+    assert (found.layout, found.dtype) == (layout, image.dtype.name)
+    agree(found.array, expected, image.dtype, 0.501)
+    whole = gaussian_blur(as_tensor(image, layout=layout), window_size=tuple(sizes), dtype="float32")
+    agree(whole.array, expected, "float32")
+
+
+@given(sigma=st.floats(0.25, 3, width=32))
+def test_a_sigma_says_how_large_the_window_is(sigma):
+    impulse = np.zeros(41, np.float64)
+    impulse[20] = 1
+    size = 2 * math.ceil(3 * sigma) + 1
+    found = gaussian_blur(as_tensor(impulse, layout="W"), sigma=sigma).array
+    np.testing.assert_allclose(found[20 - size // 2 : 21 + size // 2], gaussian(size, sigma), atol=1e-12)
+    assert np.count_nonzero(found) <= size
+    both = gaussian_blur(as_tensor(impulse, layout="W"), sigma=sigma, window_size=5).array
+    np.testing.assert_allclose(both[18:23], gaussian(5, sigma), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_every_dtype_is_filtered(dtype):
+    image = np.random.default_rng(3).integers(0, 2, (6, 7, 2)).astype(dtype)
+    values = correlated(image, "HWC", outer([gaussian(3, 0.8)] * 2))
+    kernel, edges = np.array([[1.0, -3.0], [0.5, 2.0]]), np.array([[2, 0, 2], [0, -8, 0], [2, 0, 2]])
+    laid = as_tensor(image, layout="HWC")
+    for made, expected in [
+        (gaussian_blur(laid, window_size=3), values),
+        (dynamic.filter(laid, kernel), correlated(image, "HWC", kernel)),
+        (laplacian(laid), correlated(image, "HWC", edges)),
+    ]:
+        if dtype.kind == "b":
+            assert set(np.unique(made.array)) <= {False, True}
+        else:
+            agree(made.array, expected, dtype)
+    for operator, best in ((dilate, np.max), (erode, np.min), (median_blur, np.median)):
+        expected = best([values for _, values in windows_of(image, "HWC", (3, 3), (1, 1), "clamp")], 0)
+        assert np.array_equal(operator(as_tensor(image, layout="HWC")).array, expected.astype(dtype))
+
+
+def test_large_integers_keep_more_than_24_bits():
+    image = np.full((5, 5), 2**30 + 1, np.int32)
+    assert (gaussian_blur(image, window_size=3).array == 2**30 + 1).all()
+    assert (dynamic.filter(np.full((3, 3), 2**40 + 1), np.eye(1)).array == 2**40 + 1).all()
+    top = np.full((2, 2), 2**64 - 1, np.uint64)
+    top[0, 0] -= 1
+    assert erode(top).array.tolist() == [[2**64 - 2] * 2] * 2
+
+
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "WC"])
+def test_images_may_have_many_channels(layout):
+    image = np.random.default_rng(4).integers(0, 255, [{"C": 300, "H": 4, "W": 3}[letter] for letter in layout])
+    image = image.astype(np.uint8)
+    windows = outer([gaussian(3, 0.8)] * (len(layout) - 1))
+    expected, laid = correlated(image, layout, windows), as_tensor(image, layout=layout)
+    agree(gaussian_blur(laid, window_size=3).array, expected, "uint8", 0.501)
+    agree(dynamic.filter(laid, windows).array, expected, "uint8", 0.501)
+    if layout != "WC":
+        assert (dilate(laid).array >= image).all()
+        assert median_blur(laid).shape == image.shape
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_infinities_and_the_largest_numbers_are_filtered_without_a_word(dtype):
+    for value in (np.inf, np.nan, np.finfo(dtype).max):
+        image = np.full((5, 6), value, dtype)
+        image[0] = 0
+        for made in (gaussian_blur(image, window_size=3), laplacian(image, scale=1e300), laplacian(image, dtype="int8"),
+                     dynamic.filter(image, np.full((2, 2), 1e300)), dynamic.filter(image, np.full((2, 2), np.inf)),
+                     dynamic.filter(image[..., None, None], np.full((2, 2), 3.0), dtype="uint8"),
+                     dynamic.filter(as_tensor(image[None], layout="DHW"), np.full((1, 2, 2), 1e300)),
+                     dilate(image), erode(image), median_blur(image)):  # fmt: skip
+            assert made.shape[:2] in {image.shape, (1, 5)}
+    assert gaussian_blur(np.ones((3, 3), dtype), sigma=1e-300).tolist() == [[1.0] * 3] * 3
+
+
+def test_filters_of_nothing_are_nothing():
+    for shape in ((0, 4, 3), (4, 0, 3), (4, 4, 0)):
+        image = as_tensor(np.zeros(shape, np.uint8), layout="HWC")
+        for made in (gaussian_blur(image, window_size=3), laplacian(image), dynamic.filter(image, np.ones((3, 3))),
+                     dilate(image), erode(image), median_blur(image)):  # fmt: skip
+            assert made.shape == shape
+
+
+def test_without_a_layout_images_have_their_channels_last():
+    image = np.random.default_rng(5).normal(size=(6, 5, 3)).astype(np.float32)
+    laid = as_tensor(image, layout="HWC")
+    for operator, arguments in ((gaussian_blur, {"sigma": 1.0}), (laplacian, {})):
+        assert np.array_equal(operator(image, **arguments).array, operator(laid, **arguments).array)
+        assert operator(image, **arguments).layout is None
+        video = operator(image[None], **arguments)
+        assert np.array_equal(video.array[0], operator(laid, **arguments).array)
+        for bad in (np.zeros(()), np.zeros((1,) * 6), as_tensor(np.zeros((2, 2)), layout="FC")):
+            with pytest.raises(ArgumentError, match="one to three spatial dimensions"):
+                operator(bad, **arguments)
+
+
+def second(size):
+    return np.convolve([1, -2, 1], [math.comb(size - 3, k) for k in range(size - 2)])
+
+
+def binomial(size):
+    return np.array([math.comb(size - 1, k) for k in range(size)])
+
+
+@given(image=images(LAYOUTS), data=st.data())
+def test_a_laplacian_sums_second_derivatives(image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+
+    def each(*values):
+        return tuple(data.draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
+
+    sizes, smoothing = each(3, 5, 7), data.draw(st.sampled_from([None, each(1, 3, 5)]))
+    normalized = data.draw(st.booleans())
+    scale = (1.0,) * count if normalized else each(0.25, 1.0, -2.0, 0.1)
+    kernel = 0
+    for axis in range(count):
+        lengths = [sizes[axis] if i == axis or smoothing is None else smoothing[i] for i in range(count)]
+        term = outer([second(n) if i == axis else binomial(n) for i, n in enumerate(lengths)])
+        term = term * (2.0 ** (count + 2 - sum(lengths)) if normalized else scale[axis])
+        room = [(max([*sizes, *(smoothing or ())]) - n) // 2 for n in lengths]
+        kernel = kernel + np.pad(term, [(n, n) for n in room])
+    arguments = {"window_size": sizes, "smoothing_size": smoothing, "normalized_kernel": normalized, "scale": scale}
+    expected = correlated(image, layout, kernel)
+    found = laplacian(as_tensor(image, layout=layout), **arguments)
+    agree(found.array, expected, image.dtype)
+    agree(laplacian(as_tensor(image, layout=layout), dtype="float32", **arguments).array, expected, "float32")
+
+
+def test_halves_are_rounded_away_from_zero_and_large_values_saturate():
+    image = np.pad(np.array([[1, 2]], np.int8), 2)
+    values = laplacian(image, dtype="float32", scale=0.25).array
+    assert (np.abs(values % 1) == 0.5).any()
+    assert np.array_equal(laplacian(image, scale=0.25).array, np.trunc(values + np.copysign(0.5, values)))
+    for dtype in ("uint8", "int16", "int32"):
+        limits = np.iinfo(dtype)
+        found = laplacian(as_tensor(image, dtype=dtype), scale=1e30).array
+        assert set(np.unique(found)) == {limits.min, 0, limits.max}
+
+
+@given(image=images(LAYOUTS, C=(1, 3)), data=st.data())
+def test_a_filter_sums_what_is_around_each_pixel(image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count)))
+    kernel = np.random.default_rng(7).integers(-4, 5, shape) / np.float32(8)
+    anchor = tuple(data.draw(st.integers(-1, extent - 1)) for extent in shape)
+    border, fill = data.draw(st.sampled_from(list(PADS))), data.draw(st.sampled_from([0, 7]))
+    places = [extent // 2 if place < 0 else place for place, extent in zip(anchor, shape, strict=True)]
+    expected = correlated(image, layout, kernel, places, border, fill)
+    found = dynamic.filter(as_tensor(image, layout=layout), kernel, fill, anchor=anchor, border=border)
+    assert (found.layout, found.dtype) == (layout, image.dtype.name)
+    agree(found.array, expected, image.dtype)
+    found = dynamic.filter(as_tensor(image, layout=layout), kernel, fill, anchor=anchor, border=border, dtype="float32")
+    agree(found.array, expected, "float32")
+
+
+@given(image=images(["HW", "HWC", "CHW", "DHW"], H=(4, 9), W=(4, 9), D=(4, 5)), data=st.data())
+def test_only_whole_windows_are_valid(image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count))
+    kernel = np.random.default_rng(8).normal(size=shape)
+    same = correlated(image, layout, kernel, [0] * count)
+    extents = dict(zip([letter for letter in layout if letter != "C"], shape, strict=True))
+    pairs = zip(layout, image.shape, strict=True)
+    inside = tuple(slice(extent - extents.get(letter, 1) + 1) for letter, extent in pairs)
+    found = dynamic.filter(as_tensor(image, layout=layout), kernel, mode="valid", anchor=0)
+    agree(found.array, same[inside], image.dtype)
+
+
+def test_a_filter_rounds_halves_to_even_and_saturates():
+    image = np.arange(8, dtype=np.uint8)[None]
+    assert dynamic.filter(image, np.full((1, 1), 0.5)).tolist() == [[0, 0, 1, 2, 2, 2, 3, 4]]
+    assert dynamic.filter(image, np.full((1, 1), 0.5), dtype="int32").tolist() == [[0, 0, 1, 2, 2, 2, 3, 4]]
+    assert dynamic.filter(image, np.full((1, 1), 1e12)).tolist() == [[0] + [255] * 7]
+    assert dynamic.filter(image, np.full((1, 1), -1e12), dtype="int16").tolist() == [[0] + [-32768] * 7]
+
+
+def test_each_sample_may_have_a_kernel_a_fill_and_an_anchor_of_its_own():
+    image = np.arange(20, dtype=np.float32).reshape(4, 5)
+    kernels = [np.ones((2, 3), np.float32), np.ones((1, 1), np.float32)]
+    found = dynamic.filter(as_batch([image, image]), as_batch(kernels), as_batch([1.0, 2.0]),
+                           anchor=as_batch([[0, 0], [0, 0]]), border="constant")  # fmt: skip
+    assert np.array_equal(found.samples[0], correlated(image, "HW", kernels[0], [0, 0], "constant", 1))
+    assert np.array_equal(found.samples[1], image)
+    blurred = gaussian_blur(as_batch([image, image]), sigma=as_batch([[0.5, 1.0], [2.0, 2.0]]))
+    for sample, sigma in zip(blurred.samples, [(0.5, 1.0), (2.0, 2.0)], strict=True):
+        assert np.array_equal(sample, gaussian_blur(image, sigma=sigma).array)
+
+
+@given(image=images(["HW", "HWC", "CHW", "FHWC", "FCHW"], ("uint8", "int16", "float32", "int32")), data=st.data())
+def test_extremes_and_medians_of_windows(image, data):
+    image, layout = image
+    border = data.draw(st.sampled_from(["constant", "replicate", "reflect", "reflect_101", "wrap"]))
+    width, height = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    x, y = data.draw(st.integers(-1, width - 1)), data.draw(st.integers(-1, height - 1))
+    places = height // 2 if y < 0 else y, width // 2 if x < 0 else x
+    words = {"constant": "clamp", "replicate": "clamp", "reflect": "reflect_1001"}
+    arguments = {"mask_size": (width, height), "anchor": (x, y), "border_mode": border}
+    laid = as_tensor(image, layout=layout)
+    for operator, best in ((dilate, np.max), (erode, np.min)):
+        expected = image
+        for times in (1, 2):
+            around = windows_of(expected, layout, (height, width), places, words.get(border, border))
+            expected = best([values for _, values in around], 0)
+            assert np.array_equal(operator(laid, iterations=times, **arguments).array, expected)
+    sizes = 2 * width - 1, 2 * height - 1
+    around = windows_of(image, layout, sizes[::-1], (height - 1, width - 1), "clamp")
+    expected = np.median([values for _, values in around], 0)
+    assert np.array_equal(median_blur(laid, window_size=sizes).array, expected)
+
+
+@given(image=arrays("float32", (5, 6)))
+def test_eroding_is_dilating_the_negative(image):
+    assert np.array_equal(erode(image, mask_size=(2, 3)).array, -dilate(-image, mask_size=(2, 3)).array)
+
+
+def test_what_is_outside_is_never_the_largest():
+    image = np.full((3, 3), -5, np.float32)
+    assert (dilate(image).array == -5).all()
+    assert (erode(-image).array == 5).all()
+
+
+@pytest.mark.parametrize("size", [3, 5, 7, 9])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_square_medians_of_bytes(size, channels):
+    image = np.random.default_rng(9).integers(0, 255, (6, 5, channels)).astype(np.uint8)
+    expected = np.median([v for _, v in windows_of(image, "HWC", (size, size), (size // 2,) * 2, "clamp")], 0)
+    assert np.array_equal(median_blur(image, window_size=size).array, expected)
+
+
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda x: gaussian_blur(x), "'sigma' must be above 0 where window_size is 0"),
+    (lambda x: gaussian_blur(x, window_size=(3, 0)), "'sigma' must be above 0"),
+    (lambda x: gaussian_blur(x, window_size=4), "'window_size' must be odd; got 4"),
+    (lambda x: gaussian_blur(x, sigma=-1.0), "'sigma' must be"),
+    (lambda x: gaussian_blur(x, sigma=(1.0, 1.0, 1.0)), "'sigma' must be one value or 2"),
+    (lambda x: laplacian(x, window_size=1), "'window_size' must be an odd integer in"),
+    (lambda x: laplacian(x, window_size=33), "'window_size' must be"),
+    (lambda x: laplacian(x, smoothing_size=2), "'smoothing_size' must be an odd integer in"),
+    (lambda x: laplacian(x, scale=2.0, normalized_kernel=True), "'scale' must be left out beside normalized_kernel"),
+    (lambda x: dynamic.filter(x, np.ones(3)), "'filter' must be of 2 dimensions"),
+    (lambda x: dynamic.filter(x, np.ones((0, 3))), "'filter' must be of at least one weight"),
+    (lambda x: dynamic.filter(x, np.ones((9, 1)), mode="valid"), "'filter' must be no larger than the image"),
+    (lambda x: dynamic.filter(x, np.ones((2, 3)), anchor=(2, 0)), "'anchor' must be less than"),
+    (lambda x: dynamic.filter(x, np.ones((2, 3)), [1, 2]), "'fill_value' must be one number"),
+    (lambda x: dynamic.filter(x, np.ones((2, 3)), border="mirror"), "'border' must be one of"),
+    (lambda x: median_blur(x, window_size=(3, 4)), "'window_size' must be odd"),
+    (lambda x: dilate(x, mask_size=(3, 2), anchor=(2, 2)), "'anchor' must be less than the extent of the mask"),
+    (lambda x: erode(x, border_mode="mirror"), "'border_mode' must be one of"),
+])  # fmt: skip
+def test_wrong_arguments_are_named(call, told):
+    with pytest.raises(ArgumentError, match=told):
+        call(np.zeros((4, 5), np.uint8))
+
+
+DALIS = ["HW", "HWC", "CHW", "FHWC", "FCHW", "DHW", "DHWC", "FDHWC", "XY"]
+KINDS = [d.name for d in ALL_DTYPES if d.kind != "b"]
+
+
+def as_dali(found, expected, name):
+    """Whether results agree with DALI: bytes within one level, nearly all the same; floats to four digits."""
+    assert (found.shape, found.dtype) == (expected.array.shape, expected.array.dtype), name
+    assert found.layout == expected.layout
+    have, want = found.array.astype(np.float64), expected.array.astype(np.float64)
+    if expected.array.dtype.kind in "iu":
+        allowed = np.maximum(1, 1e-6 * np.abs(want))
+        assert (np.abs(have - want) <= allowed).all(), name
+        assert np.count_nonzero(have != want) <= max(3, have.size // 100) or expected.array.dtype.itemsize > 2
+    else:
+        scale = max(1.0, np.abs(want).max(initial=0))
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=scale * (1e-3 if want.dtype.itemsize == 2 else 1e-4))
+
+
+@given(image=images(DALIS, KINDS, H=(1, 40), W=(1, 40)), data=st.data())
+def test_blurs_are_dalis(dali: Oracle, image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+    some = {"window_size": st.sampled_from([0, 1, 3, 7, 15]), "sigma": st.floats(0.25, 4, width=16)}
+    arguments = {name: data.draw(each | st.lists(each, min_size=count, max_size=count)) for name, each in some.items()}
+    if data.draw(st.booleans()):
+        arguments["dtype"] = "float32"
+    expected = dali.call("gaussian_blur", [Laid(image, layout)], **arguments)
+    as_dali(gaussian_blur(as_tensor(image, layout=layout), **arguments), expected, "gaussian_blur")
+
+
+@given(image=images(DALIS, [k for k in KINDS if k != "float64"], H=(1, 30), W=(1, 30)), data=st.data())
+def test_laplacians_are_dalis(dali: Oracle, image, data):
+    image, layout = image
+    count = sum(letter not in "CF" for letter in layout)
+    sizes = st.sampled_from([3, 5, 7])
+    arguments = {"window_size": data.draw(sizes | st.lists(sizes, min_size=count, max_size=count))}
+    if data.draw(st.booleans()):
+        arguments["smoothing_size"] = data.draw(st.lists(st.sampled_from([1, 3, 5]), min_size=count, max_size=count))
+    if data.draw(st.booleans()):
+        arguments["scale"] = data.draw(st.lists(st.sampled_from([0.25, 0.01, -1.0]), min_size=count, max_size=count))
+    else:
+        arguments["normalized_kernel"] = data.draw(st.booleans())
+    if data.draw(st.booleans()):
+        arguments["dtype"] = "float32"
+    expected = dali.call("laplacian", [Laid(image, layout)], **arguments)
+    as_dali(laplacian(as_tensor(image, layout=layout), **arguments), expected, "laplacian")
+
+
+@given(image=images(DALIS[:5], ["uint8", "uint16", "int16", "float32"], H=(1, 30), W=(1, 30)), data=st.data())
+def test_filters_are_dalis(dali: Oracle, image, data):
+    image, layout = image
+    shape = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    kernel = (np.random.default_rng(data.draw(st.integers(0, 9))).normal(size=shape) / 4).astype(np.float32)
+    arguments = {
+        "border": data.draw(st.sampled_from(list(PADS))),
+        "anchor": [data.draw(st.integers(-1, extent - 1)) for extent in shape],
+    }
+    places = [letter for letter in layout if letter in "HW"]
+    if data.draw(st.booleans()) and all(
+        image.shape[layout.index(letter)] >= extent for letter, extent in zip(places, shape, strict=True)
+    ):
+        arguments["mode"] = "valid"
+    if data.draw(st.booleans()):
+        arguments["dtype"] = "float32"
+    fill = [np.array(9, image.dtype)] if data.draw(st.booleans()) else []
+    expected = dali.call("filter", [Laid(image, layout), kernel, *fill], **arguments)
+    as_dali(dynamic.filter(as_tensor(image, layout=layout), kernel, *fill, **arguments), expected, "filter")
+
+
+def test_filters_of_batches_are_dalis(dali: Oracle):
+    values = np.random.default_rng(1)
+    data = [values.integers(0, 255, (9 + i, 12, 3)).astype(np.uint8) for i in range(3)]
+    kernels = [values.normal(size=(2 + i, 3)).astype(np.float32) for i in range(3)]
+    anchors = np.array([[0, 0], [0, 1], [0, 2]])
+    expected = dali.call("filter", [Samples(data, "HWC"), Samples(kernels)], anchor=Samples(list(anchors)))
+    found = dynamic.filter(as_batch(data, layout="HWC"), as_batch(kernels), anchor=as_batch(anchors))
+    assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(found.samples, expected.samples, strict=True))
+    expected = dali.call("gaussian_blur", [Samples(data, "HWC")], sigma=Samples([0.5, 1.0, 2.0]))
+    found = gaussian_blur(as_batch(data, layout="HWC"), sigma=as_batch([0.5, 1.0, 2.0]))
+    assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(found.samples, expected.samples, strict=True))

@@ -1,0 +1,263 @@
+"""Normalising by mean and deviation: against plain NumPy, by hand, and as DALI does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES
+
+from dynamic import ArgumentError, as_batch, as_tensor, normalize
+
+LAYOUTS = ["HWC", "CHW", "HW", "FHWC", "FCHW", "W", "XYZW"]
+
+
+def kept(image, axes):
+    return tuple(1 if axis in axes else extent for axis, extent in enumerate(image.shape))
+
+
+def normalized(image, axes, mean=None, stddev=None, ddof=0, epsilon=0.0, scale=1.0, shift=0.0):
+    """The definition, in float64."""
+    x = image.astype(np.float64)
+    axes = tuple(axes)
+    mean = x.mean(axes, keepdims=True) if mean is None else mean
+    if stddev is None:
+        count = np.prod([x.shape[axis] for axis in axes], dtype=int) - ddof
+        variance = ((x - mean) ** 2).sum(axes, keepdims=True) / count if count > 0 else np.zeros(kept(x, axes))
+        stddev = np.sqrt(variance + epsilon)
+    elif epsilon:
+        stddev = np.sqrt(np.square(stddev) + epsilon)
+    stddev = np.asarray(stddev, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return scale * np.where(stddev == 0, 0, (x - mean) / stddev) + shift
+
+
+def close(found, expected):
+    atol = 2e-5 * max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+@st.composite
+def images(draw, dtypes=("uint8", "int16", "float32", "uint16", "int32"), layouts=LAYOUTS, most=9):
+    layout = draw(st.sampled_from(layouts))
+    shape = draw(st.tuples(*[st.integers(1, 5 if letter in "FC" else most) for letter in layout]))
+    values = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 100, shape)
+    image = values.astype(draw(st.sampled_from(dtypes)))
+    image.flags.writeable = False
+    return image, layout, sorted(draw(st.sets(st.integers(0, len(layout) - 1), min_size=1)))
+
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "ddof": st.integers(0, 3),
+        "epsilon": st.sampled_from([0.0, 0.5, 9.0]),
+        "scale": st.floats(-3, 3, width=16),
+        "shift": st.floats(-3, 3, width=16),
+    },
+)
+
+
+@given(image=images(), options=OPTIONS)
+def test_values_are_normalised_over_some_dimensions(image, options):
+    image, layout, axes = image
+    expected = normalized(image, axes, **options)
+    laid = as_tensor(image, layout=layout)
+    names = "".join(layout[axis] for axis in reversed(axes))
+    for arguments in ({"axes": axes}, {"axis_names": names}, {"axes": [axis - image.ndim for axis in axes]}):
+        found = normalize(laid, **arguments, **options)
+        assert (found.layout, found.dtype) == (layout, "float32")
+        close(found.array, expected)
+    close(normalize(laid, **options).array, normalized(image, range(image.ndim), **options))
+    close(normalize(laid, axes=axes, dtype="float64", **options).array, expected)
+
+
+@pytest.mark.parametrize("shape", [(300, 500, 3), (3, 300, 500), (300, 500), (2, 3, 200, 200), (150000,), (99, 300, 7)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_large_arrays_are_normalised_part_by_part(shape, dtype):
+    image = np.random.default_rng(1).integers(0, 255, shape).astype(dtype)
+    for axes in {(0,), tuple(range(len(shape))), tuple(range(len(shape) - 1)), (len(shape) - 1,), (len(shape) // 2,)}:
+        if axes:
+            close(normalize(image, axes=axes).array, normalized(image, axes))
+
+
+def test_what_has_no_deviation_becomes_the_shift():
+    for image in (np.full((3, 4), 7, np.uint8), np.full((3, 4), 0.1, np.float32), np.zeros((2, 2), np.int16)):
+        assert (normalize(image, shift=3.0).array == 3).all()
+    assert (normalize(np.arange(6.0), ddof=6, shift=2.0).array == 2).all()
+    given_ = normalize(np.float32([[1, 2], [3, 4]]), mean=0, stddev=[[0, 1], [2, 0]])
+    assert given_.tolist() == [[0, 2], [1.5, 0]]
+    assert np.isfinite(normalize(np.zeros((0, 3), np.float32)).array).all()
+    assert normalize(np.float32(4), shift=1.0).tolist() == 1.0
+
+
+@given(image=images(layouts=["HWC", "CHW", "FHWC"]), data=st.data(), options=OPTIONS)
+def test_mean_and_deviation_may_be_given(image, data, options):
+    image, layout, axes = image
+    laid, values = as_tensor(image, layout=layout), np.random.default_rng(2)
+    mean, stddev = (values.uniform(1, 50, kept(image, axes)).astype(np.float32) for _ in range(2))
+    which = data.draw(st.sampled_from([("mean",), ("stddev",), ("mean", "stddev")]))
+    arrays = {name: array for name, array in (("mean", mean), ("stddev", stddev)) if name in which}
+    expected = normalized(image, axes, **arrays, **options)
+    inferred = [axis for axis in range(image.ndim) if mean.shape[axis] == 1]
+    close(normalize(laid, axes=axes, **arrays, **options).array, expected)
+    close(normalize(laid, **arrays, **options).array, normalized(image, inferred, **arrays, **options))
+    other = kept(image, data.draw(st.sets(st.integers(0, image.ndim - 1))))
+    arrays = {name: values.uniform(1, 50, other) for name in which}
+    close(normalize(laid, axes=axes, **arrays, **options).array, normalized(image, axes, **arrays, **options))
+    numbers = {name: float(array.flat[0]) for name, array in arrays.items()}
+    expected = normalized(image, range(image.ndim), **numbers, **options)
+    close(normalize(laid, **numbers, **options).array, expected)
+    close(normalize(laid, axes=axes, **numbers, **options).array, normalized(image, axes, **numbers, **options))
+
+
+def test_a_mean_for_each_channel_needs_no_more_dimensions():
+    image = np.random.default_rng(3).integers(0, 255, (5, 6, 3)).astype(np.uint8)
+    for mean in ([10, 20, 30], np.array([10, 20, 30]), as_tensor([10, 20, 30]), [[[10, 20, 30]]]):
+        found = normalize(image, mean=mean, stddev=(1.0, 2.0, 4.0))
+        close(found.array, (image - np.array([10.0, 20, 30])) / [1, 2, 4])
+
+
+@given(first=images(), options=OPTIONS, data=st.data())
+def test_a_batch_may_have_one_mean_and_deviation(first, options, data):
+    first, layout, axes = first
+    values = np.random.default_rng(4)
+    shapes = [tuple(data.draw(st.integers(1, 9)) if axis in axes else extent for axis, extent in enumerate(first.shape))
+              for _ in range(2)]  # fmt: skip
+    samples = [first, *(values.integers(0, 200, shape).astype(first.dtype) for shape in shapes)]
+    flat = [np.moveaxis(x, axes, range(len(axes))).reshape(-1, *kept_part(x, axes)) for x in samples]
+    pooled = np.concatenate(flat)
+    given_ = data.draw(st.sampled_from([{}, {"mean": 30.0}, {"stddev": 4.0}, {"mean": 30.0, "stddev": 4.0}]))
+    expected = normalized(pooled, [0], **given_, **options)
+    found = normalize(as_batch(samples, layout=layout), axes=axes, batch=True, **given_, **options)
+    start = 0
+    for sample, result, part in zip(samples, found.samples, flat, strict=True):
+        own = np.moveaxis(result, axes, range(len(axes))).reshape(part.shape)
+        close(own, expected[start : start + len(part)])
+        start += len(part)
+        assert result.shape == sample.shape
+
+
+def kept_part(image, axes):
+    return [extent for axis, extent in enumerate(image.shape) if axis not in axes]
+
+
+def test_a_pooled_batch_may_have_empty_samples_and_own_means():
+    samples = [np.zeros((0, 2), np.float32), np.float32([[1, 2], [3, 6]])]
+    found = normalize(as_batch(samples), axes=[0], batch=True)
+    assert [x.tolist() for x in found.samples] == [[], [[-1, -1], [1, 1]]]
+    found = normalize(as_batch([samples[1], samples[1]]), batch=True, mean=as_batch([0.0, 1.0]))
+    deviation = np.sqrt((np.square(samples[1]).mean() + np.square(samples[1] - 1).mean()) / 2)
+    close(found.samples[1], (samples[1] - 1) / deviation)
+    assert normalize(as_batch([samples[0]] * 2), batch=True).shape == [(0, 2)] * 2
+
+
+def test_each_sample_may_have_an_own_mean_and_deviation():
+    image = np.arange(12, dtype=np.float32).reshape(3, 4)
+    means, deviations = [[[1, 2, 3, 4]], [[0, 0, 1, 1]]], [2.0, 4.0]
+    found = normalize(as_batch([image, image]), mean=as_batch(means), stddev=as_batch(deviations))
+    for sample, mean, deviation in zip(found.samples, means, deviations, strict=True):
+        close(sample, (image - np.array(mean)) / deviation)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_every_dtype_is_normalised_to_every_other(dtype):
+    image = np.random.default_rng(5).integers(0, 2, (4, 5)).astype(dtype)
+    expected = normalized(image, [0, 1], scale=20.0, shift=40.0)
+    for to in ALL_DTYPES:
+        found = normalize(image, dtype=to, scale=20.0, shift=40.0)
+        assert found.array.dtype == to
+        if to.kind != "b":
+            assert np.abs(found.array - expected).max() <= (0.5001 if to.kind in "iu" else 0.05)
+
+
+def test_values_are_rounded_and_saturated():
+    image = np.float32([[-3, -0.5, 0.5, 1.5, 3]])
+    given_ = {"mean": 0, "stddev": 1}
+    assert normalize(image, dtype="int8", **given_).tolist() == [[-3, -1, 1, 2, 3]]
+    assert normalize(image, dtype="uint8", scale=1000.0, **given_).tolist() == [[0, 0, 255, 255, 255]]
+    assert normalize(image, dtype="uint8", scale=1e30, **given_).tolist() == [[0, 0, 255, 255, 255]]
+    assert normalize(np.float32([np.nan, 1]), dtype="uint8", **given_).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8"])
+def test_infinities_and_the_largest_numbers_are_normalised_without_a_word(dtype):
+    largest = np.finfo(dtype).max if dtype != "uint8" else 255
+    for value in (np.inf, np.nan, largest) if dtype != "uint8" else (255,):
+        image = np.full((5, 6, 3), value, dtype)
+        image[0] = 0
+        for axes in ((0, 1, 2), (0, 1), (1,), (0,), (2,), (0, 2)):
+            for more in ({}, {"mean": 1e300}, {"stddev": 1e-300}, {"scale": 1e300, "dtype": "uint8"}, {"batch": True}):
+                assert normalize(image, axes=axes, **more).shape == image.shape
+    assert np.abs(normalize(np.array([largest, 0], dtype)).array).max() <= 1.0001
+
+
+def test_a_small_deviation_beside_a_large_mean_is_found():
+    image = np.array([10**9, 10**9 + 1, 10**9 + 7], np.int32)
+    close(normalize(image).array, normalized(image, [0]))
+    image = np.float32([1e6, 1e6 + 1, 1e6 + 2])
+    close(normalize(image).array, normalized(image, [0]))
+    image = np.full((200, 300), 250, np.uint8)
+    image[0, 0] = 251
+    close(normalize(image).array, normalized(image, [0, 1]))
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"axes": [2]}, "'axes' must be different dimensions of the 2"), ({"axes": [0, -2]}, "'axes' must be different"),
+    ({"axes": []}, "'axes' must be different"), ({"axes": 0, "axis_names": "W"}, "'axes' must be left out"),
+    ({"axis_names": "C"}, "'axis_names' must be different letters of the layout, 'HW'"),
+    ({"axis_names": ""}, "'axis_names' must be"), ({"axis_names": "HH"}, "'axis_names' must be"),
+    ({"mean": [1, 2]}, "'mean' must be a number, or an array that broadcasts"), ({"mean": np.nan}, "'mean' must be"),
+    ({"stddev": np.zeros((2, 3, 4))}, "'stddev' must be"), ({"epsilon": -1.0}, "'epsilon' must be"),
+    ({"mean": [[1], [2, 3]]}, "'mean' must be finite numbers")])  # fmt: skip
+def test_wrong_arguments_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"normalize\(\): argument {told}"):
+        normalize(as_tensor(np.zeros((3, 4)), layout="HW"), **arguments)
+
+
+def test_samples_that_cannot_be_pooled_are_named():
+    batch = as_batch([np.zeros((3, 4)), np.zeros((5, 4))])
+    with pytest.raises(ArgumentError, match=r"argument 'image\[1\]' must be of an extent the same in all samples"):
+        normalize(batch, axes=[1], batch=True)
+
+
+KINDS = ("uint8", "int8", "uint16", "int16", "int32", "float32")
+
+
+@given(image=images(KINDS, most=30), options=OPTIONS, data=st.data())
+def test_values_are_dalis(dali: Oracle, image, options, data):
+    image, layout, axes = image
+    arguments = {"axes": axes, **options}
+    if data.draw(st.booleans()):
+        arguments["dtype"] = data.draw(st.sampled_from(["uint8", "int16", "int32"]))
+        arguments["scale"] = 50.0
+    values, shape = np.random.default_rng(6), kept(image, axes)
+    which = data.draw(st.sampled_from([(), ("mean",), ("stddev",), ("mean", "stddev")]))
+    for name in which:
+        arguments[name] = values.uniform(1, 90, shape).astype(np.float32)
+    expected = dali.call("normalize", [Laid(image, layout)], **arguments)
+    found = normalize(as_tensor(image, layout=layout), **arguments)
+    agree(found.array, expected.array)
+    assert found.layout == expected.layout
+
+
+@given(first=images(KINDS, most=12), options=OPTIONS, data=st.data())
+def test_pooled_values_are_dalis(dali: Oracle, first, options, data):
+    first, layout, axes = first
+    shape = tuple(data.draw(st.integers(1, 9)) if axis in axes else extent for axis, extent in enumerate(first.shape))
+    samples = [first, np.random.default_rng(7).integers(0, 100, shape).astype(first.dtype)]
+    expected = dali.call("normalize", [Samples(samples, layout)], axes=axes, batch=True, **options)
+    found = normalize(as_batch(samples, layout=layout), axes=axes, batch=True, **options)
+    for a, b in zip(found.samples, expected.samples, strict=True):
+        agree(a, b)
+
+
+def agree(found, expected):
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if expected.dtype.kind in "iu":
+        assert np.abs(found.astype(np.int64) - expected).max(initial=0) <= 1
+    else:
+        scale = max(1.0, float(np.abs(expected).max(initial=0)))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * scale)
