@@ -166,7 +166,8 @@ def multi_paste(
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
     sources, places = _sources(images, in_ids, across), _spatial(layout)
-    canvas = [tuple(out.shape[place] for place in places)] * len(sources)
+    whole = tuple(out.shape[place] for place in places)
+    canvas = [whole] * len(sources)
     wholes = [tuple(source.shape[place] for place in places) for source in sources]
     starts = _rows("in_anchors", in_anchors, in_anchors_rel, wholes, numpy.floor)
     rest = [tuple(b - a for a, b in zip(start, whole, strict=True))
@@ -178,7 +179,7 @@ def multi_paste(
     )
     _check_inside("in_anchors", starts, sizes, wholes)
     _check_inside("out_anchors", targets, sizes, canvas)
-    if not _covered(canvas[:1], targets, sizes):
+    if not _covered(whole, targets, sizes):
         out.fill(0)
     for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
         regions.copied_part(source, places, start, size, target, out)
@@ -207,9 +208,9 @@ def _rows(
     return [tuple(int(value) for value in rounding(part)) for part in parts]
 
 
-def _covered(canvas: list[tuple[int, ...]], targets: list[tuple[int, ...]], sizes: list[tuple[int, ...]]) -> bool:
+def _covered(canvas: tuple[int, ...], targets: list[tuple[int, ...]], sizes: list[tuple[int, ...]]) -> bool:
     """Whether windows that do not overlap cover a canvas, as those of a mosaic do."""
-    if sum(map(math.prod, sizes)) != sum(map(math.prod, canvas)):
+    if sum(map(math.prod, sizes)) != math.prod(canvas):
         return False
     windows = zip(targets, sizes, strict=True)
     return not any(
