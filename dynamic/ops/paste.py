@@ -110,6 +110,8 @@ def _composed(
     sources, places = _sources(images, in_ids, across), _spatial(layout)
     shape = list(images[0].shape)
     for source in sources:
+        if source.shape == sources[0].shape:
+            continue
         alike = len(source.shape) == len(shape) and all(
             source.shape[i] == sources[0].shape[i] for i in range(len(shape)) if i not in places
         )
