@@ -13,7 +13,7 @@ from ._array import Array, empty, library
 from .data import Batch, Tensor
 from .errors import ArgumentError
 
-__all__ = ["are_given", "each"]
+__all__ = ["are_given", "each", "relaid"]
 
 
 def are_given(inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:
@@ -55,10 +55,14 @@ def _as_video(operator: Any, first: Tensor | Batch | None, name: str) -> Tensor 
     if first is None or not (layout or "").startswith("F"):
         expected = "given only with a video, laid out as 'FHWC' or the like, for it has values for each frame"
         raise ArgumentError(operator.name, name, expected, f"an input laid out as {layout!r}")
-    if isinstance(first, Tensor):
-        return Tensor(first.array, layout, first.origin)
-    storage = first.samples if first.whole is None else first.whole
-    return Batch(storage, layout, first.origin, first._numpy_dtype, first.ndim)
+    return relaid(first, layout)
+
+
+def relaid(data: Tensor | Batch, layout: str | None) -> Tensor | Batch:
+    """The same data with another layout."""
+    if isinstance(data, Tensor):
+        return Tensor(data.array, layout, data.origin)
+    return Batch(data.samples if data.whole is None else data.whole, layout, data.origin, data._numpy_dtype, data.ndim)
 
 
 def _samples(value: Tensor | Batch, count: int | None) -> list[Array]:

@@ -134,6 +134,36 @@ def test_what_an_empty_batch_becomes_may_be_declared():
         assert (result.ndim, result.dtype.name, result.layout) == expected
 
 
+def test_views_are_made_of_many_samples_at_once():
+    asked = []
+
+    @lift(whole=True, across=lambda samples, arguments: samples[0][0].ndim)
+    def flat(a: Array, /, *, across: int) -> Array:
+        asked.append(a.shape)
+        return a.reshape((*a.shape[: a.ndim - across], -1))
+
+    whole = as_batch(np.zeros((2, 3, 4)), layout="HW")
+    result = flat(whole)
+    assert np.shares_memory(result.whole, whole.whole)
+    assert result.layout is None, "it has one letter too many"
+    assert flat(as_batch([np.zeros((3, 4)), np.zeros((2, 2))])).shape == [(12,), (4,)]
+    assert flat(as_batch([np.zeros(3), np.zeros(2)], layout="W")).layout == "W"
+    assert flat(np.zeros((3, 4))).shape == (12,)
+    assert asked == [(2, 3, 4), (3, 4), (2, 2), (3,), (2,), (3, 4)]
+
+
+def test_many_samples_without_a_layout_have_none():
+    seen = []
+
+    @lift(output=lambda a, *, layout: (a.shape, a.dtype), whole=True)
+    def probe(a: Array, /, *, layout: Layout, out: Any) -> Array:
+        seen.append(layout)
+
+    probe(as_batch(np.zeros((2, 3))))
+    probe(as_batch(np.zeros((2, 3)), layout="W"))
+    assert seen == [None, "NW"]
+
+
 def test_outputs_without_declared_shape():
     @lift()
     def split(a: Array, /) -> tuple[Array, Array]:

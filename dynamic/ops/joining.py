@@ -13,20 +13,11 @@ from dynamic._array import Array
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import order
+
+from .shape import _dimensions, _place
 
 __all__ = ["cat", "one_hot", "stack"]
-
-
-def _dimensions(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> int:
-    """How many dimensions a sample of the first input has."""
-    return int(samples[0][0].ndim)
-
-
-def _place(operator: str, axis: int, ndim: int, of: str) -> int:
-    """The number of a dimension, which may be counted from the last."""
-    if not -ndim <= axis < ndim:
-        raise ArgumentError(operator, "axis", f"in [{-ndim}, {ndim - 1}] for {of}", str(axis))
-    return axis % ndim
 
 
 def _check_name(operator: str, axis_name: str | None) -> None:
@@ -56,7 +47,7 @@ def _stacked(*inputs: Array, axis: int = 0, axis_name: str | None = None, layout
     _refuse_others("stack", inputs, None)
     if axis_name is not None and first.ndim and layout is None:
         raise ArgumentError("stack", "axis_name", "left out where the first input has no layout", repr(axis_name))
-    place = _place("stack", axis, first.ndim + 1, f"inputs of {first.ndim} dimensions")
+    place = _place("stack", "axis", axis, first.ndim + 1)
     return (*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype
 
 
@@ -97,7 +88,7 @@ def stack(
 def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None) -> int:
     """The dimension along which arrays are joined."""
     if axis_name is None:
-        return _place("cat", axis or 0, ndim, f"inputs of {ndim} dimensions")
+        return _place("cat", "axis", axis or 0, ndim)
     if axis is not None:
         raise ArgumentError("cat", "axis", "left out beside axis_name", str(axis))
     if len(axis_name) != 1 or axis_name not in (layout or ""):
@@ -140,25 +131,24 @@ def cat(
     return out
 
 
-_ONE_HOT = "one_hot"
-
-
-def _kind_of_classes(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, bool]:
-    """How many dimensions a sample has, and whether all samples are single numbers."""
-    single = arguments[0].get("axis") is None and all(math.prod(x.shape) == 1 for (x,) in samples)
-    return samples[0][0].ndim, single
+def _across_one_hot(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, bool, Array]:
+    """How many dimensions a sample has, whether all samples are single numbers, and the values of off and on."""
+    own = arguments[0]
+    single = own["axis"] is None and all(x.size == 1 for (x,) in samples)
+    values = convert(numpy, numpy.array([own["off_value"], own["on_value"]]), own["dtype"].dtype)
+    return samples[0][0].ndim, single, values
 
 
 def _encoded(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: Any = float32,
-    num_classes: int = 0, across: tuple[int, bool], layout: str | None = None, **_: Any,
+    num_classes: int = 0, across: Any, layout: str | None = None, **_: Any,
 ) -> Spec:  # fmt: skip
-    _check_name(_ONE_HOT, axis_name)
+    _check_name("one_hot", axis_name)
     if across[1]:
         return (num_classes,), dtype.dtype
     if axis_name is not None and input.ndim and layout is None:
-        raise ArgumentError(_ONE_HOT, "axis_name", "left out where the input has no layout", repr(axis_name))
-    place = _place(_ONE_HOT, -1 if axis is None else axis, input.ndim + 1, f"an input of {input.ndim} dimensions")
+        raise ArgumentError("one_hot", "axis_name", "left out where the input has no layout", repr(axis_name))
+    place = _place("one_hot", "axis", -1 if axis is None else axis, input.ndim + 1)
     return (*input.shape[:place], num_classes, *input.shape[place:]), dtype.dtype
 
 
@@ -176,13 +166,11 @@ def _kind_of_encoded(
     return 1 if axis is None and ndim <= 1 else ndim + 1, dtype.dtype
 
 
-@operator(
-    output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_kind_of_classes, whole=True
-)
+@operator(output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_across_one_hot, whole=True)
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
     num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = "",
-    across: tuple[int, bool], out: Array,
+    across: tuple[int, bool, Array], out: Array,
 ) -> Array:  # fmt: skip
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.
 
@@ -205,15 +193,14 @@ def one_hot(
     >>> one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
     [[0, 0, 1], [1, 0, 0]]
     """
-    ndim, single = across
+    ndim, single, (off, on) = across
+    if input.size == 1:  # a label: much faster than many numbers
+        out[...] = off
+        number = input.item()
+        if num_classes and -1 < number < num_classes:
+            out.reshape(-1)[int(number)] = on
+        return out
     samples = input.ndim - ndim
-    if single:
-        input, place = input.reshape(input.shape[:samples]), samples
-    else:
-        place = samples + (-1 if axis is None else axis) % (ndim + 1)
-    values = convert(numpy, numpy.array([off_value, on_value]), out.dtype)
-    out[...] = values[0]
-    numbers = numpy.trunc(input) if input.dtype.kind == "f" else input
-    classes = numpy.arange(num_classes).reshape((-1,) + (1,) * (out.ndim - 1 - place))
-    numpy.copyto(out, values[1], where=numpy.expand_dims(numbers, place) == classes)
+    place = samples + (0 if single else (-1 if axis is None else axis) % (ndim + 1))
+    order.one_hot(input, num_classes, off, on, 1 if single else math.prod(input.shape[place:]), out)
     return out

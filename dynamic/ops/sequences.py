@@ -12,6 +12,7 @@ import numpy
 
 from dynamic._argument import Layout, PerSample
 from dynamic._array import Array, asarray
+from dynamic._frames import relaid
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -96,14 +97,7 @@ def per_frame(
     if layout[0] != "F" and not replace:
         hint = "Pass replace=True to replace it."
         raise ArgumentError("per_frame", "input", "laid out with F first", f"layout {layout!r}", hint)
-    return _relaid(data, f"F{layout[1:]}")
-
-
-def _relaid(data: Tensor | Batch, layout: str | None) -> Tensor | Batch:
-    """The same data with another layout."""
-    if isinstance(data, Tensor):
-        return Tensor(data.array, layout, data.origin)
-    return Batch(data.samples if data.whole is None else data.whole, layout, data.origin, data._numpy_dtype, data.ndim)
+    return relaid(data, f"F{layout[1:]}")
 
 
 def _refuse_others(operator: str, layout: str | None, ndim: int) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, TypeAlias
 
@@ -110,6 +111,7 @@ def transpose(
     return out
 
 
+@functools.lru_cache(256)
 def _extents(
     operator: str, extents: tuple[int, ...], sizes: tuple[int, int], shape: Any, rel_shape: Any, src_dims: Any
 ) -> tuple[int, ...]:
