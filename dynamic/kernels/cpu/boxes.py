@@ -17,9 +17,13 @@ from .warp import quarter_turns
 
 __all__ = ["areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
 
+_PLAIN = ("xyXY", "xyzXYZ")
+
 
 def read(boxes: Array, layout: str) -> Array:
     """A copy of boxes whose coordinates are laid out in any order, with ends ("xyXY") or extents ("xyWH")."""
+    if layout in _PLAIN:
+        return boxes.copy()
     found = boxes[:, _order(layout)]
     if "W" in layout:
         half = len(layout) // 2
@@ -29,6 +33,8 @@ def read(boxes: Array, layout: str) -> Array:
 
 def written(boxes: Array, layout: str) -> Array:
     """A copy of boxes in a layout."""
+    if layout in _PLAIN:
+        return boxes.copy()
     half = len(layout) // 2
     made = numpy.empty_like(boxes)
     made[:, _order(layout)] = boxes
@@ -66,7 +72,10 @@ def rotated(
     cos, sin = map(real, _cos_and_sin(angle))
     turned_x, turned_y = x * cos + y * sin, y * cos - x * sin
     turned_x, turned_y = turned_x + canvas_width / 2, turned_y + canvas_height / 2
-    found = numpy.stack([turned_x.min(1), turned_y.min(1), turned_x.max(1), turned_y.max(1)], axis=1)
+    found = numpy.empty_like(boxes)
+    for d, turned in enumerate((turned_x, turned_y)):
+        turned.min(1, out=found[:, d])
+        turned.max(1, out=found[:, d + 2])
     if mode != "expand":
         _shrink(found, x[:, 1] - x[:, 0], y[:, 2] - y[:, 0], real(0.25 if mode == "halfway" else 0.5))
     return found
@@ -98,9 +107,8 @@ def _shrink(boxes: Array, width: Array, height: Array, share: Any) -> None:
 
 def within(boxes: Array, canvas: tuple[int, int], least: float) -> tuple[Array, Array]:
     """Boxes cut off at the edges of a canvas, and which of them keep at least such a part of their area."""
-    cut = numpy.clip(boxes, 0, numpy.array(canvas * 2, boxes.dtype))
-    with numpy.errstate(divide="ignore", invalid="ignore"):
-        kept = areas(cut) / areas(boxes) >= boxes.dtype.type(least)
+    cut = numpy.minimum(numpy.maximum(boxes, 0), numpy.array(canvas * 2, boxes.dtype))
+    kept = areas(cut) / areas(boxes) >= boxes.dtype.type(least)
     return cut[kept], kept
 
 
@@ -136,7 +144,7 @@ def matched(boxes: Array, anchors: Array, criteria: float) -> tuple[Array, Array
         overlaps[len(overlaps) - 1 - int(overlaps[::-1].argmax())] = 2
         better = numpy.flatnonzero(overlaps >= best)
         best[better], whose[better] = overlaps[better], i
-    return whose, best > boxes.dtype.type(criteria)
+    return whose, best > max(boxes.dtype.type(criteria), numpy.finfo(boxes.dtype).tiny)
 
 
 def _ordered(boxes: Array) -> Array:
