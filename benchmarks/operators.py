@@ -133,7 +133,7 @@ CASES = [
          lambda lib, x: lib.resize_crop_mirror(x, resize_shorter=256.0, crop=[224.0, 224.0], mirror=1)),
     Case("rotate 20", lambda lib, x: lib.rotate(x, angle=20.0, fill_value=0.0),
          rivals(cv2=rotated, pillow=pillow_called("rotate", 20, BILINEAR, expand=True))),
-    Case("warp_affine", lambda lib, x: lib.warp_affine(x, matrix=MATRIX.ravel().tolist(), fill_value=0.0),
+    Case("warp_affine", lambda lib, x: lib.warp_affine(x, matrix=MATRIX.tolist(), fill_value=0.0),
          rivals(cv2=lambda image: cv2.warpAffine(image, MATRIX, image.shape[1::-1], flags=cv2.WARP_INVERSE_MAP | 1))),
     Case("color_twist", lambda lib, x: lib.color_twist(x, brightness=1.1, contrast=0.9, hue=20.0, saturation=1.2),
          rivals(cv2=lambda image: cv2.transform(image, COLOUR))),

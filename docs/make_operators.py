@@ -18,6 +18,7 @@ import cv2
 import numpy
 
 import dynamic
+from dynamic import transforms
 from dynamic._argument import Argument
 from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
@@ -30,11 +31,15 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 #: The modules of the page by their titles, in their order.
 GROUPS = {
     "Decoding": ["decoders"],
-    "Geometry": ["ops.geometry"],
-    "Windows": ["ops.windows"],
+    "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
+    "Coordinates": ["ops.coordinates", "transforms"],
+    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
+    "Colours": ["ops.color", "ops.histograms"],
     "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
-    "Values": ["ops.values", "ops.normalize"],
+    "Values": ["ops.values", "ops.normalize", "ops.constants"],
+    "Shapes": ["ops.shape", "ops.joining", "ops.sequences"],
+    "Boxes and masks": ["ops.boxes", "ops.box_crops", "segmentation"],
     "Mathematics": ["math"],
     "Reductions": ["reductions"],
     "Random numbers": ["random"],
@@ -44,8 +49,36 @@ GROUPS = {
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "rotate": {"angle": 20, "fill_value": 0},
     "flip": {},
+    "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
+    "experimental.warp_perspective": {"matrix": [1.2, 0.3, -50.0, 0.0, 1.4, -20.0, 0.0, 0.003, 0.8]},
+    "resize": {"size": (75, 180)},
+    "random_resized_crop": lambda photo: dynamic.random_resized_crop(photo, size=150, rng=dynamic.random.RNG(4)),
+    "resize_crop_mirror": {"resize_shorter": 180, "crop": (150, 150), "mirror": 1},
+    "sphere": {"interp_type": "linear"},
+    "water": {"interp_type": "linear", "ampl_x": 5, "ampl_y": 5, "freq_x": 0.1, "freq_y": 0.1},
     "crop": {"crop": (90, 120), "crop_pos_x": 0.3},
     "crop_mirror_normalize": {"crop": (120, 180), "mirror": 1, "mean": 40, "std": 0.7, "output_layout": "HWC"},
+    "slice": {"rel_start": (0.2, 0.1), "rel_end": (0.9, 0.8)},
+    "pad": {"axis_names": "HW", "shape": (170, 245), "fill_value": 120},
+    "erase": {"anchor": (20, 30, 80, 140), "shape": (50, 60, 40, 50)},
+    "paste": {"ratio": 1.3, "fill_value": (40, 80, 120), "paste_x": 0.8},
+    "grid_mask": {"tile": 40, "ratio": 0.4, "angle": 0.4},
+    "brightness": {"brightness": 1.5},
+    "contrast": {"contrast": 0.5},
+    "hue": {"hue": 90},
+    "saturation": {"saturation": 0.3},
+    "hsv": {"hue": -40, "saturation": 1.3, "value": 0.8},
+    "color_space_conversion": {"image_type": "RGB", "output_type": "GRAY"},
+    "equalize": {},
+    "color_twist": {"hue": 60, "saturation": 1.5},
+    "brightness_contrast": {"brightness": 1.2, "contrast": 1.4},
+    "clahe": {"tiles_x": 4, "tiles_y": 4, "clip_limit": 4},
+    "jpeg_compression_distortion": {"quality": 4},
+    "gaussian_blur": {"sigma": 3.0},
+    "laplacian": {"window_size": 5},
+    "experimental.median_blur": {"window_size": 9},
+    "experimental.dilate": {"mask_size": 7},
+    "experimental.erode": {"mask_size": 7},
     "noise.gaussian": lambda photo: dynamic.noise.gaussian(photo, stddev=25, rng=dynamic.random.RNG(1)),
     "noise.shot": lambda photo: dynamic.noise.shot(photo, factor=5, rng=dynamic.random.RNG(1)),
     "noise.salt_and_pepper": lambda photo: dynamic.noise.salt_and_pepper(photo, prob=0.1, rng=dynamic.random.RNG(1)),
@@ -82,11 +115,13 @@ def members(module_name: str) -> Iterator[Documented]:
     module = importlib.import_module(f"dynamic.{module_name}")
     for name in module.__all__:
         function = getattr(module, name)
+        if isinstance(function, Operator) and function.__module__ != module.__name__:
+            continue  # it has its place
         public = name if module_name.startswith("ops.") or name == "peek_image_shape" else f"{module_name}.{name}"
         if isinstance(function, Operator):
             yield Documented(function.name, function, function.arguments)
-        elif inspect.isfunction(function):
-            yield Documented(public, function, declared_arguments(function))
+        elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
+            yield Documented(public, function, declared_arguments(function) | transforms.declared_arguments(function))
 
 
 def section(text: str, title: str) -> str:

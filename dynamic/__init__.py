@@ -15,6 +15,7 @@ from . import random as random
 from . import readers as readers
 from . import reductions as reductions
 from . import segmentation as segmentation
+from . import transforms as transforms
 from . import types as types
 from ._interop import as_batch, as_tensor, batch, tensor
 from ._pool import get_num_threads, set_num_threads
@@ -62,13 +63,34 @@ from .errors import (
 )
 from .ops.box_crops import random_bbox_crop
 from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
+from .ops.color import (
+    brightness,
+    brightness_contrast,
+    color_space_conversion,
+    color_twist,
+    contrast,
+    hsv,
+    hue,
+    saturation,
+)
+from .ops.constants import full, full_like, ones, ones_like, zeros, zeros_like
+from .ops.coordinates import coord_flip, coord_transform
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
+from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
+from .ops.joining import cat, one_hot, stack
 from .ops.normalize import normalize
-from .ops.values import cast
+from .ops.paste import grid_mask, multi_paste, paste
+from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
+from .ops.sequences import element_extract, get_property, per_frame, permute_batch, sequence_rearrange
+from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
+from .ops.slices import erase, pad
+from .ops.slices import slice as slice
+from .ops.values import cast, cast_like
 from .ops.values import copy as copy
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator
+from .ops.warps import sphere, warp_affine, water
+from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType
@@ -113,38 +135,85 @@ __all__ = [
     "bbox_rotate",
     "bfloat16",
     "box_encoder",
+    "brightness",
+    "brightness_contrast",
     "cast",
+    "cast_like",
+    "cat",
+    "clahe",
+    "color_space_conversion",
+    "color_twist",
+    "contrast",
+    "coord_flip",
+    "coord_transform",
     "crop",
     "crop_mirror_normalize",
     "device",
     "dtype",
+    "element_extract",
+    "equalize",
+    "erase",
+    "expand_dims",
     "flip",
     "float16",
     "float32",
     "float64",
+    "full",
+    "full_like",
     "gaussian_blur",
     "get_current_stream",
     "get_default_stream",
     "get_num_threads",
+    "get_property",
+    "grid_mask",
+    "hsv",
+    "hue",
     "imread",
     "int8",
     "int16",
     "int32",
     "int64",
+    "jpeg_compression_distortion",
     "laplacian",
+    "lookup_table",
+    "multi_paste",
     "normalize",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "pad",
+    "paste",
     "peek_image_shape",
+    "per_frame",
+    "permute_batch",
     "random_bbox_crop",
     "random_crop_generator",
+    "random_resized_crop",
+    "reinterpret",
+    "reshape",
+    "resize",
+    "resize_crop_mirror",
+    "roi_random_crop",
     "rotate",
+    "saturation",
+    "sequence_rearrange",
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "sphere",
+    "squeeze",
+    "stack",
     "stream",
     "tensor",
+    "tensor_resize",
+    "transpose",
     "type_id",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "warp_affine",
+    "water",
+    "zeros",
+    "zeros_like",
 ]

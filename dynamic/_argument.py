@@ -66,7 +66,7 @@ class Between:
         return f"in [{self.low:g}, {self.high:g}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """One of a few words; each may have other spellings, and constants of an enumeration may stand for them too."""
 
@@ -93,7 +93,7 @@ class _Kind:
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
     unbounded_float: bool = False  # a whole column may be checked at once
-    array: bool = False  # an array stays one
+    arrays: bool = False  # arrays stay what they are, and a whole one may be checked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,9 @@ class Argument:
         column = self._floats(batch.whole) if self.kind.unbounded_float else None
         if column is not None:
             return column
+        whole = batch.whole if self.kind.arrays and batch.ndim else None
+        if isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
+            return list(whole.astype(numpy.float64))
         values = []
         for i, sample in enumerate(batch.samples):
             try:
@@ -192,7 +195,7 @@ def _plain(value: Any, kind: _Kind) -> Any:
     else:
         return value
     array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
-    if kind.array:
+    if kind.arrays:
         return array
     if kind.integral and array.dtype.kind == "f":
         if not numpy.isfinite(array).all():
@@ -336,5 +339,5 @@ ImageType: TypeAlias = Annotated[
 ]
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
-#: A number, or an array of any shape: the kernel sees an array of float64.
-Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "a finite number or an array of them", scalar=False, array=True)]
+#: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]

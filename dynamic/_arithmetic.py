@@ -7,7 +7,6 @@ ufunc for each, and hand the arrays on to here.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +19,11 @@ from .errors import ArgumentError
 
 __all__ = ["evaluate", "operand"]
 
+_LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
+_SHARED = 1 << 20  # bytes; from so many on threads share a result
+
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
 
-_LARGE = 1 << 16  # elements of a result that is worth memory of its own and threads
-_ON_CPU = (numpy.ndarray, numpy.generic)
 _SYMBOLS = {
     numpy.add: "+", numpy.subtract: "-", numpy.multiply: "*", numpy.divide: "/", numpy.floor_divide: "//",
     numpy.remainder: "%", numpy.power: "**", numpy.left_shift: "<<", numpy.right_shift: ">>",
@@ -49,77 +49,85 @@ def operand(value: Any) -> Array | None:
     return None
 
 
-def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any]) -> Any:
+def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], *, threads: bool = True) -> Any:
     """`ufunc` of the arrays: promoted as DALI does where it is an operator, by NumPy's rules where it is not.
 
     Overflow wraps or becomes infinite and 0/0 becomes NaN without a warning, as in DALI. Integers are divided, and
     their remainder taken, rounding towards negative infinity, as in Python.
+
+    Args:
+        ufunc: A function of NumPy; for arrays of CuPy theirs of the same name is called.
+        arrays: Its operands.
+        arguments: Its other arguments; with any, all is left to NumPy.
+        threads: Whether several threads may share a large result.
     """
-    xp = numpy if isinstance(arrays[0], numpy.generic) else library(arrays[0])
-    if xp is not numpy:
-        ufunc = getattr(xp, ufunc.__name__)
     with numpy.errstate(all="ignore"):
-        if arguments:
-            return ufunc(*arrays, **arguments)
-        if ufunc in _SYMBOLS or ufunc is numpy.divmod:
-            return _binary(ufunc, *arrays)
-        if ufunc in _COMPARISONS:
-            return ufunc(*arrays)
-        if len(arrays) == 1 and arrays[0].dtype == _BOOL and ufunc in (numpy.negative, numpy.positive, numpy.absolute):
-            return _unary_of_bools(ufunc, arrays[0])
-        if _is_for_floats(ufunc):
-            arrays = [a if a.dtype.kind == "f" else a.astype(numpy.float32) for a in arrays]
-        return ufunc(*arrays)
+        if ufunc is numpy.positive and arrays[0].dtype == _BOOL:
+            return arrays[0].copy()
+        if not arguments:
+            arrays, arguments = _prepared(ufunc, arrays)
+        xp = numpy if isinstance(arrays[0], numpy.generic) else library(arrays[0])
+        if xp is not numpy:
+            return getattr(xp, ufunc.__name__)(*arrays, **arguments)
+        if max(a.nbytes for a in arrays) >= _LARGE and ufunc.nout == 1 and ufunc.signature is None:
+            return _in_parts(ufunc, arrays, arguments, threads)
+        return ufunc(*arrays, **arguments)
 
 
-def _binary(ufunc: Any, a: Array, b: Array) -> Any:
+def _prepared(ufunc: numpy.ufunc, arrays: Sequence[Array]) -> tuple[Sequence[Array], dict[str, Any]]:
+    """The operands as `ufunc` takes them, and its arguments."""
+    if ufunc in _SYMBOLS or ufunc is numpy.divmod:
+        common = _common(ufunc, *arrays)
+        return (arrays, {"dtype": common}) if ufunc.nout == 1 else ([a.astype(common) for a in arrays], {})
+    if ufunc in (numpy.negative, numpy.absolute) and arrays[0].dtype == _BOOL:
+        hint = "Use ~, or make it a number with cast()."
+        raise ArgumentError(ufunc.__name__, "operand", "a number", "a bool", hint)
+    if _is_for_floats(ufunc):
+        arrays = [a if a.dtype.kind == "f" else a.astype(_FLOAT32) for a in arrays]
+    return arrays, {}
+
+
+def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:
+    """The dtype that an operator calculates in."""
     common = promote(a.dtype, b.dtype)
-    if common == _BOOL:
-        return _binary_of_bools(ufunc, a, b)
+    if common == _BOOL and not (ufunc in _BITWISE or ufunc is numpy.multiply):
+        hint = "Use & | ^, or make one of them a number with cast()."
+        raise ArgumentError(_SYMBOLS.get(ufunc, ufunc.__name__), "operand", "a number beside a bool", "two bools", hint)
     if common.kind == "f":
         if ufunc in _BITWISE or ufunc in _SHIFTS:
             raise ArgumentError(_SYMBOLS[ufunc], "operand", "integers or bools", f"{a.dtype} and {b.dtype}")
     elif ufunc is numpy.divide:
-        common = _FLOAT32
+        return _FLOAT32
     elif ufunc in _WHOLE_DIVISIONS:
         if not (b != 0).all():
             raise ZeroDivisionError("integer division or modulo by zero")
     elif ufunc is numpy.power and (b < 0).any():
         hint = "Make the base a float: a negative power of an integer is a fraction."
         raise ArgumentError("**", "exponent", "0 or more for integers", str(int(b.min())), hint)
-    if ufunc.nout > 1:
-        return ufunc(a.astype(common), b.astype(common))
-    shape = numpy.broadcast_shapes(a.shape, b.shape)
-    if math.prod(shape) < _LARGE or not (isinstance(a, _ON_CPU) and isinstance(b, _ON_CPU)):
-        return ufunc(a, b, dtype=common)
-    return _in_parts(ufunc, a, b, shape, common)
+    return common
 
 
-def _in_parts(ufunc: Any, a: Array, b: Array, shape: tuple[int, ...], common: numpy.dtype[Any]) -> Array:
-    """A large result, in memory that is used again, several parts of its first dimension at once."""
-    out = empty(shape, common)
+def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], threads: bool) -> Array:
+    """A large result, in recycled memory: a part of its longest dimension for each thread."""
+    if not arguments.keys() <= {"dtype", "casting"}:
+        return ufunc(*arrays, **arguments)
+    shape = numpy.broadcast_shapes(*(a.shape for a in arrays))
+    kinds = ufunc.resolve_dtypes((*(a.dtype for a in arrays), None), casting="unsafe",
+                                 signature=(*(None for _ in arrays), arguments.get("dtype")))  # fmt: skip
+    out = empty(shape, kinds[-1])
+    arrays = [numpy.broadcast_to(a, shape) for a in arrays]
+    axis = max(range(len(shape)), key=shape.__getitem__)
 
     def some(part: slice) -> None:
-        own = [x[part] if x.ndim == len(shape) and x.shape[0] > 1 else x for x in (a, b)]
-        with numpy.errstate(all="ignore"):  # which holds for one thread
-            ufunc(*own, out=out[part], dtype=common)
+        place = (slice(None),) * axis + (part,)
+        with numpy.errstate(all="ignore"):
+            ufunc(*(a[place] for a in arrays), out=out[place], **arguments)
 
-    _pool.run_parts(some, shape[0], out.nbytes)
+    if threads and out.nbytes >= _SHARED:
+        _pool.run_parts(some, shape[axis], out.nbytes + sum(a.nbytes for a in arrays))
+    else:
+        some(slice(None))
     return out
-
-
-def _binary_of_bools(ufunc: Any, a: Array, b: Array) -> Any:
-    if ufunc in _BITWISE or ufunc is numpy.multiply:
-        return ufunc(a, b)
-    hint = "Use & | ^, or make one of them a number with cast()."
-    raise ArgumentError(_SYMBOLS.get(ufunc, ufunc.__name__), "operand", "a number beside a bool", "two bools", hint)
-
-
-def _unary_of_bools(ufunc: Any, a: Array) -> Any:
-    if ufunc is numpy.positive:
-        return a.copy()
-    hint = "Use ~, or make it a number with cast()."
-    raise ArgumentError(ufunc.__name__, "operand", "a number", "a bool", hint)
 
 
 @functools.cache

@@ -35,7 +35,7 @@ _PART = 1 << 14  # numbers that are made at once: their words stay in the cache
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
 _MOST_AHEAD = 256  # words that are computed at once without need
-_IN_THEIR_NAMES = ("noise", "segmentation")  # modules that errors name, as callers do
+_IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
 #: For each distribution its arguments by name, and what those are that are not given.
 _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
@@ -61,13 +61,17 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
     keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
     own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
     known = {p.name: argument(name, p, hints[p.name]) for p in own}
-    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in own}
+    optional = [p for p in own if p.default is not p.empty]
+    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in optional}
     _declared[name] = known, defaults
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
         if not arguments.keys() <= keywords:
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
+        for key in known.keys() - defaults.keys():
+            if arguments.get(key) is None:
+                raise ArgumentError(name, key, known[key].expected, "nothing")
         if len(inputs) > most:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)

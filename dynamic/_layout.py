@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import ArgumentError, shown
 
-__all__ = ["after_indexing", "checked", "combined"]
+__all__ = ["after_indexing", "checked", "combined", "fitting"]
 
 
 def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
@@ -37,6 +37,11 @@ def combined(layouts: Sequence[str | None], ndim: int, operator: str) -> str | N
             hint = "Give one of them the other's layout with as_tensor(x, layout=...)."
             raise ArgumentError(operator, "layout", f"a suffix of {result!r}, or the reverse", repr(layout), hint)
     return result if result is not None and len(result) == ndim else None
+
+
+def fitting(layout: str | None, ndim: int) -> str | None:
+    """A layout, or None where it does not have a letter for each dimension."""
+    return layout if layout and len(layout) == ndim else None
 
 
 def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int) -> str | None:

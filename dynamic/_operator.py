@@ -24,10 +24,11 @@ from typing import (
 
 import numpy
 
-from . import _pool
+from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, empty
 from ._call import Call, Memory, Spec
+from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
 from .devices import device as checked_device
@@ -67,7 +68,7 @@ class Operator(Generic[P]):
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices, self.output_of_values, self.whole = devices, output_of_values, whole
-        self.out_kind, self.across = out_kind, across
+        self.out_kind, self.across, self.views = out_kind, across, whole and output is None
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
@@ -84,8 +85,7 @@ class Operator(Generic[P]):
         self._defaults = {a.name: None if default is None else a.one(default) for a, default in optional}
         returned = get_args(hints["return"]) if get_origin(hints["return"]) is tuple else ()
         self.outputs = len(returned)  # 0 for one result that is no tuple
-        self._least = sum(p.default is p.empty for p in self.inputs)
-        self._most = math.inf if self.variadic else len(self.inputs)
+        self._least, self._most = sum(p.default is p.empty for p in self.inputs), len(self.inputs)
         self._usual_layout = {len(layout): layout for layout in reversed(layouts or ())}
         public = [p for p in [*self.inputs, *keyword] if p.name != self._layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
@@ -103,6 +103,8 @@ class Operator(Generic[P]):
     @overload
     def __call__(self: Operator[...], /, **arguments: Any) -> Any: ...
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
+        if _frames.are_given(inputs, arguments):
+            return _frames.each(self, inputs, arguments)
         batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
         call = self._bound(inputs, batch_size, device, arguments)
         results = self._results(call) if call.count else self._no_results(call)
@@ -112,7 +114,7 @@ class Operator(Generic[P]):
         return tuple(self._wrapped(call, part, layout) for part, layout in zip(results, layouts, strict=True))
 
     def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
-        if not self._least <= len(given) <= self._most:
+        if not self._least <= len(given) <= (math.inf if self.variadic else self._most):
             names = ", ".join(map(self._name_of_input, range(len(self.inputs))))
             expected = "one or more positional arguments" if self.variadic else (
                 f"{len(self.inputs)} positional arguments ({names})" if self.inputs else "left out")  # fmt: skip
@@ -178,8 +180,7 @@ class Operator(Generic[P]):
         first, count = sizes[0]
         for name, size in sizes[1:]:
             if size != count:
-                expected = f"a Batch of {count}, like {first!r}"
-                raise ArgumentError(self.name, name, expected, f"a Batch of {size}")
+                raise ArgumentError(self.name, name, f"a Batch of {count}, like {first!r}", f"a Batch of {size}")
         return count
 
     def _checked_input(self, data: Tensor | Batch) -> str | None:
@@ -220,7 +221,7 @@ class Operator(Generic[P]):
                 error.add_note(call.note(self.name, i))
                 raise
 
-        _pool.run(one, call.count, call.bytes() + (0 if memory is None else memory.nbytes))
+        _pool.run(one, call.count, call.bytes() * (not self.views) + (0 if memory is None else memory.nbytes))
         if call.failures:
             raise call.collected(self.name)
         if memory is not None:
@@ -230,12 +231,12 @@ class Operator(Generic[P]):
     def _results_at_once(self, call: Call) -> Array:
         """What the function makes of samples that are one array, given many at a time: a part for each thread."""
         wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
+        layout = {self._layout_name: call.layout and f"N{call.layout}"} if self._layout_name is not None else {}
+        arguments, body = {**call.fixed, **layout}, self.__wrapped__  # type: ignore[attr-defined]
+        if self.views:
+            return body(*wholes, **arguments)
         ((shape, kind),) = self._specs(call, [tuple(whole[0, ...] for whole in wholes)])
         storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
-        arguments = call.fixed
-        if self._layout_name is not None:
-            arguments = {**arguments, self._layout_name: f"N{call.layout}"}
-        body = self.__wrapped__  # type: ignore[attr-defined]
 
         def some(part: slice) -> None:
             try:
@@ -290,6 +291,7 @@ class Operator(Generic[P]):
         return [g(call.layout, **call.fixed) if callable(g) else call.layout if g is None else str(g) for g in each]
 
     def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
+        layout = fitting(layout, storage[0].ndim if isinstance(storage, list) else storage.ndim - 1)
         if call.is_batch:
             return Batch(storage, layout, call.origin)
         return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
@@ -330,10 +332,10 @@ def operator(
         output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these.
             With it, results are allocated once for all samples.
         out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the
-            input's. A tuple where there are several outputs.
+            input's; none where it has not as many letters as the result dimensions. A tuple for several outputs.
         output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
-            front, layout "N...".
+            front, layout "N...". Without `output` it gives views of its input, or copies where there is no view.
         devices: Where the function runs.
         name: What errors call it, where that is not the function's own name.
         out_kind: Called with the number of dimensions and the dtype of the first input and the arguments that are the

@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _pool
-from ._argument import Between, DTypeArgument, ImageType
-from ._array import Array
+from . import _call, _pool
+from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
+from ._array import Array, asarray
 from ._call import Spec
+from ._drawing import Call, distribution
 from ._operator import operator
 from ._origin import Origin
+from ._rng import Source
 from .data import Batch, Tensor
+from .devices import Device, DeviceLike
 from .dtypes import DType, numpy_dtype
-from .errors import ArgumentError, DataError, Failure, shown
-from .kernels.cpu import images
+from .errors import ArgumentError, DataError, DeviceError, Failure, shown
+from .kernels.cpu import images, places
 
-__all__ = ["image", "imread", "peek_image_shape"]
+__all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "peek_image_shape"]
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
+_Extent: TypeAlias = Annotated[float, Between(0)]
+_Position: TypeAlias = Annotated[float, Between(0, 1)]
+_Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
+_Whole: TypeAlias = int | tuple[int, ...]
+_Parts: TypeAlias = float | tuple[float, ...]
 _LIMITS = images.Limits()
 
 
@@ -46,8 +54,12 @@ def _decoded(
     """Shape and dtype of what `image` makes of a file."""
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
     head = images.header(_buffer(encoded, "decoders.image"), limits)
-    shape = head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
-    return shape, numpy_dtype(dtype)
+    return _shape(head, output_type, adjust_orientation), numpy_dtype(dtype)
+
+
+def _shape(head: images.Header, output_type: str, adjust_orientation: bool) -> tuple[int, int, int]:
+    """Height, width and channels of what a file is decoded to."""
+    return head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
 
 
 @operator(dtypes="uint8", output=_decoded, output_of_values=True, out_layout="HWC", name="decoders.image")
@@ -81,11 +93,265 @@ def image(
     [[[0], [255]]]
     """
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
+    data = _buffer(encoded, "decoders.image")
     images.decode(
-        _buffer(encoded, "decoders.image"), limits, output_type,
+        data, images.header(data, limits), limits, output_type,
         adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
     )  # fmt: skip
     return out
+
+
+_CROP, _SLICE = "decoders.image_crop", "decoders.image_slice"
+
+
+def _crop_decoded(
+    encoded: Array, /, *, adjust_orientation: bool, dtype: DType, output_type: str, max_pixels: int,
+    max_scans: int, max_encoded_bytes: int, **arguments: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `image_crop` makes of a file."""
+    head = images.header(_buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    shape = _shape(head, output_type, adjust_orientation)
+    _, extents = places.cropped(_CROP, shape, "HWC", out_of_bounds_policy="inside", **arguments)
+    return tuple(extents), numpy_dtype(dtype)
+
+
+@operator(dtypes="uint8", output=_crop_decoded, output_of_values=True, out_layout="HWC", name=_CROP)
+def image_crop(
+    encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[tuple[_Extent, _Extent] | None] = None,
+    crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
+    crop_w: PerSample[_Extent | None] = None, crop_pos_x: PerSample[_Position] = 0.5,
+    crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
+    jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
+    use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, out: Array,
+) -> Array:  # fmt: skip
+    """Decode a window of each image file: as `image` and then `crop`, and faster.
+
+    Rows of a JPEG below the window are not decoded, so damage there is not found; progressive files are decoded whole.
+
+    Args:
+        adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
+        crop: Height and width of the window; 0 is all, and fractions are cut off.
+        crop_d: Without effect: images have no depth.
+        crop_h: Its height, instead of `crop`.
+        crop_w: Its width, instead of `crop`.
+        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
+        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
+        crop_pos_z: Without effect.
+        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
+        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
+        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
+        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
+        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
+        max_pixels: The largest width times height of the whole image.
+        max_scans: The most passes over a progressive JPEG.
+        max_encoded_bytes: The largest file.
+
+    Returns:
+        Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
+
+    Raises:
+        ArgumentError: A window is larger than its image.
+        DecodeError: Some samples are no image; the message names all of them. See `image`.
+
+    >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
+    >>> dynamic.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
+    [[[6], [7]]]
+    """
+    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _CROP)
+    head = images.header(data, limits)
+    shape = _shape(head, output_type, adjust_orientation)
+    starts, _ = places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
+                               "inside", rounding)  # fmt: skip
+    images.decode(
+        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
+        corner=starts[:2],
+    )  # fmt: skip
+    return out
+
+
+def _slice_decoded(
+    encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool, dtype: DType,
+    output_type: str, max_pixels: int, max_scans: int, max_encoded_bytes: int, **arguments: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `image_slice` makes of a file."""
+    head = images.header(_buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    height, width, channels = _shape(head, output_type, adjust_orientation)
+    _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, out_of_bounds_policy="inside",
+                               **arguments)  # fmt: skip
+    return (*extents, channels), numpy_dtype(dtype)
+
+
+@operator(dtypes="uint8", output=_slice_decoded, output_of_values=True, out_layout="HWC", name=_SLICE)
+def image_slice(
+    encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
+    axes: PerSample[int | tuple[int, ...] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
+    end: PerSample[_Whole | None] = None, jpeg_fancy_upsampling: bool = False, normalized_anchor: bool = True,
+    normalized_shape: bool = True, output_type: ImageType = "RGB", rel_end: PerSample[_Parts | None] = None,
+    rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
+    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
+    max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, out: Array,
+) -> Array:  # fmt: skip
+    """Decode a window of each image file: as `image` and then `slice`, and faster.
+
+    An anchor and an extent may be given as inputs instead of by name: integers are positions, floats parts of the
+    whole, in the order of the axes. Rows of a JPEG below the window are not decoded, so damage there is not found;
+    progressive files are decoded whole.
+
+    Args:
+        adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
+        axes: The dimensions that are sliced, by number: 0 is the height and 1 the width.
+        axis_names: The same by letters, where `axes` is not given. Width comes first by default.
+        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
+        end: Where the window ends; by default where the image does.
+        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
+        normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
+        normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
+        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
+        rel_end: Where the window ends, as a part of the whole.
+        rel_shape: The size of the window, as a part of the whole.
+        rel_start: Where the window begins, as a part of the whole.
+        shape: The size of the window.
+        start: Where the window begins; by default where the image does.
+        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
+        max_pixels: The largest width times height of the whole image.
+        max_scans: The most passes over a progressive JPEG.
+        max_encoded_bytes: The largest file.
+
+    Returns:
+        Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
+
+    Raises:
+        ArgumentError: A window is not inside of its image, arguments contradict each other, or there are too many or
+            too few numbers for the axes.
+        DecodeError: Some samples are no image; the message names all of them. See `image`.
+
+    >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
+    >>> dynamic.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
+    [[[6], [7]]]
+    """
+    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _SLICE)
+    head = images.header(data, limits)
+    height, width, _ = _shape(head, output_type, adjust_orientation)
+    corner, _ = places.sliced(
+        _SLICE, (height, width), "HW", anchor, extent, axes=axes, axis_names=axis_names, end=end, rel_end=rel_end,
+        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, rel_shape=rel_shape,
+        rel_start=rel_start, shape=shape, start=start, out_of_bounds_policy="inside",
+    )  # fmt: skip
+    images.decode(
+        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
+        corner=corner,
+    )  # fmt: skip
+    return out
+
+
+if TYPE_CHECKING:
+    _Range: TypeAlias = Sequence[float]
+    _Count: TypeAlias = int
+    _DType: TypeAlias = Any
+    _ImageType: TypeAlias = Any
+else:
+    _Range = tuple[float, float]
+    _Count = Annotated[int, Between(1)]
+    _DType, _ImageType = DTypeArgument, ImageType
+
+
+@distribution
+def image_random_crop(
+    encoded: Any,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    dtype: _DType = "uint8",
+    jpeg_fancy_upsampling: bool = False,
+    num_attempts: _Count = 10,
+    output_type: _ImageType = "RGB",
+    random_area: _Range = (0.08, 1.0),
+    random_aspect_ratio: _Range = (3 / 4, 4 / 3),
+    use_fast_idct: bool = False,
+    max_pixels: _Count = _LIMITS.pixels,
+    max_scans: _Count = _LIMITS.scans,
+    max_encoded_bytes: _Count = _LIMITS.encoded_bytes,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Decode a random window of each image file: the one that `random_crop_generator` draws, as `image_slice` decodes.
+
+    Args:
+        encoded: Files, each as its bytes.
+        adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
+        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
+        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
+        num_attempts: How often to draw before giving up, 1 or more.
+        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
+        random_area: The least and the most area, as a part of that of the image, more than 0.
+        random_aspect_ratio: The least and the largest width / height, more than 0.
+        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
+        max_pixels: The largest width times height of the whole image.
+        max_scans: The most passes over a progressive JPEG.
+        max_encoded_bytes: The largest file.
+        batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
+
+    Raises:
+        ArgumentError: A range is empty or not positive.
+        DecodeError: Some samples are no image; the message names all of them. See `image`. Nothing is drawn then.
+
+    >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
+    >>> dynamic.decoders.image_random_crop(file, output_type="GRAY", rng=dynamic.random.RNG(1)).shape
+    (1, 1, 1)
+    """
+    name = "decoders.image_random_crop"
+    if not isinstance(encoded, (Tensor, Batch)):
+        encoded = Tensor(asarray(encoded, name, "encoded"))
+    drawing = {"random_area": random_area, "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts}
+    decoding = {
+        "adjust_orientation": adjust_orientation, "dtype": dtype, "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
+        "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
+        "max_encoded_bytes": max_encoded_bytes,
+    }  # fmt: skip
+    call = Call(name, None, batch_size, device, rng, encoded if isinstance(encoded, Batch) else None,
+                **drawing, **decoding)  # fmt: skip
+    if call.device.device_type != "cpu" or encoded.device.device_type != "cpu":
+        raise DeviceError(f"{name}() runs on cpu; pass device='cpu', and its input as encoded.cpu().")
+    files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
+    limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"])
+    sizes = _sizes(name, encoded.origin, files, limits, adjust_orientation=call.values["adjust_orientation"])
+    windows = places.drawn(call, sizes * (1 if call.n is None else call.n) if isinstance(encoded, Tensor) else sizes)
+    corners, extents = (windows[:, i].copy() for i in range(2))
+    where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
+    try:
+        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), **decoding)
+    except DataError as error:
+        raise type(error)(name, error.failures, error.total) from None
+    return decoded
+
+
+def _sizes(
+    name: str, origin: Origin | None, files: list[Array], limits: images.Limits, *, adjust_orientation: bool
+) -> list[tuple[int, int]]:
+    """Height and width of the image in each file, or one error for all that are no image."""
+    sizes = [(1, 1)] * len(files)
+    call = _call.Call([], Device.CPU, len(files), is_batch=True, fixed={}, varying={}, layout=None, origin=origin)
+
+    def read(i: int) -> None:
+        try:
+            head = images.header(_buffer(files[i], name), limits)
+        except DataError as error:
+            call.failures[i] = error
+        else:
+            sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
+
+    _pool.run(read, len(files), len(files) << 14)
+    if call.failures:
+        raise call.collected(name)
+    return sizes
 
 
 def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:

@@ -1,4 +1,4 @@
-"""Operators that DALI has on the GPU only, under the same name: medians and extremes of windows.
+"""Operators that DALI has in its module of this name: medians and extremes of windows, and two warps.
 
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """
@@ -15,13 +15,16 @@ from ._array import Array
 from ._operator import Spec, operator
 from .errors import ArgumentError, shown
 from .kernels.cpu import filters
+from .ops.warps import remap, warp_perspective
 
-__all__ = ["dilate", "erode", "median_blur"]
+__all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 
 _IMAGES = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW")
-_Extent: TypeAlias = Annotated[int, Between(1, 2**31 - 1)]
+_Extent: TypeAlias = Annotated[int, Between(1, 4095)]
+_Size: TypeAlias = Annotated[int, Between(1, 255)]
+_Sizes: TypeAlias = _Size | tuple[_Size, _Size]
 _Extents: TypeAlias = _Extent | tuple[_Extent, _Extent]
-_Place: TypeAlias = Annotated[int, Between(-1, 2**31 - 1)]
+_Place: TypeAlias = Annotated[int, Between(-1, 4095)]
 _Anchor: TypeAlias = _Place | tuple[_Place, _Place]
 _Border: TypeAlias = Annotated[
     str,
@@ -48,7 +51,12 @@ def _high_and_wide(value: Any) -> tuple[int, int]:
 
 @operator(layouts=_IMAGES, output=_same, name="experimental.median_blur")
 def median_blur(
-    image: Array, /, *, window_size: PerSample[_Extents] = 3, layout: Layout = "HWC", out: Array = None
+    image: Array,
+    /,
+    *,
+    window_size: PerSample[_Sizes] = 3,
+    layout: Layout = "HWC",
+    out: Array = None,
 ) -> Array:
     """Replace each pixel by the median of the window around it, channel by channel.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from dali_oracle import DaliError, Oracle, Samples, connect
+from fitting import FURTHER_INPUTS
 from hypothesis import HealthCheck, Phase, given, settings
 from strategies import calls
 
@@ -57,13 +58,15 @@ def listed(results: Any) -> list[Any]:
 def ask(dali: Oracle, operator: Operator, call: Any, tally: Tally) -> None:
     """Put one call to both, and count."""
     samples, layout, varying, fixed = call
-    given_ = [as_batch(samples, layout=layout)][: len(operator.inputs)]
+    first = as_batch(samples, layout=layout)
+    further = FURTHER_INPUTS.get(operator.name, lambda _: [])(first)
+    given_ = [first, *further][: len(operator.inputs)]
     size = {} if operator.inputs else {"batch_size": len(samples)}
     try:
         ours = listed(operator(*given_, **size, **fixed, **{name: as_batch(each) for name, each in varying.items()}))
     except ArgumentError:
         return  # the arguments do not go together
-    inputs = [Samples([native(s) for s in samples], layout)][: len(operator.inputs)]
+    inputs = [Samples([native(s) for s in samples], layout), *further][: len(operator.inputs)]
     there = {k: list(v) if isinstance(v, tuple) else v for k, v in fixed.items()}
     there |= {
         k: Samples([np.asarray(value) if isinstance(value, tuple) else value for value in v])

@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 import pytest
+from dali_oracle import DaliError, Laid, Oracle, Samples, dali_fixture  # noqa: F401
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -69,6 +70,33 @@ def test_division_floors_and_its_remainder_fits(a, divisor):
     if a.dtype.kind != "f":
         assert np.array_equal(quotient.array * divisor + remainder.array, a)
     assert (t / divisor).dtype == (t.dtype if a.dtype.kind == "f" else "f32")
+
+
+@given(pairs(), st.sampled_from([*BINARY, operator.truediv, operator.lt, np.maximum, np.arctan2]))
+def test_much_data_is_calculated_in_parts(pair, op):
+    assume(not all(x.dtype.kind == "b" for x in pair))
+    a, b = map(as_tensor, pair)
+    batches = [(as_batch([a, a, a]), as_batch([b, b, b])), (as_batch([a, a]), b)]
+    few = [op(a, b), *(op(*batch) for batch in batches)]
+    with pytest.MonkeyPatch.context() as patch, EvalContext(num_threads=3):
+        for name in ("_arithmetic._LARGE", "_arithmetic._SHARED", "_pool._WORTH_THREADS"):
+            patch.setattr(f"dynamic.{name}", 0)
+        many = [op(a, b), *(op(*batch) for batch in batches)]
+    for one, other in zip(few, many, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert np.array_equal(one.numpy(), other.numpy(), equal_nan=one.dtype.name[0] == "f")
+
+
+def test_large_results_have_memory_of_their_own():
+    a = np.random.default_rng(1).integers(0, 255, (700, 500, 3), np.uint8)
+    t, ragged = as_tensor(a), as_batch([a, a[1:], a])
+    results = [t + 1, t + 2, np.sqrt(t), t * 2.0, t < 9]
+    for result, expected in zip(results, (a + 1.0, a + 2.0, np.sqrt(a.astype("f4")), a * 2.0, a < 9), strict=True):
+        assert np.array_equal(result.array, expected)
+    assert all(np.array_equal(x, y.astype("i4") * 3) for x, y in zip((ragged * 3).samples, ragged.samples, strict=True))
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        ragged + np.zeros((700, 500, 3))
+    assert "sample 1 of 3" in caught.value.__notes__[0]
 
 
 def test_what_python_numbers_do():
@@ -216,3 +244,69 @@ def test_large_results_are_those_of_small_ones(op, shape):
     ragged = [a[0], a[1, :80]]
     doubled = op(as_batch(ragged), 2)
     assert all(np.array_equal(x.array, op(as_tensor(y), 2).array) for x, y in zip(doubled, ragged, strict=True))
+
+
+# -- live
+
+SYMBOLS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+           "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+           "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt,
+           "<=": operator.le, ">": operator.gt, ">=": operator.ge}  # fmt: skip
+
+
+def operands_of(symbol, a, b):
+    """The operands, changed where DALI means something else by the symbol or the C language does not say what."""
+    if symbol in {"//", "%"}:  # rounded to zero there, and floats not at all
+        assume("f" not in (a.dtype.kind, b.dtype.kind))
+        a, b = (x if x.dtype.kind == "b" else np.maximum(x, 0) for x in (a, b))
+        b = b | np.array(1, b.dtype)
+    if symbol == "**" and b.dtype.kind != "f":
+        b = b % np.array(4, b.dtype) if b.dtype.kind != "b" else b
+    if symbol in {"<<", ">>"} and b.dtype.kind in "iu":
+        b = b % np.array(7, b.dtype)
+    if symbol[0] in "<>" and {a.dtype.kind, b.dtype.kind} == {"i", "f"}:  # a negative integer is less than any float
+        a, b = (np.maximum(x, 0) if x.dtype.kind == "i" else x for x in (a, b))
+    return np.asarray(a), np.asarray(b)
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+@given(data=st.data())
+def test_operators_are_dalis(dali: Oracle, symbol, data):
+    kinds = st.sampled_from([d for d in ALL_DTYPES if d != np.float16])
+    shapes = data.draw(npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=3)).input_shapes
+    drawn = [data.draw(arrays(kinds, st.just(shape), any_order=False)) for shape in shapes]
+    a, b = operands_of(symbol, *drawn)
+    try:
+        expected = dali.binary(symbol, a, b).array
+    except DaliError:
+        with pytest.raises(ArgumentError):
+            SYMBOLS[symbol](as_tensor(a), as_tensor(b))
+        return
+    assume(not (symbol in {"<<", ">>"} and a.dtype == b.dtype == bool))
+    found = SYMBOLS[symbol](as_tensor(a), as_tensor(b)).array
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
+    else:
+        assert np.array_equal(found, expected)
+
+
+@given(data=st.data())
+def test_broadcasting_and_layouts_are_dalis(dali: Oracle, data):
+    n = data.draw(st.integers(1, 3))
+    kinds = [data.draw(st.sampled_from(["batch", "tensor"])) for _ in range(2)]
+    shapes = data.draw(
+        npst.mutually_broadcastable_shapes(num_shapes=2, min_dims=1, max_dims=3, max_side=3)
+    ).input_shapes
+    theirs, ours = [], []
+    for kind, shape in zip(kinds, shapes, strict=True):
+        layout = data.draw(st.sampled_from(["DHW"[-len(shape) :], None]))
+        samples = [data.draw(arrays(np.int32, st.just(shape), any_order=False)) % 100 for _ in range(n)]
+        theirs.append(Samples(samples, layout) if kind == "batch" else Laid(samples[0], layout or ""))
+        ours.append(as_batch(samples, layout=layout) if kind == "batch" else as_tensor(samples[0], layout=layout))
+    expected = dali.binary("-", *theirs)
+    found = ours[0] - ours[1]
+    assert isinstance(found, Batch) == expected.is_batch
+    assert found.layout == expected.layout
+    for a, b in zip(found.samples if isinstance(found, Batch) else [found.array], expected.samples, strict=True):
+        assert np.array_equal(a, b)

@@ -142,6 +142,20 @@ def test_images_may_have_many_channels(layout):
         assert median_blur(laid).shape == image.shape
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_infinities_and_the_largest_numbers_are_filtered_without_a_word(dtype):
+    for value in (np.inf, np.nan, np.finfo(dtype).max):
+        image = np.full((5, 6), value, dtype)
+        image[0] = 0
+        for made in (gaussian_blur(image, window_size=3), laplacian(image, scale=1e300), laplacian(image, dtype="int8"),
+                     dynamic.filter(image, np.full((2, 2), 1e300)), dynamic.filter(image, np.full((2, 2), np.inf)),
+                     dynamic.filter(image[..., None, None], np.full((2, 2), 3.0), dtype="uint8"),
+                     dynamic.filter(as_tensor(image[None], layout="DHW"), np.full((1, 2, 2), 1e300)),
+                     dilate(image), erode(image), median_blur(image)):  # fmt: skip
+            assert made.shape[:2] in {image.shape, (1, 5)}
+    assert gaussian_blur(np.ones((3, 3), dtype), sigma=1e-300).tolist() == [[1.0] * 3] * 3
+
+
 def test_filters_of_nothing_are_nothing():
     for shape in ((0, 4, 3), (4, 0, 3), (4, 4, 0)):
         image = as_tensor(np.zeros(shape, np.uint8), layout="HWC")

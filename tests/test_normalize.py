@@ -104,6 +104,9 @@ def test_mean_and_deviation_may_be_given(image, data, options):
     inferred = [axis for axis in range(image.ndim) if mean.shape[axis] == 1]
     close(normalize(laid, axes=axes, **arrays, **options).array, expected)
     close(normalize(laid, **arrays, **options).array, normalized(image, inferred, **arrays, **options))
+    other = kept(image, data.draw(st.sets(st.integers(0, image.ndim - 1))))
+    arrays = {name: values.uniform(1, 50, other) for name in which}
+    close(normalize(laid, axes=axes, **arrays, **options).array, normalized(image, axes, **arrays, **options))
     numbers = {name: float(array.flat[0]) for name, array in arrays.items()}
     expected = normalized(image, range(image.ndim), **numbers, **options)
     close(normalize(laid, **numbers, **options).array, expected)
@@ -179,6 +182,18 @@ def test_values_are_rounded_and_saturated():
     assert normalize(np.float32([np.nan, 1]), dtype="uint8", **given_).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8"])
+def test_infinities_and_the_largest_numbers_are_normalised_without_a_word(dtype):
+    largest = np.finfo(dtype).max if dtype != "uint8" else 255
+    for value in (np.inf, np.nan, largest) if dtype != "uint8" else (255,):
+        image = np.full((5, 6, 3), value, dtype)
+        image[0] = 0
+        for axes in ((0, 1, 2), (0, 1), (1,), (0,), (2,), (0, 2)):
+            for more in ({}, {"mean": 1e300}, {"stddev": 1e-300}, {"scale": 1e300, "dtype": "uint8"}, {"batch": True}):
+                assert normalize(image, axes=axes, **more).shape == image.shape
+    assert np.abs(normalize(np.array([largest, 0], dtype)).array).max() <= 1.0001
+
+
 def test_a_small_deviation_beside_a_large_mean_is_found():
     image = np.array([10**9, 10**9 + 1, 10**9 + 7], np.int32)
     close(normalize(image).array, normalized(image, [0]))
@@ -196,7 +211,7 @@ def test_a_small_deviation_beside_a_large_mean_is_found():
     ({"axis_names": ""}, "'axis_names' must be"), ({"axis_names": "HH"}, "'axis_names' must be"),
     ({"mean": [1, 2]}, "'mean' must be a number, or an array that broadcasts"), ({"mean": np.nan}, "'mean' must be"),
     ({"stddev": np.zeros((2, 3, 4))}, "'stddev' must be"), ({"epsilon": -1.0}, "'epsilon' must be"),
-    ({"mean": [[1], [2, 3]]}, "'mean' must be a finite number or an array")])  # fmt: skip
+    ({"mean": [[1], [2, 3]]}, "'mean' must be finite numbers")])  # fmt: skip
 def test_wrong_arguments_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"normalize\(\): argument {told}"):
         normalize(as_tensor(np.zeros((3, 4)), layout="HW"), **arguments)

@@ -8,7 +8,8 @@ from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dynamic import ArgumentError, as_batch, as_tensor, crop, crop_mirror_normalize
+from dynamic import ArgumentError, Batch, as_batch, as_tensor, crop, crop_mirror_normalize, roi_random_crop
+from dynamic.random import RNG
 
 RAMP = np.arange(7 * 9 * 3, dtype=np.uint8).reshape(7, 9, 3)
 RAMP.setflags(write=False)
@@ -117,3 +118,60 @@ def test_windows_are_dalis(dali: Oracle, data):
     found = crop_mirror_normalize(as_tensor(image, layout="HWC"), **arguments, **more)
     assert found.layout == expected.layout
     np.testing.assert_allclose(found.array, expected.array, rtol=1e-4, atol=1e-5)
+
+
+def starts_of(count, **arguments):
+    """The places in one dimension where windows begin, of so many draws."""
+    found = roi_random_crop(batch_size=count, rng=RNG(3), **{name: [value] for name, value in arguments.items()})
+    return set(found.numpy()[:, 0].tolist())
+
+
+@given(crop=st.integers(0, 6), start=st.integers(0, 5), size=st.integers(0, 5), more=st.integers(0, 4))
+def test_windows_lie_in_a_region_or_around_it(crop, start, size, more):
+    low, high = min(start, start + size - crop), max(start, start + size - crop)
+    assert starts_of(300, crop_shape=crop, roi_start=start, roi_end=start + size) == set(range(low, high + 1))
+    whole = max(crop, start + size) + more
+    low, high = max(low, 0), min(high, whole - crop)
+    inside = {"crop_shape": crop, "roi_start": start, "roi_shape": size}
+    assert starts_of(300, in_shape=whole, **inside) == set(range(low, high + 1))
+    images = as_batch([np.zeros((whole, 3), np.uint8)] * 2)
+    arguments = {name: [value] for name, value in inside.items()}
+    assert all(low <= int(place[0]) <= high for place in roi_random_crop(images, rng=RNG(1), **arguments))
+
+
+def test_places_of_windows_are_drawn_evenly_and_by_the_keys():
+    arguments = {"crop_shape": [2, 3], "roi_start": [1, 0], "roi_end": [5, 6]}
+    found = roi_random_crop(**arguments, batch_size=4000, rng=RNG(5)).numpy()
+    assert found.dtype == np.int64
+    for column, values in ((0, [1, 2, 3]), (1, [0, 1, 2, 3])):
+        counts = [(found[:, column] == value).sum() for value in values]
+        assert sum(counts) == 4000
+        assert max(abs(count - 4000 / len(values)) for count in counts) < 200
+    one, other = (roi_random_crop(**arguments, rng=RNG(5).keyed(keys)["x"]).numpy() for keys in ([1, 2], [2, 1]))
+    assert np.array_equal(one, other[::-1])
+    assert roi_random_crop(**arguments, rng=RNG(5)).shape == (2,)
+    mixed = roi_random_crop(crop_shape=as_batch([[1], [2]]), roi_start=[4], roi_shape=as_batch([[1], [2]]), rng=RNG(1))
+    assert mixed.numpy().tolist() == [[4], [4]]
+    empty = roi_random_crop(Batch([], dtype=np.dtype("uint8"), ndim=2), **arguments)
+    assert (len(empty), empty.dtype, empty.ndim) == (0, "int64", 1)
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"roi_start": [1]}, "'roi_end' must be given, or 'roi_shape'"), ({"roi_end": [5]}, "'roi_start'"),
+    ({"roi_start": [1], "roi_end": [5], "roi_shape": [4]}, "'roi_end' must be given, or 'roi_shape', and not both"),
+    ({"roi_start": [1, 2], "roi_end": [5, 6]}, "'roi_start' must be 1 numbers"),
+    ({"roi_start": [3], "roi_end": [2]}, "'roi_start' must be such that the region ends after"),
+    ({"roi_start": [3], "roi_end": [6], "in_shape": [5]}, "'roi_start' must be .* within 0..5"),
+    ({"roi_start": [0], "roi_end": [1], "in_shape": [1]}, "'crop_shape' must be between 0 and the 1"),
+    ({"roi_start": [0], "roi_end": [1], "in_shape": []}, "'in_shape'")])  # fmt: skip
+def test_wrong_regions_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"roi_random_crop\(\): argument {told}"):
+        roi_random_crop(crop_shape=[2], **arguments)
+
+
+@given(crop=st.integers(1, 6), start=st.integers(0, 5), size=st.integers(1, 5), more=st.integers(0, 4))
+def test_places_are_those_that_dali_draws(dali: Oracle, crop, start, size, more):
+    arguments = {"crop_shape": crop, "roi_start": start, "roi_shape": size, "in_shape": max(crop, start + size) + more}
+    drawn = dali.call("roi_random_crop", seed=4, batch_size=100, **{name: [v] for name, v in arguments.items()})
+    assert {int(sample[0]) for sample in drawn.samples} <= starts_of(300, **arguments)
+    assert drawn.dtype == "i64"

@@ -352,13 +352,13 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
     def one(i: int) -> None:
         try:
             refuse_mixed_devices(list(rows[i]))
-            result = evaluate(ufunc, rows[i], kwargs)
+            result = evaluate(ufunc, rows[i], kwargs, threads=False)
         except Exception as error:
             error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
             raise
         results[i] = result if isinstance(result, tuple) else (result,)
 
-    _pool.run(one, n, sum(n * x.samples[0].nbytes for x in operands if isinstance(x, Batch)))
+    _pool.run(one, n, n * sum(int(array.nbytes) for array in rows[0]))
     columns = zip(*results, strict=True)
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in column] for column in columns]
 

@@ -22,9 +22,9 @@ __all__ = ["filter", "gaussian_blur", "laplacian"]
 
 _USUAL = {1: "W", 2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 _LARGEST = 31  # of the windows of a Laplacian
-_Extent: TypeAlias = Annotated[int, Between(0, 2**31 - 1)]
+_Extent: TypeAlias = Annotated[int, Between(0, 65535)]
 _Extents: TypeAlias = _Extent | tuple[_Extent, ...]
-_Sigma: TypeAlias = Annotated[float, Between(0)]
+_Sigma: TypeAlias = Annotated[float, Between(0, 10000)]
 _Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
 _Windows: TypeAlias = _Window | tuple[_Window, ...]
 _Place: TypeAlias = Annotated[int, Between(-1)]
@@ -99,6 +99,7 @@ def gaussian_blur(
 
 
 @functools.lru_cache(64)
+@numpy.errstate(over="ignore")
 def _gaussian(sigma: float, size: int) -> Array:
     """The weights of a window."""
     radius = (size - 1) // 2 if size else math.ceil(3 * sigma)
@@ -160,6 +161,7 @@ def laplacian(
     return out
 
 
+@numpy.errstate(over="ignore", invalid="ignore")
 def _derivative(axis: int, size: int, smoothing: tuple[int | None, ...], scale: float, *, normalized: bool) -> Any:
     """The windows of the second derivative along one of the spatial dimensions."""
     sizes = [size if i == axis or other is None else other for i, other in enumerate(smoothing)]
@@ -235,10 +237,11 @@ def filter(
         if place >= extent:
             raise ArgumentError(name, "anchor", f"less than the extent of the filter, {extent}", str(place))
         anchors.append(extent // 2 if place < 0 else place)
-    given = numpy.zeros(1) if fill_value is None else fill_value
-    if given.size != 1:
-        raise ArgumentError(name, "fill_value", "one number", f"shape {given.shape}")
-    fill = convert(numpy, given.reshape(1), data.dtype)[0]
+    fill: Any = 0
+    if fill_value is not None:
+        if fill_value.size != 1:
+            raise ArgumentError(name, "fill_value", "one number", f"shape {fill_value.shape}")
+        fill = convert(numpy, fill_value.reshape(1), data.dtype)[0]
     border = "none" if mode == "valid" else border
     for plane, result in filters.planes(data, spatial, out):
         filters.correlated(plane, filter, anchors, border, fill, result)

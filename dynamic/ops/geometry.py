@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -22,8 +23,11 @@ __all__ = ["LAYOUTS", "flip", "rotate"]
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
 
 #: How a value between pixels is read.
-_Warp: TypeAlias = Annotated[str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)]
-_Extent: TypeAlias = Annotated[float, Between(0)]
+WarpInterp: TypeAlias = Annotated[
+    str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)
+]
+#: An extent of a result; fractions are cut off.
+Extent: TypeAlias = Annotated[float, Between(0)]
 
 
 def _rotated(
@@ -38,19 +42,39 @@ def _rotated(
         raise ArgumentError("rotate", "axis", "the (x, y, z) to rotate volumes about", "nothing")
     if len(places) == 3 and not any(axis or ()):
         raise ArgumentError("rotate", "axis", "a vector that points somewhere", f"tuple {axis}")
+    if size is None and not keep_size:
+        extents = list(warp.canvas(extents, angle, axis if len(places) == 3 else None))
+    return warped("rotate", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
+
+
+def warped(
+    operator: str, image: Array, layout: str, extents: Sequence[int], *, size: Sequence[float] | None, fill_value: Any,
+    dtype: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of an image that is moved into another.
+
+    Args:
+        operator: Its name, for errors.
+        image: The image.
+        layout: Its layout.
+        extents: Those of its spatial dimensions where there is no `size`.
+        size: The argument of that name; fractions are cut off.
+        fill_value: The argument of that name.
+        dtype: The argument of that name.
+
+    Raises:
+        ArgumentError: There are too many or too few extents or values to fill with.
+    """
+    places = [layout.index(letter) for letter in "DHW" if letter in layout]
     if size is not None and len(size) != len(places):
         expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-        raise ArgumentError("rotate", "size", expected, str(len(size)))
+        raise ArgumentError(operator, "size", expected, str(len(size)))
     channels = image.shape[layout.index("C")] if "C" in layout else 1
     if isinstance(fill_value, tuple) and len(fill_value) not in {1, channels}:
-        raise ArgumentError("rotate", "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
-    if size is not None:
-        extents = [int(extent) for extent in size]
-    elif not keep_size:
-        extents = list(warp.canvas(extents, angle, axis if len(places) == 3 else None))
+        raise ArgumentError(operator, "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
     shape = list(image.shape)
-    for place, extent in zip(places, extents, strict=True):
-        shape[place] = extent
+    for place, extent in zip(places, extents if size is None else size, strict=True):
+        shape[place] = int(extent)
     return tuple(shape), image.dtype if dtype is None else dtype.dtype
 
 
@@ -58,7 +82,7 @@ def _rotated(
 def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,
-    interp_type: _Warp = "linear", keep_size: bool = False, size: PerSample[tuple[_Extent, ...] | None] = None,
+    interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[tuple[Extent, ...] | None] = None,
     layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Rotate each image counter-clockwise about its centre, or each volume about an axis.
@@ -99,6 +123,8 @@ def rotate(
 
 def _frames(image: Array, layout: str) -> Array:
     """A view of an image with its frames first, then depth, height and width, and its channels last."""
+    if layout == "HWC":
+        return image[None]
     if "C" not in layout:
         image, layout = image[..., None], layout + "C"
     if "F" not in layout:

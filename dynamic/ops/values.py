@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from dynamic._argument import DTypeArgument
-from dynamic._array import Array, library
-from dynamic._operator import Spec, operator
-from dynamic.dtypes import convert, numpy_dtype
+from typing import Any
 
-__all__ = ["cast", "copy"]
+from dynamic._argument import DTypeArgument
+from dynamic._array import Array, asarray, library
+from dynamic._operator import Spec, operator
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.dtypes import convert, numpy_dtype
+from dynamic.errors import ArgumentError
+
+__all__ = ["cast", "cast_like", "copy"]
 
 
 def _as_dtype(input: Array, *, dtype: DTypeArgument) -> Spec:
@@ -33,6 +38,31 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     [1, 0, 255]
     """
     return convert(library(input), input, numpy_dtype(dtype), out)
+
+
+def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device: DeviceLike = None) -> Tensor | Batch:
+    """Convert to the element type of another array, saturating and rounding half away from zero.
+
+    Args:
+        input: What to convert.
+        like: A Tensor or Batch, or an array, whose element type is wanted.
+        batch_size: Number of samples, where none of the inputs is a Batch.
+        device: Where to.
+
+    Returns:
+        Shape and layout of the first input.
+
+    >>> cast_like([0.5, -1.5, 300.0], numpy.zeros(3, "uint8")).tolist()
+    [1, 0, 255]
+    """
+    other = like if isinstance(like, (Tensor, Batch)) else Tensor(asarray(like, "cast_like", "like"))
+    if isinstance(other, Batch) and batch_size is None:
+        batch_size = len(other)
+        if isinstance(input, Batch) and len(input) != batch_size:
+            raise ArgumentError(
+                "cast_like", "like", f"a Batch of {len(input)}, like 'input'", f"a Batch of {batch_size}"
+            )
+    return cast(input, dtype=other.dtype, batch_size=batch_size, device=device)
 
 
 @operator(output=_as_input, whole=True, devices=("cpu", "gpu"))

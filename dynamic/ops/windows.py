@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
@@ -22,10 +21,12 @@ from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu.places import cropped as _window_of
+from dynamic.kernels.cpu.places import drawn
 
 from .geometry import LAYOUTS
 
-__all__ = ["crop", "crop_mirror_normalize", "random_crop_generator"]
+__all__ = ["crop", "crop_mirror_normalize", "random_crop_generator", "roi_random_crop"]
 
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
@@ -34,47 +35,14 @@ _Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
-def _window_of(
-    operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
-    crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
-    crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
-    **_: Any,
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """Where a window begins in each dimension of an image, and its extents."""
-    places = [layout.index(letter) for letter in "DHW" if letter in layout]
-    single = {"D": crop_d, "H": crop_h, "W": crop_w}
-    wanted: list[float | None] = [single[layout[place]] for place in places]
-    if crop is not None:
-        if any(extent is not None for extent in wanted):
-            raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
-        if len(crop) != len(places):
-            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-            raise ArgumentError(operator, "crop", expected, str(len(crop)))
-        wanted = list(crop)
-    positions = {"D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
-    starts, extents = [0] * len(shape), list(shape)
-    for place, extent in zip(places, wanted, strict=True):
-        whole = shape[place]
-        extents[place] = int(extent or 0) or whole
-        room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
-        starts[place] = math.trunc(room + math.copysign(0.5, room)) if rounding == "round" else math.trunc(room)
-        if starts[place] >= 0 and starts[place] + extents[place] <= whole:
-            continue
-        if out_of_bounds_policy == "error":
-            expected = f"no larger than {whole} in {layout[place]}, unless out_of_bounds_policy is 'pad'"
-            raise ArgumentError(operator, "crop", expected, str(extents[place]))
-        if out_of_bounds_policy == "trim_to_shape":
-            end = min(starts[place] + extents[place], whole)
-            starts[place] = max(starts[place], 0)
-            extents[place] = end - starts[place]
-    return starts, extents
-
-
-def _fill(operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int) -> Any:
+def _fill(
+    operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int,
+    argument: str = "fill_values",
+) -> Any:  # fmt: skip
     """What to fill with, as it broadcasts to an image whose channels are dimension `place`."""
     flat = numpy.asarray(values, numpy.float64).reshape(-1)
     if len(flat) not in (1, channels):
-        raise ArgumentError(operator, "fill_values", f"one value or {channels}, one a channel", str(len(flat)))
+        raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
 
 
@@ -238,8 +206,11 @@ def _factors(
 if TYPE_CHECKING:
     Pair: TypeAlias = Sequence[float]
     Count: TypeAlias = int
+    Extents: TypeAlias = Batch | Tensor | Sequence[int]
+    Maybe: TypeAlias = Extents | None
 else:
     Pair = tuple[float, float]
+    Extents, Maybe = PerSample[tuple[int, ...]], PerSample[tuple[int, ...] | None]
     Count = Annotated[int, Between(1)]
 
 
@@ -286,27 +257,15 @@ def random_crop_generator(
     call = Call(name, None, batch_size, device, rng, shape if isinstance(shape, Batch) else None, **given)
     if call.device.device_type != "cpu" or shape.device.device_type != "cpu":
         raise DeviceError("random_crop_generator() runs on cpu; pass device='cpu', and its input as shape.cpu().")
-    area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
     images = [_image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
               for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])]  # fmt: skip
     n = 1 if call.n is None else call.n
-    draw = call.source.draw(call.n)
-    images = images * n if isinstance(shape, Tensor) else images
-    windows = [_window(draw.stream(i), *images[i], area, ratio, call.values["num_attempts"]) for i in range(n)]
-    both = numpy.array(windows, numpy.int32).reshape(n, 2, 2)
+    both = drawn(call, images * n if isinstance(shape, Tensor) else images)
     anchors, shapes = both[:, 0].copy(), both[:, 1].copy()
     if call.n is None:
         return Tensor(anchors[0]), Tensor(shapes[0])
     origin = shape.origin
     return Batch(anchors, origin=origin), Batch(shapes, origin=origin)
-
-
-def _range(call: Call, argument: str) -> tuple[float, float]:
-    low, high = call.values[argument]
-    if not 0 < low <= high < math.inf:
-        expected = "two finite numbers above 0, the first no larger than the second"
-        raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
-    return low, high
 
 
 def _image(argument: str, array: Array) -> tuple[int, int]:
@@ -316,50 +275,91 @@ def _image(argument: str, array: Array) -> tuple[int, int]:
     return int(array[0]), int(array[1])
 
 
-def _window(
-    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
-) -> list[tuple[int, int]]:
-    """The anchor and the shape of a window."""
-    widest, tallest = max(1, int(height * ratio[1])), max(1, int(width / ratio[0]))
-    least = area[0] * height * width
-    if height * widest < least:  # no window in such a wide image is so large
-        shape = height, widest
-    elif tallest * width < least:
-        shape = tallest, width
-    else:
-        shape = _tried(words, height, width, area, ratio, attempts) or _limited(height, width, area[1], ratio)
-    shape = min(shape[0], height), min(shape[1], width)
-    anchor = below(words, height - shape[0] + 1), below(words, width - shape[1] + 1)
-    return [anchor, shape]
+@distribution
+def roi_random_crop(
+    input: Any = None,
+    /,
+    *,
+    crop_shape: Extents,
+    in_shape: Maybe = None,
+    roi_end: Maybe = None,
+    roi_shape: Maybe = None,
+    roi_start: Extents,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw where a window of a given shape begins, inside of a region, or around it where it is larger.
+
+    Args:
+        input: Arrays that the windows shall lie in, in place of `in_shape`.
+        crop_shape: The shape of the window: an extent for each dimension.
+        in_shape: The shape of the array that the window shall lie in; by default it may lie anywhere.
+        roi_end: Where the region ends.
+        roi_shape: The shape of the region, in place of `roi_end`.
+        roi_start: Where the region begins.
+        batch_size: Number of samples; a Batch among the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        Where the window begins in each dimension: int64 of shape (n,), every place as likely as the others.
+
+    Raises:
+        ArgumentError: Arguments contradict each other or differ in length, or a window or a region is not inside.
+
+    >>> roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=dynamic.random.RNG(1)).tolist()
+    [6, 1]
+    """
+    name = "roi_random_crop"
+    if (roi_end is None) == (roi_shape is None):
+        got = "neither" if roi_end is None else "both"
+        raise ArgumentError(name, "roi_end", "given, or 'roi_shape', and not both", got)
+    if input is not None and in_shape is not None:
+        raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
+    if input is not None and not isinstance(input, (Tensor, Batch)):
+        input = Tensor(asarray(input, name, "input"))
+    call = Call(name, None, batch_size, device, rng, input, crop_shape=crop_shape, in_shape=in_shape, roi_end=roi_end,
+                roi_shape=roi_shape, roi_start=roi_start)  # fmt: skip
+    if call.device.device_type != "cpu":
+        raise DeviceError("roi_random_crop() runs on cpu; pass device='cpu'.")
+    n = 1 if call.n is None else call.n
+    columns = {key: value if key in call.varying else [value] * n for key, value in call.values.items()}
+    if input is not None:
+        columns["in_shape"] = input.shape if isinstance(input, Batch) else [input.shape] * n
+    rooms = [_rooms(**{key: values[i] for key, values in columns.items()}) for i in range(n)]
+    draw = call.source.draw(call.n)
+    streams = map(draw.stream, range(n))
+    starts = [numpy.array([low + below(words, count) for low, count in room], numpy.int64)
+              for words, room in zip(streams, rooms, strict=True)]  # fmt: skip
+    if call.n is None:
+        return Tensor(starts[0])
+    return Batch(starts, None, None if input is None else input.origin, numpy.dtype("int64"), 1)
 
 
-def _tried(
-    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
-) -> tuple[int, int] | None:
-    """A window of random area and aspect ratio that fits, or None if so many have not."""
-    logarithms = math.log(ratio[0]), math.log(ratio[1])
-    for _ in range(attempts):
-        pixels = _between(words, *area) * height * width
-        wanted = math.exp(_between(words, *logarithms))
-        w, h = (
-            max(1, math.floor(math.sqrt(pixels * wanted) + 0.5)),
-            max(1, math.floor(math.sqrt(pixels / wanted) + 0.5)),
-        )
-        if w <= width and h <= height and ratio[0] <= w / h <= ratio[1]:
-            return h, w
-    return None
-
-
-def _limited(height: int, width: int, most: float, ratio: tuple[float, float]) -> tuple[int, int]:
-    """The largest window of an allowed aspect ratio, made smaller if it has too much area."""
-    h, w = height, width
-    if width / height > ratio[1]:
-        w = max(1, int(height * ratio[1]))
-    elif width / height < ratio[0]:
-        h = max(1, int(width / ratio[0]))
-    scale = math.sqrt(min(1.0, most * height * width / (h * w)))
-    return max(1, int(h * scale)), max(1, int(w * scale))
-
-
-def _between(words: Iterator[int], low: float, high: float) -> float:
-    return low + (high - low) * next(words) * 2.0**-32
+def _rooms(
+    crop_shape: tuple[int, ...], roi_start: tuple[int, ...], in_shape: tuple[int, ...] | None = None,
+    roi_end: tuple[int, ...] | None = None, roi_shape: tuple[int, ...] | None = None,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """For each dimension the first place where a window may begin, and how many such places there are."""
+    name = "roi_random_crop"
+    for argument, values in {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape}.items():
+        if values is not None and len(values) != len(crop_shape):
+            raise ArgumentError(name, argument, f"{len(crop_shape)} numbers, as 'crop_shape' has", str(len(values)))
+    if in_shape is not None and len(in_shape) < len(crop_shape):
+        raise ArgumentError(name, "in_shape", f"{len(crop_shape)} numbers, as 'crop_shape' has", str(len(in_shape)))
+    ends = roi_end or tuple(start + extent for start, extent in zip(roi_start, roi_shape or (), strict=True))
+    found = []
+    for d, (extent, start, end) in enumerate(zip(crop_shape, roi_start, ends, strict=True)):
+        whole = None if in_shape is None else in_shape[d]
+        if extent < 0 or (whole is not None and extent > whole):
+            expected = "0 or more" if whole is None else f"between 0 and the {whole} of the input"
+            raise ArgumentError(name, "crop_shape", expected, str(extent))
+        if end < start or (whole is not None and not 0 <= start <= end <= whole):
+            expected = "such that the region ends after it begins" + ("" if whole is None else f", within 0..{whole}")
+            raise ArgumentError(name, "roi_start", expected, f"{start}..{end}")
+        low, high = min(start, end - extent), max(start, end - extent)
+        if whole is not None:
+            low, high = max(low, 0), min(high, whole - extent)
+        found.append((low, high - low + 1))
+    return found

@@ -41,7 +41,9 @@ _BORDERS = {
 }
 _MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))  # what OpenCV has medians of
 _LARGE_MEDIANS = frozenset([numpy.dtype("uint8")])  # of windows larger than 5
+_SAME = 1e-7  # of the largest weight: a difference that float32 does not tell
 _ONE = numpy.ones(1)
+_QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 20  # values of windows that are sorted at a time
 
 
@@ -119,6 +121,7 @@ def _separable(source: Array, windows: Sequence[Array], out: Array) -> None:
     cv2.sepFilter2D(source, depth, windows[1], windows[0], dst=out, borderType=cv2.BORDER_REFLECT_101)
 
 
+@_QUIET
 def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
     """The sum of several separable filters, rounded once.
 
@@ -134,12 +137,12 @@ def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> Non
     separable(image, terms[0], total)
     for term in terms[1:]:
         separable(image, term, part)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.add(total, part, out=total)
+        numpy.add(total, part, out=total)
     if not direct:
         stored(total, out)
 
 
+@_QUIET
 def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, fill: Any, out: Array) -> None:
     """Correlate with a kernel; integers are rounded half to even, as OpenCV and DALI do.
 
@@ -169,8 +172,7 @@ def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, 
     source = _readable(image, real)
     direct = out.flags.c_contiguous and _direct(source, weights, out, real)
     values = out if direct else numpy.empty(out.shape, real)
-    place = (anchor[1], anchor[0])
-    cv2.filter2D(source, _DEPTHS[values.dtype], weights, dst=values, anchor=place, borderType=native)
+    _correlated(source, weights, anchor, native, values)
     if not direct:
         _to_even(values, out)
 
@@ -181,21 +183,33 @@ def _whole_windows(source: Array, weights: Array, out: Array, real: numpy.dtype[
         values = numpy.zeros(out.shape, real)
         for depth, layer in enumerate(weights):
             for i, result in enumerate(values):
-                result += _filtered(source[i + depth], layer, real)[: out.shape[1], : out.shape[2]]
+                result += _inside(source[i + depth], layer, real, result.shape)
         _to_even(values, out)
         return
-    whole = _filtered(source, weights, out.dtype if _direct(source, weights, out, real) else real)
-    values = whole[: out.shape[0], : out.shape[1]]
+    values = _inside(source, weights, out.dtype if _direct(source, weights, out, real) else real, out.shape)
     if values.dtype == out.dtype:
         out[...] = values
     else:
         _to_even(values, out)
 
 
-def _filtered(source: Array, weights: Array, kind: numpy.dtype[Any]) -> Array:
-    """The image filtered with the first weight on each pixel, so that whole windows come first."""
-    result = cv2.filter2D(source, _DEPTHS[kind], weights, anchor=(0, 0))
-    return result.reshape(source.shape)
+def _inside(source: Array, weights: Array, kind: numpy.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """What whole windows give, a part of what all of them do."""
+    values = numpy.empty(source.shape, kind)
+    middle = [extent // 2 for extent in weights.shape]
+    _correlated(source, weights, middle, cv2.BORDER_REFLECT_101, values)
+    return values[middle[0] : middle[0] + shape[0], middle[1] : middle[1] + shape[1]]
+
+
+def _correlated(source: Array, weights: Array, anchor: Sequence[int], border: int, out: Array) -> None:
+    """Correlate an image of OpenCV's types; with two windows where the kernel is their product."""
+    place, depth = (anchor[1], anchor[0]), _DEPTHS[out.dtype]
+    top = numpy.unravel_index(numpy.abs(weights).argmax(), weights.shape)
+    column, row = weights[:, top[1]], weights[top[0]] / (weights[top] or 1)
+    if numpy.abs(numpy.outer(column, row) - weights).max() <= _SAME * abs(weights[top]):
+        cv2.sepFilter2D(source, depth, row, column, dst=out, anchor=place, borderType=border)
+    else:
+        cv2.filter2D(source, depth, weights, dst=out, anchor=place, borderType=border)
 
 
 def _direct(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -> bool:
@@ -207,8 +221,7 @@ def _direct(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -
 
 def _to_even(values: Array, out: Array) -> None:
     if out.dtype.kind in "iu":
-        with numpy.errstate(invalid="ignore"):
-            numpy.rint(values, out=values)
+        numpy.rint(values, out=values)
     convert(numpy, values, out.dtype, out)
 
 

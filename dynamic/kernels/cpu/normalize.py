@@ -9,18 +9,26 @@ import cv2
 import numpy
 
 from dynamic._array import Array
+from dynamic.dtypes import convert
 
 from .filters import real_of, stored
 
 __all__ = ["normalized", "squares", "sums"]
 
 _SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
+#: Element types of tables, each with one of the same size that OpenCV can look up.
+_TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
+    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
+    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
 _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
+_ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
 _SHORT = 64  # NumPy computes along the last dimension, which should be longer
+_QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 17  # values computed at a time, so that they stay in the cache
 
 
+@_QUIET
 def sums(values: Array, axes: Sequence[int]) -> Array:
     """Sums over some dimensions, which keep an extent of 1, in float64.
 
@@ -45,8 +53,7 @@ def sums(values: Array, axes: Sequence[int]) -> Array:
     elif axes == list(range(count)):
         found = _first(values, count)
     elif ndim - 1 not in axes and channels <= _SHORT:
-        planes = cv2.split(values.reshape(math.prod(shape[:-2]), -1, channels))
-        found = numpy.stack([sums(plane.reshape(shape[:-1]), axes) for plane in planes], -1)
+        found = numpy.stack([sums(plane, axes) for plane in _planes(values)], -1)
     else:
         found = numpy.add.reduce(values, tuple(axes), dtype=numpy.float64)
     result: Array = found.reshape(kept)
@@ -54,6 +61,8 @@ def sums(values: Array, axes: Sequence[int]) -> Array:
 
 
 def _beside(rows: Array) -> Array:
+    """Sums of many rows."""
+    rows = rows if rows.dtype.kind == "f" else rows.astype(numpy.float32)
     return cv2.reduce(rows, 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
 
 
@@ -66,6 +75,7 @@ def _first(values: Array, count: int) -> Array:
     return result
 
 
+@_QUIET
 def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
     """Sums of the squares of the image less a mean that broadcasts to it, over some dimensions.
 
@@ -74,18 +84,60 @@ def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
         mean: An array with as many dimensions.
         axes: The dimensions, ascending.
     """
-    if image.dtype == numpy.uint8 and all(mean.shape[axis] == 1 for axis in axes):  # sums are exact: less work will do
-        parts = [sums(numpy.square(part, dtype=numpy.uint16), axes) for part, _ in _blocks(image)]
-        count = math.prod(image.shape[axis] for axis in axes)
-        return numpy.maximum(_together(parts, axes) - 2 * mean * sums(image, axes) + count * numpy.square(mean), 0)
-    real, parts = real_of(image.dtype), []
-    for part, (own_mean,) in _blocks(image, mean):
-        values = numpy.empty(part.shape, real)
-        _centred(part, own_mean, values)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.square(values, out=values)
+    ndim = image.ndim
+    if axes == list(range(1, ndim)) and len(image) <= _FEW:
+        rows = [squares(image[i], mean[i if len(mean) > 1 else 0], list(range(ndim - 1))) for i in range(len(image))]
+        return numpy.stack(rows)
+    found = _at_once(image, mean, axes) if image.dtype in _SUMMED else None
+    if found is not None:
+        return found
+    if ndim - 1 not in axes and image.shape[-1] <= _SHORT and axes != list(range(len(axes))):
+        parts = [squares(plane, mean[..., min(i, mean.shape[-1] - 1)], axes) for i, plane in enumerate(_planes(image))]
+        return numpy.stack(parts, -1)
+    parts, buffer = [], numpy.empty(0, real_of(image.dtype))
+    for part, (own_mean,) in _blocks(image, mean.astype(buffer.dtype)):
+        if buffer.size < part.size:
+            buffer = numpy.empty(part.size, buffer.dtype)
+        values = buffer[: part.size].reshape(part.shape)
+        rows, result, mean_of_rows = _long_rows(part, values, own_mean)
+        _centred(rows, mean_of_rows, result)
+        numpy.square(values, out=values)
         parts.append(sums(values, axes))
     return _together(parts, axes)
+
+
+def _at_once(image: Array, mean: Array, axes: Sequence[int]) -> Array | None:
+    """The same for all values or all of a channel, from sums of their squares; None where these lose digits."""
+    kept = (1,) * (image.ndim - 1)
+    if axes == list(range(image.ndim)) and mean.size == 1:
+        values = numpy.ascontiguousarray(image).reshape(-1)
+        whole = values.size - values.size % _COLOURS
+        pixels, rest = values[:whole].reshape(1, -1, _COLOURS), values[whole:].astype(numpy.float64)
+        shape: tuple[int, ...] = (*kept, 1)
+    elif kept and axes == list(range(image.ndim - 1)) and image.shape[-1] <= _COLOURS and mean.size == mean.shape[-1]:
+        pixels, rest = numpy.ascontiguousarray(image).reshape(len(image), -1, image.shape[-1]), numpy.empty(0)
+        shape = (*kept, image.shape[-1])
+    else:
+        return None
+    if not pixels.size:
+        return numpy.square(rest - mean.reshape(-1)).sum().reshape(shape)
+    means, deviations = (each.reshape(-1) for each in cv2.meanStdDev(pixels))
+    variances = numpy.square(deviations)
+    if image.dtype != numpy.uint8 and not (variances > _ENOUGH * numpy.square(means)).all():
+        return None
+    found = pixels.size // pixels.shape[-1] * (variances + numpy.square(means - mean.reshape(-1)))
+    if shape[-1] == 1:
+        found = found.sum() + numpy.square(rest - mean.reshape(-1)).sum()
+    return found.reshape(shape)
+
+
+def _planes(image: Array) -> list[Array]:
+    """The channels of an image, each contiguous."""
+    channels = image.shape[-1]
+    if image.dtype not in _SUMMED:
+        return [numpy.ascontiguousarray(image[..., i]) for i in range(channels)]
+    parts = cv2.split(numpy.ascontiguousarray(image).reshape(len(image), -1, channels))
+    return [part.reshape(image.shape[:-1]) for part in parts]
 
 
 def _together(parts: list[Array], axes: Sequence[int]) -> Array:
@@ -93,6 +145,7 @@ def _together(parts: list[Array], axes: Sequence[int]) -> Array:
     return result
 
 
+@_QUIET
 def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Array) -> None:
     """(image - mean) * factor + shift.
 
@@ -101,19 +154,55 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
         mean: Broadcasts to the image.
         factor: Broadcasts to the image.
         shift: A number.
-        out: Where to, of any dtype; integers are rounded and saturated.
+        out: Where to, contiguous and of any dtype; integers are rounded and saturated.
     """
+    if image.dtype == numpy.uint8 and out.dtype in _TABLES and _looked_up(image, mean, factor, shift, out):
+        return
+    if image.ndim > 1 and image.shape[-1] <= _SHORT and _along_rows(mean, factor):
+        for i, plane in enumerate(_planes(image)):
+            own = [each[..., min(i, each.shape[-1] - 1)] for each in (mean, factor)]
+            result = numpy.empty(plane.shape, out.dtype)
+            normalized(plane, own[0], own[1], shift, result)
+            out[..., i] = result
+        return
     real = real_of(image.dtype, out.dtype)
-    direct = out.dtype == real and out.flags.c_contiguous
+    mean, factor = mean.astype(real), factor.astype(real)
+    image, out, mean, factor = _long_rows(image, out, mean, factor)
     start = 0
     for part, (own_mean, own_factor) in _blocks(image, mean, factor):
         result = out[start : start + len(part)]
         start += len(part)
-        values = result if direct else numpy.empty(part.shape, real)
+        values = result if out.dtype == real else numpy.empty(part.shape, real)
         _centred(part, own_mean, values)
-        _scaled(values, own_factor, shift)
-        if not direct:
+        numpy.multiply(values, own_factor, out=values)
+        if shift:
+            numpy.add(values, real.type(shift), out=values)
+        if values is not result:
             stored(values, result)
+
+
+def _along_rows(*parameters: Array) -> bool:
+    """Whether parameters are the same along rows of channels, but differ from row to row."""
+    return all(each.shape[-2] == 1 for each in parameters) and any(each.size > each.shape[-1] for each in parameters)
+
+
+def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Array) -> bool:
+    """The same from tables of the 256 values of uint8, where one is enough or one for each channel."""
+    varying = {axis for each in (mean, factor) for axis, extent in enumerate(each.shape) if extent > 1}
+    if varying == {0} and len(image) <= _FEW:
+        for i in range(len(image)):
+            own_mean, own_factor = (each if len(each) == 1 else each[i : i + 1] for each in (mean, factor))
+            _looked_up(image[i : i + 1], own_mean, own_factor, shift, out[i : i + 1])
+        return True
+    channels = image.shape[-1] if varying else 1
+    if not varying <= {image.ndim - 1} or channels > _COLOURS:
+        return False
+    values = (numpy.arange(256.0)[:, None] - mean.reshape(-1)) * factor.reshape(-1) + shift
+    same = _TABLES[out.dtype]
+    table = convert(numpy, values, out.dtype).view(same).reshape(1, 256, channels)
+    pixels = numpy.ascontiguousarray(image).reshape(len(image), -1, channels)
+    cv2.LUT(pixels, table, out.view(same).reshape(pixels.shape))
+    return True
 
 
 def _blocks(image: Array, *parameters: Array) -> Iterator[tuple[Array, list[Array]]]:
@@ -125,25 +214,28 @@ def _blocks(image: Array, *parameters: Array) -> Iterator[tuple[Array, list[Arra
 
 
 def _centred(image: Array, mean: Array, out: Array) -> None:
-    mean, pixels, result = _long_rows(mean, image, out)
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        numpy.copyto(result, pixels, casting="unsafe")
-        numpy.subtract(result, mean.astype(out.dtype), out=result)
+    if image.dtype != out.dtype:
+        numpy.copyto(out, image, casting="unsafe")
+        image = out
+    numpy.subtract(image, mean, out=out)
 
 
-def _scaled(values: Array, factor: Array, shift: float) -> None:
-    factor, _, result = _long_rows(factor, values, values)
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        numpy.multiply(result, factor.astype(values.dtype), out=result)
-        if shift:
-            numpy.add(result, values.dtype.type(shift), out=result)
-
-
-def _long_rows(parameter: Array, image: Array, out: Array) -> tuple[Array, Array, Array]:
-    """The same arrays with their last two dimensions as one, where the parameter differs along a last one, a short."""
-    if parameter.size == 1:
-        return parameter.reshape(()), image, out
+def _long_rows(image: Array, out: Array, *parameters: Array) -> tuple[Array, ...]:
+    """The same arrays with their last two dimensions as one, where parameters differ along a last one that is short."""
     if image.ndim < 2 or image.shape[-1] > _SHORT or not image.flags.c_contiguous:
-        return parameter, image, out
-    extents, rows, own = image.shape[-2:], (*image.shape[:-2], -1), parameter.shape[:-2]
-    return numpy.broadcast_to(parameter, (*own, *extents)).reshape(*own, -1), image.reshape(rows), out.reshape(rows)
+        return image, out, *parameters
+    if all(each.shape[-1] == 1 for each in parameters):
+        return image, out, *parameters
+    width, channels = image.shape[-2:]
+    long = [_repeated(each, width, channels) if each.size > 1 else each[..., 0] for each in parameters]
+    rows = (*image.shape[:-2], -1)
+    return image.reshape(rows), out.reshape(rows), *long
+
+
+def _repeated(parameter: Array, width: int, channels: int) -> Array:
+    """A parameter for each place of the last two dimensions, as one."""
+    if parameter.shape[-2] == 1:
+        parameter = numpy.repeat(parameter, width, -2)
+    if parameter.shape[-1] == 1:
+        parameter = numpy.repeat(parameter, channels, -1)
+    return parameter.reshape(*parameter.shape[:-2], -1)

@@ -7,7 +7,7 @@ form first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cv2
@@ -19,12 +19,15 @@ __all__ = ["NARROW", "extreme", "squares", "total"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
-_WORTH = 1 << 12  # elements; from so many on OpenCV is faster than NumPy
+_SMALL = 1 << 13  # elements of temporaries that malloc keeps: larger ones cost a page fault for each page
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
 
 _FLOAT64 = numpy.dtype("float64")
 #: Types of which float32 holds every value. OpenCV adds them, and their squares, in integers or float64.
 NARROW = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))
+#: In what OpenCV adds the elements of rows at high speed; integers of 32 bits have room for so many.
+_OF_ROWS = {numpy.dtype("uint8"): cv2.CV_32S, numpy.dtype("float32"): cv2.CV_64F}
+_FITTING = 1 << 23
 
 
 @numpy.errstate(all="ignore")
@@ -37,17 +40,19 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
         kind: The dtype of the result, which has 64 bits, and what is calculated in: integers wrap around.
     """
     blocks = _blocks(array, axes)
-    if _is_for_opencv(blocks):
+    if _is_long(blocks, 1 << 11):
         sums: Array = numpy.array([cv2.sumElems(block[None])[: blocks.shape[2]] for block in blocks]).astype(kind)
     else:
-        sums = _folded(numpy.add, blocks, kind)
+        sums = _by_planes(lambda part, _: _sums(part, kind), blocks, kind)
     return sums.reshape(_kept(array.shape, axes))
 
 
 @numpy.errstate(all="ignore")
 def extreme(ufunc: numpy.ufunc, array: Array, axes: Sequence[int]) -> Array:
     """The maximum or minimum over some dimensions, none of them empty, which stay with extents of 1."""
-    return _folded(ufunc, _blocks(array, axes), array.dtype).reshape(_kept(array.shape, axes))
+    kind = array.dtype
+    extremes = _by_planes(lambda part, _: _folded(ufunc, part, kind), _blocks(array, axes), kind)
+    return extremes.reshape(_kept(array.shape, axes))
 
 
 @numpy.errstate(all="ignore")
@@ -64,12 +69,62 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
     before, _, behind = blocks.shape
     shape = _kept(array.shape, axes)
     centres = None if centre is None else numpy.broadcast_to(centre, shape).reshape(before, 1, behind)
-    if _is_for_opencv(blocks):
-        rows = [
-            _squares_by_opencv(block, centres[i, 0] if centres is not None else None) for i, block in enumerate(blocks)
-        ]
-        return numpy.array(rows).reshape(shape)
-    return _squares_by_numpy(blocks, centres).reshape(shape)
+    if _is_long(blocks, 1 << 14):
+        each = [None] * before if centres is None else centres[:, 0]
+        by_opencv = _squares_of_integers if array.dtype.kind in "iu" else _squares_by_opencv
+        sums = numpy.array([by_opencv(block, own) for block, own in zip(blocks, each, strict=True)])
+    else:
+        sums = _by_planes(_squares_by_numpy, blocks, _FLOAT64, centres)
+    return sums.reshape(shape)
+
+
+def _sums(blocks: Array, kind: numpy.dtype[Any]) -> Array:
+    _, count, behind = blocks.shape
+    depth = _OF_ROWS.get(blocks.dtype)
+    if depth is None or behind != 1 or not _SHORT <= count < _FITTING:
+        return _folded(numpy.add, blocks, kind)
+    return cv2.reduce(blocks[:, :, 0], 1, cv2.REDUCE_SUM, dtype=depth)[:, :, None].astype(kind)
+
+
+def _by_planes(
+    function: Callable[[Array, Array | None], Array],
+    blocks: Array,
+    kind: numpy.dtype[Any],
+    centres: Array | None = None,
+) -> Array:
+    """`function` of blocks (A, K, B), which gives (A, 1, B): of small ones with few channels one by one, as (A, K, 1).
+
+    Which way is taken must not depend on A: a sample has the same sum alone and in a batch.
+    """
+    before, count, behind = blocks.shape
+    if blocks.dtype not in NARROW or not 2 <= behind <= 4 or not _SHORT * behind <= count * behind < _CACHED:
+        return function(blocks, centres)
+    result = numpy.empty((before, 1, behind), kind)
+    step = max(1, 4 * _CACHED // (count * behind))
+    memory = numpy.empty((behind, min(step, before), count), blocks.dtype)
+    for i in range(0, before, step):
+        some = slice(i, i + step)
+        part = blocks[some]
+        for channel, plane in enumerate(cv2.split(part, list(memory[:, : len(part)]))):
+            only = slice(channel, channel + 1)
+            result[some, :, only] = function(plane[:, :, None], None if centres is None else centres[some, :, only])
+    return result
+
+
+def _squares_of_integers(block: Array, centre: Array | None) -> Array:
+    """Sums of squares of (K, B), exact as long as they are."""
+    squares = _squares_by_opencv(block, None)
+    if centre is None:
+        return squares
+    sums = cv2.sumElems(block[None])
+
+    def around(total: float, square: float, place: float) -> float:
+        if not math.isfinite(place):
+            return place * place
+        p, q = place.as_integer_ratio()
+        return (int(square) * q * q - 2 * int(total) * p * q + len(block) * p * p) / (q * q)
+
+    return numpy.array([around(*numbers) for numbers in zip(sums, squares.tolist(), centre.tolist(), strict=False)])
 
 
 def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
@@ -98,8 +153,8 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
 def _squares_by_numpy(blocks: Array, centres: Array | None) -> Array:
     before, count, behind = blocks.shape
     result = numpy.empty((before, 1, behind))
-    rows = max(1, min(count, _CACHED // max(1, behind)))
-    samples = max(1, _CACHED // max(1, rows * behind))
+    rows = max(1, min(count, _SMALL // max(1, behind)))
+    samples = max(1, _SMALL // max(1, rows * behind))
 
     def squared(chosen: slice, part: Array) -> Array:
         if centres is not None:
@@ -125,6 +180,8 @@ def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 def _blocks(array: Array, axes: Sequence[int]) -> Array:
     """The array as (A, K, B), where K are the elements that become one."""
+    if len(axes) == array.ndim:
+        return numpy.ascontiguousarray(array).reshape(1, array.size, 1)
     axes = sorted(axis % array.ndim for axis in axes if array.shape[axis] != 1)
     if not axes:
         return array.reshape(1, 1, array.size)
@@ -138,9 +195,10 @@ def _blocks(array: Array, axes: Sequence[int]) -> Array:
     return numpy.ascontiguousarray(array).reshape(tuple(map(math.prod, parts)))
 
 
-def _is_for_opencv(blocks: Array) -> bool:
+def _is_long(blocks: Array, least: int) -> bool:
+    """Whether OpenCV is faster, block by block. This must not depend on how many there are."""
     _, count, behind = blocks.shape
-    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= _WORTH
+    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= least
 
 
 def _folded(ufunc: numpy.ufunc, blocks: Array, kind: numpy.dtype[Any]) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cv2
@@ -18,12 +18,29 @@ import numpy
 
 from dynamic.dtypes import convert
 
-__all__ = ["affine", "canvas", "flip", "quarter_turn", "quarter_turns", "rotation"]
+__all__ = [
+    "MOST_CHANNELS",
+    "OPENCV_LIMIT",
+    "affine",
+    "canvas",
+    "copied",
+    "filled",
+    "flip",
+    "in_float32",
+    "in_groups",
+    "places_of",
+    "quarter_turn",
+    "quarter_turns",
+    "rotation",
+    "take",
+]
 
 _TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
-_OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
+OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
-_MOST_CHANNELS = 128
+MOST_CHANNELS = 128
+_ALL = (slice(None), slice(None))
+_MOST_ROWS = 64  # of a tile where its points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
@@ -102,18 +119,18 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     if not out.size:
         return
     if fill is not None:
-        fill = numpy.atleast_1d(numpy.asarray(fill, numpy.float64))
-        fill = numpy.broadcast_to(convert(numpy, fill, image.dtype), image.shape[-1])
+        fill = filled(fill, image.dtype, image.shape[-1])
     if not image.size:  # nothing to repeat either
         out[...] = 0 if fill is None else fill
         return
-    matrix = numpy.array(matrix, numpy.float64)
-    matrix[:, -1] += matrix[:, :-1].sum(axis=1) / 2 - 0.5  # from here on it maps indices to indices
-    nearest = nearest or not (matrix % 1).any()  # pixels only move: infinities do not spread, and int64 loses no digit
-    reach = numpy.abs(matrix[:, :-1]).sum(axis=1).max() * _TILE
-    if image.ndim != 3 or reach >= _OPENCV_LIMIT:
+    rows = numpy.asarray(matrix, numpy.float64).tolist()
+    matrix = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in rows]  # from here on it maps indices to indices
+    # Where pixels only move, infinities do not spread, and int64 loses no digit.
+    nearest = nearest or all(number.is_integer() for row in matrix for number in row)
+    reach = max(sum(map(abs, row[:-1])) for row in matrix) * _TILE
+    if image.ndim != 3 or reach >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
-    elif nearest and image.shape[2] <= _MOST_CHANNELS:
+    elif nearest and image.shape[2] <= MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
     elif not nearest and image.dtype in _IN_FLOAT32:
         _opencv_linear(image, matrix, out, fill)
@@ -121,25 +138,59 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
         _gather(image, matrix, out, fill, nearest)
 
 
+def filled(fill: float | Sequence[float], dtype: Any, channels: int) -> Any:
+    """A fill, one value or one for each channel, as an array with one for each, saturated to a dtype."""
+    return _filled(fill if isinstance(fill, (int, float)) else tuple(fill), dtype, channels)
+
+
+@functools.lru_cache(64)
+def _filled(fill: float | tuple[float, ...], dtype: Any, channels: int) -> Any:
+    return numpy.broadcast_to(convert(numpy, numpy.atleast_1d(numpy.asarray(fill, numpy.float64)), dtype), channels)
+
+
 def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None:
     """`affine` in float64, for every dtype and number of dimensions; the matrix maps indices."""
-    channels = image.shape[-1]
-    pixels = numpy.ascontiguousarray(image).reshape(-1, channels) if nearest else None
-    planes = () if nearest else numpy.moveaxis(image, -1, 0).reshape(channels, -1).astype(numpy.float64)
+    pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1]) if nearest else None
+    planes = None if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
     for start in range(0, out.shape[0], step):
         block = out[start : start + step]
         points = [_points(row, start, block.shape[:-1]) for row in matrix[::-1]]
         if pixels is not None:
-            (place,) = _places([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
-            convert(numpy, _read(pixels, place, fill), out.dtype, out=block)
-            continue
-        corners = [numpy.floor(point) for point in points]
-        weights = [point - corner for point, corner in zip(points, corners, strict=True)]
-        places = _places(corners, image.shape, (0, 1))
-        for channel, plane in enumerate(planes):
-            taps = [_read(plane, place, None if fill is None else fill[channel]) for place in places]
-            convert(numpy, _between(taps, weights), out.dtype, out=block[..., channel])
+            (place,) = places_of([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
+            convert(numpy, take(pixels, place, fill), out.dtype, out=block)
+        if planes is not None:
+            _interpolate(planes, points, block)
+
+
+def _padded(image: Any, fill: Any) -> Any:
+    """The channels of an image in float64, apart, each with what is outside: one pixel before it and two behind."""
+    planes = numpy.empty((image.shape[-1], *(extent + 3 for extent in image.shape[:-1])))
+    for channel, plane in enumerate(planes):
+        if fill is None:
+            plane[...] = numpy.pad(image[..., channel], (1, 2), mode="edge")
+        else:
+            plane[...] = fill[channel]
+            plane[(slice(1, -2),) * plane.ndim] = image[..., channel]
+    return planes
+
+
+def _interpolate(planes: Any, points: list[Any], out: Any) -> None:
+    """Fill a block of `out` with what is at points of padded planes, linearly."""
+    extents = planes.shape[1:]
+    strides = [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    flat: Any = 0.0
+    weights = []
+    for point, extent, stride in zip(points, extents, strides, strict=True):
+        numpy.clip(point, -1, extent - 3, out=point)
+        corner = numpy.floor(point)
+        weights.append(point - corner)
+        flat = flat + (corner + 1) * stride
+    index = flat.astype(numpy.intp)
+    offsets = [sum(offset) for offset in itertools.product(*((0, stride) for stride in strides))]
+    for channel, plane in enumerate(planes.reshape(len(planes), -1)):
+        taps = [plane[offset:].take(index, mode="clip") for offset in offsets]
+        convert(numpy, _between(taps, weights), out.dtype, out=out[..., channel])
 
 
 def _between(taps: list[Any], weights: Sequence[Any]) -> Any:
@@ -158,7 +209,7 @@ def _points(row: Any, start: int, shape: Sequence[int]) -> Any:
     return total
 
 
-def _places(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]) -> list[tuple[Any, Any]]:
+def places_of(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]) -> list[tuple[Any, Any]]:
     """For all steps from corners along each axis, the last varying fastest: flat indices, and which are outside."""
     strides = [math.prod(shape[axis + 1 : -1]) for axis in range(len(corners))]
     axes = [
@@ -180,7 +231,8 @@ def _along(indices: Any, extent: int, stride: int) -> tuple[Any, Any]:
     return numpy.clip(indices, 0, extent - 1).astype(numpy.intp) * stride, outside
 
 
-def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
+def take(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
+    """The pixels at a place that `places_of` found, those outside replaced by the fill where there is one."""
     flat, outside = place
     values = pixels.take(flat, axis=0, mode="clip")
     if outside is not None and fill is not None:
@@ -188,8 +240,39 @@ def _read(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
     return values
 
 
+def in_float32(dtype: Any) -> bool:
+    """Whether float32 holds all values of a dtype, so that OpenCV can interpolate them."""
+    return dtype in _IN_FLOAT32
+
+
 def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
-    """`affine` for two dimensions, linear; the matrix maps indices. At most four channels at a time, never two."""
+    """`affine` for two dimensions, linear; the matrix maps indices."""
+
+    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
+            cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
+                           flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
+
+    in_groups(image, out, fill, into)
+
+
+def in_groups(
+    image: Any,
+    out: Any,
+    fill: Any,
+    into: Callable[[Any, Any, dict[str, Any]], None],
+    border: int = cv2.BORDER_REPLICATE,
+) -> None:
+    """Interpolate in OpenCV, which does it exactly for one, three or four channels of a few dtypes only.
+
+    Args:
+        image: (H, W, C), of a dtype that `in_float32` allows.
+        out: Memory of the same number of channels, of any dtype.
+        fill: What is outside, for each channel, or None.
+        into: Fills its second argument from its first; the third are the keywords of an OpenCV function that say what
+            is outside.
+        border: What is outside where there is no fill, as OpenCV has it.
+    """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
     for channels in _groups(image.shape[-1], planar):
@@ -197,55 +280,72 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
         if source.dtype != work or not _dense(source):
             source = numpy.ascontiguousarray(source, work)
         memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
-        border = (0.0,) if fill is None else fill[channels].astype(numpy.float64).tolist()
-        mode = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
-        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
-            cv2.warpAffine(
-                source[part], shifted, memory[tile].shape[1::-1], dst=memory[tile],
-                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, borderMode=mode, borderValue=border,
-            )  # fmt: skip
+        value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
+        into(source, memory, {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value})
         if memory is not target:
             convert(numpy, memory, out.dtype, out=target)
 
 
-def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
-    """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
+def copied(
+    image: Any,
+    out: Any,
+    fill: Any,
+    into: Callable[[Any, Any, dict[str, Any]], None],
+    border: int = cv2.BORDER_REPLICATE,
+) -> None:
+    """Like `in_groups`, for functions that only copy pixels: of every dtype, and of up to `MOST_CHANNELS` channels."""
     source, target = _single(image), _single(out)
     source = source if _dense(source) else numpy.ascontiguousarray(source)
     memory = target if target.dtype == source.dtype and _dense(target) else numpy.empty(target.shape, source.dtype)
     if fill is not None:
         memory[...] = numpy.tile(fill, out.shape[1]).reshape(memory.shape[1:])  # whole rows are fast
     bits = _SAME_SIZE[source.itemsize]  # OpenCV only copies, and knows these types
-    for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _BLOCK // _TILE):
-        extents = source[part].shape
-        places = numpy.empty((*memory[tile].shape[:2], 2), numpy.int16)
-        for axis, row in enumerate(shifted):
-            row[2] += 1.5  # cutting off the fraction of what is at least 0 is its floor
-            limits = (0, extents[1 - axis] + 1) if fill is not None else (1, extents[1 - axis])
-            places[..., axis] = numpy.clip(_points(row, 0, places.shape[:2]), *limits)
-        places -= 1
-        cv2.remap(
-            source[part].view(bits), places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile].view(bits),
-            borderMode=cv2.BORDER_TRANSPARENT,
-        )  # fmt: skip
+    into(source.view(bits), memory.view(bits), {"borderMode": border if fill is None else cv2.BORDER_TRANSPARENT})
     if memory is not target:
         convert(numpy, memory, out.dtype, out=target)
+
+
+def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
+    """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
+
+    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _MOST_ROWS):
+            places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
+            cv2.remap(source[part], places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
+
+    copied(image, out, fill, into)
+
+
+def _whole_places(matrix: Any, shape: Sequence[int], source: Sequence[int]) -> Any:
+    """The pixels nearest to the points that a matrix finds, (x, y) as int16; far outside of the source they vary."""
+    places = numpy.empty((*shape, 2), numpy.int16)
+    exact = numpy.empty(shape)
+    for axis, (x, y, start) in enumerate(matrix):
+        columns, rows = x * numpy.arange(shape[1]), y * numpy.arange(shape[0]) + (start + 0.5)
+        numpy.floor(numpy.add(rows[:, None], columns, out=exact), out=exact)
+        if max(abs(rows[0]), abs(rows[-1])) + abs(columns[-1]) >= OPENCV_LIMIT:
+            numpy.clip(exact, -1, source[1 - axis], out=exact)
+        places[..., axis] = exact
+    return places
 
 
 def _tiles(
     shape: Sequence[int], source: Sequence[int], matrix: Any, most_rows: int = _TILE
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Tiles of an output, the part of the source that each of them needs, and the matrix between their indices."""
+    if max(*shape[:2], *source[:2]) <= min(_TILE, most_rows):
+        yield _ALL, _ALL, matrix
+        return
     for rows, columns in itertools.product(_spans(shape[0], most_rows), _spans(shape[1], _TILE)):
         right, bottom = columns.stop - columns.start - 1, rows.stop - rows.start - 1
         parts, shifted = [], []
-        for (x, y, start), extent in zip(matrix.tolist(), source[1::-1], strict=True):
+        for (x, y, start), extent in zip(matrix, source[1::-1], strict=True):
             start += x * columns.start + y * rows.start
             low, high = (start + pick(0.0, x * right) + pick(0.0, y * bottom) for pick in (min, max))
             first = min(max(math.floor(low) - 1, 0), extent - 1)
             parts.append(slice(first, min(max(math.floor(high) + 3, first + 1), extent)))
             shifted.append([x, y, start - first])
-        yield (rows, columns), (parts[1], parts[0]), numpy.array(shifted)
+        yield (rows, columns), (parts[1], parts[0]), shifted
 
 
 def _groups(channels: int, planar: bool) -> Iterator[slice]:
@@ -310,9 +410,9 @@ def flip(image: Any, axes: Sequence[int], out: Any) -> None:
 def _as_bytes(image: Any) -> Any:
     """An (H, W, C) array as one of bytes that OpenCV can use, or None where there is no such view."""
     pixel = image.itemsize * image.shape[2]
-    if image.flags.c_contiguous and image.size and pixel <= _MOST_CHANNELS:
+    if image.flags.c_contiguous and image.size and pixel <= MOST_CHANNELS:
         return image.view(numpy.uint8)
     image = _single(image)
-    if not image.size or not _dense(image) or pixel > _MOST_CHANNELS:
+    if not image.size or not _dense(image) or pixel > MOST_CHANNELS:
         return None
     return image.view(numpy.uint8).reshape(*image.shape[:2], pixel)

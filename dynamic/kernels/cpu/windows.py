@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-__all__ = ["copied", "normalised"]
+__all__ = ["copied", "filled", "normalised"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -28,10 +29,52 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         first, last = max(start, 0), min(start + extent, size)
         inside.append(slice(first, max(first, last)))
         there.append(slice(first - start, max(first, last) - start))
-    part = image[tuple(inside)]
+    part = image[(*inside, ...)]  # with the dots, of no dimensions too an array
     if part.shape != out.shape:
-        convert(numpy, numpy.broadcast_to(numpy.asarray(fill, numpy.float64), out.shape), out.dtype, out)
-    convert(numpy, part, out.dtype, out[tuple(there)])
+        filled(out, _around(out.shape, there) if part.size else [...], fill)
+    convert(numpy, part, out.dtype, out[(*there, ...)])
+
+
+def _around(shape: Sequence[int], box: Sequence[slice]) -> list[tuple[slice, ...]]:
+    """The parts of an array that are not in a box, none of them twice."""
+    index, parts = [slice(None)] * len(shape), []
+    for axis, (middle, extent) in enumerate(zip(box, shape, strict=True)):
+        for rest in (slice(0, middle.start), slice(middle.stop, extent)):
+            if rest.start < rest.stop:
+                index[axis] = rest
+                parts.append(tuple(index))
+        index[axis] = middle
+    return parts
+
+
+_SHORT = 64  # elements
+
+
+@functools.lru_cache(maxsize=256)
+def _converted(values: bytes, shape: tuple[int, ...], to: numpy.dtype[Any]) -> Array:
+    """A few float64 as another type; converting these takes longer than filling many a window with them."""
+    converted: Array = numpy.asarray(convert(numpy, numpy.frombuffer(values).reshape(shape), to))
+    return converted
+
+
+def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
+    """Fill parts of an array.
+
+    Args:
+        array: The array.
+        parts: Indices of its parts.
+        fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
+    """
+    values = numpy.asarray(fill, numpy.float64)
+    values = _converted(values.tobytes(), values.shape, array.dtype)
+    shape = [1] * (array.ndim - values.ndim) + list(values.shape)
+    if array.ndim > 1:  # NumPy copies whole rows fast, and pixels of a few channels one by one
+        shape[-1] = array.shape[-1]
+        if shape[-1] < _SHORT:
+            shape[-2] = array.shape[-2]
+    whole = numpy.broadcast_to(numpy.ascontiguousarray(numpy.broadcast_to(values, shape)), array.shape)
+    for part in parts:
+        array[part] = whole[part]
 
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -53,35 +54,73 @@ def header(data: Buffer, limits: Limits) -> Header:
 
 def decode(
     data: Buffer,
+    head: Header,
     limits: Limits,
     output_type: str,
     *,
     adjust_orientation: bool,
     fast_idct: bool,
     out: Array,
+    corner: Sequence[int] | None = None,
 ) -> None:
-    """Decode an image into `out`, whose shape and dtype say what is wanted of size, channels and range of values."""
-    head = header(data, limits)
-    module = _format(data)
-    upright = not adjust_orientation or head.orientation == 1
-    if module is jpeg:
+    """Decode an image into `out`, whose shape and dtype say what is wanted of size, channels and range of values.
+
+    Args:
+        data: The file.
+        head: Its header.
+        limits: How large it may be.
+        output_type: What the channels of `out` are to mean.
+        adjust_orientation: Whether to turn the image upright.
+        fast_idct: Whether to decode JPEG faster and less exactly.
+        out: Where to.
+        corner: Where (y, x) the window begins that `out` is of the image, upright if it is turned so; by default `out`
+            is the whole image.
+    """
+    orientation = head.orientation if adjust_orientation else 1
+    window = _window(head, orientation, corner, out)
+    if window == (0, 0, head.height, head.width):
+        window = None
+    if not out.size:
+        return
+    bottom = head.height if window is None else window[0] + window[2]
+    if head.format == jpeg.FORMAT:
         target = jpeg_target(head, output_type)
-        memory = out if upright and target == output_type and out.dtype == numpy.uint8 else None
-        pixels, colours = jpeg.decode(data, head, limits, target, fast_idct=fast_idct, out=memory)
-        if memory is not None and pixels.base is not None and numpy.may_share_memory(pixels, out):
+        direct = window is None and orientation == 1 and target == output_type and out.dtype == numpy.uint8
+        pixels, colours = jpeg.decode(
+            data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, bottom=bottom
+        )
+        if direct and pixels.base is not None and numpy.may_share_memory(pixels, out):
             return
-    elif module is png:
+    elif head.format == png.FORMAT:
         pixels, colours = png.decode(head)
     else:
-        pixels, colours = module.decode(data, head)
-    if pixels.shape[:2] != (head.height, head.width):
+        pixels, colours = _format(data).decode(data, head)
+    if pixels.shape[1] != head.width or not bottom <= pixels.shape[0] <= head.height:
         raise corrupt(
             head.format, f"{pixels.shape[1]} x {pixels.shape[0]} pixels came out of {head.width} x {head.height}"
         )
+    if window is not None:
+        pixels = pixels[window[0] : bottom, window[1] : window[1] + window[3]]
     pixels = convert.colours(pixels, colours, output_type)
-    if not upright:
-        pixels = convert.upright(pixels, head.orientation)
+    if orientation != 1:
+        pixels = convert.upright(pixels, orientation)
     convert.values(pixels, out)
+
+
+def _window(
+    head: Header, orientation: int, corner: Sequence[int] | None, out: Array
+) -> tuple[int, int, int, int] | None:
+    """Where a window of the upright image lies in the stored one: its first row and column, height and width."""
+    if corner is None:
+        return None
+    (top, left), (rows, columns) = corner, out.shape[:2]
+    if orientation >= 5:
+        top, left, rows, columns = left, top, columns, rows
+    if orientation in (3, 4, 6, 7):
+        top = head.height - top - rows
+    if orientation in (2, 3, 7, 8):
+        left = head.width - left - columns
+    return top, left, rows, columns
 
 
 def jpeg_target(head: Header, output_type: str) -> str:

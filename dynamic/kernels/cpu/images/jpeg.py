@@ -10,13 +10,28 @@ from dataclasses import dataclass
 import numpy
 import simplejpeg
 
+from dynamic._array import empty
+
 from . import exif
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, too_large, truncated, unsupported
+from ._common import (
+    CHANNELS,
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_size,
+    corrupt,
+    too_large,
+    truncated,
+    unsupported,
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "JPEG"
 _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC, 0xC4, 0xC8, 0xCC, 0xE1, 0xEE
+_DRI = 0xDD
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
 _PROGRESSIVE = 0xC2
 #: Frames that are not supported, by marker.
@@ -28,8 +43,10 @@ _REFUSED = {
     0xC7: "hierarchical lossless",
 }
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
-#: The next marker inside a scan: neither a stuffed byte, nor a restart, nor a fill byte.
-_END_OF_SCAN = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+#: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
+_MORE_ROWS = "extraneous bytes before marker 0xd9"
+#: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
+_WORTH_LEAVING_OUT = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,8 @@ class _Frame:
     components: dict[int, tuple[int, int]]  #: the sampling factors, horizontal and vertical, by identifier
     transform: int | None  #: of the Adobe segment, where there is one
     first_scan: int  #: the position of the marker of the first scan
+    height_at: int  #: the position of the height
+    restarts: bool  #: whether there may be restart markers in the scans
 
 
 def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
@@ -68,16 +87,18 @@ def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the markers up to the first scan."""
     frame: tuple[int, Buffer] | None = None
-    orientation, transform = 1, None
+    orientation, transform, height_at, restarts = 1, None, 0, False
     for marker, start, end in _segments(data, 2):
         if marker in _FRAMES:
             if frame is not None:
                 raise corrupt(FORMAT, "there are two frames")
-            frame = marker, data[start:end]
+            frame, height_at = (marker, data[start:end]), start + 1
         elif marker == _APP1 and bytes(data[start : start + 6]) == b"Exif\0\0":
             orientation = exif.orientation(data[start + 6 : end])
         elif marker == _APP14 and end - start >= 12 and bytes(data[start : start + 5]) == b"Adobe":
             transform = data[start + 11]
+        elif marker == _DRI:
+            restarts = True
         elif marker == _DAC:
             raise unsupported(FORMAT, "arithmetic coding")
         elif marker == _SOS:
@@ -88,7 +109,7 @@ def header(data: Buffer, limits: Limits) -> Header:
             colours: Colours = {1: "GRAY", 3: "RGB", 4: "CMYK"}[len(components)]  # type: ignore[assignment]
             if colours == "CMYK" and transform not in (0, 2):
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
-            detail = _Frame(frame[0] == _PROGRESSIVE, components, transform, start - 4)
+            detail = _Frame(frame[0] == _PROGRESSIVE, components, transform, start - 4, height_at, restarts)
             return Header(FORMAT, height, width, colours, 8, orientation, detail)
         elif marker in (_EOI, _DNL):
             raise corrupt(FORMAT, "there is no scan")
@@ -123,6 +144,7 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     scans = coded = 0
     missing = set(frame.components)
     position = frame.first_scan
+    ends = _ends_of_scans(data)
     while True:
         for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, after the loop
             if marker == _SOS:
@@ -137,11 +159,20 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
         if scans > limits.scans:
             raise too_large(FORMAT, f"more than max_scans={limits.scans} scans; pass a larger max_scans to accept it")
         missing -= _scanned(data[start:end], frame)
-        found = _END_OF_SCAN.search(data, end)
-        if found is None:
+        following = int(numpy.searchsorted(ends, end))
+        if following == len(ends):
             raise truncated(FORMAT, "the bytes end before the end-of-image marker")
-        position = found.start()
+        position = int(ends[following])
         coded += position - end
+
+
+def _ends_of_scans(data: Buffer) -> Array:
+    """Where a scan may end: at bytes FF before one that makes them neither stuffed, nor a restart, nor a fill byte."""
+    values = numpy.frombuffer(data, numpy.uint8)
+    places = numpy.flatnonzero(values[:-1] == 0xFF)
+    following = values[places + 1]
+    ends: Array = places[(following != 0) & (following != 0xFF) & ((following < 0xD0) | (following > 0xD7))]
+    return ends
 
 
 def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
@@ -171,20 +202,60 @@ def _check_amount(head: Header, coded: int, missing: set[int]) -> None:
 
 
 def decode(
-    data: Buffer, head: Header, limits: Limits, colours: str, *, fast_idct: bool = False, out: Array | None = None
-) -> tuple[Array, Colours]:
+    data: Buffer, head: Header, limits: Limits, colours: str, *, fast_idct: bool = False, out: Array | None = None,
+    bottom: int,
+) -> tuple[Array, Colours]:  # fmt: skip
     """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
 
+    Args:
+        data: The file.
+        head: Its header.
+        limits: How large it may be.
+        colours: What the channels are to mean.
+        fast_idct: Whether to be faster and less exact.
+        out: Where to.
+        bottom: How many rows are needed, from the top. What is below may be left out, and then damage there is not
+            found.
+
     Returns:
-        The pixels, uint8 of shape (height, width, channels), and what their channels mean.
+        The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
     """
     _check_scans(data, head, limits)
-    want = head.colours if head.colours == "CMYK" else colours
-    try:
-        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=None if want == "CMYK" else out)
-    except ValueError as error:  # libjpeg's own errors and all its warnings
-        kind = truncated if "remature end" in str(error) else corrupt
-        raise kind(FORMAT, str(error)) from None
+    want: Colours = head.colours if head.colours == "CMYK" else colours  # type: ignore[assignment]
+    pixels = _upper_rows(data, head, want, bottom, fast_idct)
+    if pixels is None:
+        if out is None or want != colours:
+            out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
+        try:
+            pixels = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
+        except ValueError as error:  # libjpeg's own errors and all its warnings
+            kind = truncated if "remature end" in str(error) else corrupt
+            raise kind(FORMAT, str(error)) from None
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
-    return pixels, want  # type: ignore[return-value]
+    return pixels, want
+
+
+def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idct: bool) -> Array | None:
+    """At least the rows above `bottom`, decoded from a copy of the file that says it has no more.
+
+    None where that saves too little, or where it cannot be told whether it went well: only of a file with one scan and
+    without restarts does libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
+    """
+    frame: _Frame = head.detail
+    down = max(v for _, v in frame.components.values())
+    row_of_blocks = 8 * down
+    # Where colour has half the height, its interpolation looks one row further.
+    rows = -(-(bottom + (down > 1)) // row_of_blocks) * row_of_blocks
+    one_scan = data[frame.first_scan + 4] == len(frame.components)
+    saved = (head.height - rows) / head.height
+    if frame.progressive or frame.restarts or not one_scan or saved < _WORTH_LEAVING_OUT:
+        return None
+    shorter = bytearray(data)
+    struct.pack_into(">H", shorter, frame.height_at, rows)
+    pixels = empty((rows, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
+    try:
+        simplejpeg.decode_jpeg(shorter, want, fastdct=fast_idct, buffer=pixels)
+    except ValueError as error:
+        return pixels if _MORE_ROWS in str(error) else None
+    return None

@@ -1,0 +1,131 @@
+"""Arguments with a value for each frame of a video: the frames become samples, and their results videos again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy
+
+from ._array import Array, empty, library
+from .data import Batch, Tensor
+from .errors import ArgumentError
+
+__all__ = ["are_given", "each"]
+
+
+def are_given(inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:
+    """Whether an argument, or an input that is not the first, has been through `per_frame`."""
+    for value in arguments.values():
+        if (value.__class__ is Batch or value.__class__ is Tensor) and _is_frames(value):
+            return True
+    return len(inputs) > 1 and any(isinstance(x, (Batch, Tensor)) and (x.layout or "")[:2] == "F*" for x in inputs[1:])
+
+
+def _is_frames(value: Any) -> bool:
+    return isinstance(value, (Batch, Tensor)) and (value.layout or "").startswith("F")
+
+
+def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Call an operator on the frames of its first input, each with its own values of the arguments laid out as frames.
+
+    The results of the frames of one video must have one shape.
+    """
+    batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
+    given = [operator._data(i, value, device) for i, value in enumerate(inputs)]
+    marked = next((name for name, value in arguments.items() if _is_frames(value)), None)
+    video = _as_video(operator, given[0] if given else None, marked or operator._name_of_input(1))
+    count = operator._count(given, arguments, batch_size)
+    counts = [len(sample) for sample in _samples(video, count)]
+    frames = _frames(video, count, counts)
+    others = [_spread(operator.name, operator._name_of_input(i), x, count, counts) for i, x in enumerate(given) if i]
+    spread = {name: _spread(operator.name, name, value, count, counts) for name, value in arguments.items()}
+    results = operator(frames, *others, **spread)
+    several = isinstance(results, tuple)
+    name = marked or operator._name_of_input(1)
+    videos = [_folded(operator, name, part, counts, video, count) for part in (results if several else [results])]
+    return tuple(videos) if several else videos[0]
+
+
+def _as_video(operator: Any, first: Tensor | Batch | None, name: str) -> Tensor | Batch:
+    """The first input, laid out as frames; where it has no layout, as the operator takes it."""
+    layout = None if first is None else first.layout or operator._usual_layout.get(first.ndim)
+    if first is None or not (layout or "").startswith("F"):
+        expected = "given only with a video, laid out as 'FHWC' or the like, for it has values for each frame"
+        raise ArgumentError(operator.name, name, expected, f"an input laid out as {layout!r}")
+    if isinstance(first, Tensor):
+        return Tensor(first.array, layout, first.origin)
+    storage = first.samples if first.whole is None else first.whole
+    return Batch(storage, layout, first.origin, first._numpy_dtype, first.ndim)
+
+
+def _samples(value: Tensor | Batch, count: int | None) -> list[Array]:
+    return value.samples if isinstance(value, Batch) else [value.array] * (1 if count is None else count)
+
+
+def _frames(video: Tensor | Batch, count: int | None, counts: Sequence[int]) -> Batch:
+    """The frames of all videos, as samples."""
+    assert video.layout is not None, "a video has a layout"
+    origin = video.origin
+    if origin is not None:
+        places = numpy.repeat(numpy.arange(len(counts)) if len(origin) > 1 else 0, counts)
+        origin = origin.take(places.tolist())
+    layout = video.layout[1:] or None
+    whole = video.whole if isinstance(video, Batch) else video.array[None] if count is None else None
+    if whole is not None and whole.flags.c_contiguous:
+        return Batch(whole.reshape(math.prod(whole.shape[:2]), *whole.shape[2:]), layout, origin)
+    frames = [sample[i, ...] for sample in _samples(video, count) for i in range(len(sample))]
+    return Batch(frames, layout, origin, video._numpy_dtype, video.ndim - 1)
+
+
+def _spread(operator: str, name: str, value: Any, count: int | None, counts: Sequence[int]) -> Any:
+    """What an argument or input is for each frame, in a Batch; itself where it is the same for all."""
+    if not _is_frames(value):
+        if not isinstance(value, Batch):
+            return value
+        repeated = [sample for sample, n in zip(value.samples, counts, strict=True) for _ in range(n)]
+        return Batch(repeated, value.layout, None, value._numpy_dtype, value.ndim)
+    values = []
+    for i, (sample, n) in enumerate(zip(_samples(value, count), counts, strict=True)):
+        if len(sample) not in (1, n):
+            place = name if count is None else f"{name}[{i}]"
+            raise ArgumentError(operator, place, f"a value for each of the {n} frames, or one", f"{len(sample)}")
+        values += [sample[k if len(sample) > 1 else 0, ...] for k in range(n)]
+    return Batch(values, value.layout[1:] or None, None, value._numpy_dtype, value.ndim - 1)
+
+
+def _folded(
+    operator: Any, name: str, frames: Batch, counts: Sequence[int], video: Tensor | Batch, count: int | None
+) -> Tensor | Batch:
+    """Videos of frames."""
+    layout = f"F{frames.layout}" if frames.layout else None if frames.ndim else "F"
+    parts = [_joined(operator, name, frames, start, stop) for start, stop in pairwise(accumulate(counts, initial=0))]
+    if count is None:
+        return Tensor(parts[0], layout, video.origin)
+    whole = frames.whole
+    if whole is not None and parts and len(set(counts)) == 1:
+        return Batch(whole.reshape(len(parts), counts[0], *whole.shape[1:]), layout, video.origin)
+    return Batch(parts, layout, video.origin, frames._numpy_dtype, frames.ndim + 1)
+
+
+def _joined(operator: Any, name: str, frames: Batch, start: int, stop: int) -> Array:
+    """The frames of one video as one array."""
+    if frames.whole is not None:
+        return frames.whole[start:stop]
+    parts = frames.samples[start:stop]
+    if not parts:
+        return numpy.empty((0,) * (frames.ndim + 1), frames._numpy_dtype)
+    shapes = {part.shape for part in parts}
+    if len(shapes) > 1:
+        fixed = [argument for argument in ("keep_size", "size") if argument in operator.arguments]
+        hint = f"Pass {' or '.join(fixed)}." if fixed else ""
+        expected = "such that all frames of a video come out in one shape"
+        raise ArgumentError(operator.name, name, expected, f"shapes {sorted(shapes)}", hint)
+    xp = library(parts[0])
+    shape = (len(parts), *parts[0].shape)
+    joined = empty(shape, parts[0].dtype) if xp is numpy else xp.empty(shape, parts[0].dtype)
+    for i, part in enumerate(parts):
+        joined[i] = part
+    return joined

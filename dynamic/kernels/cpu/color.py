@@ -1,0 +1,151 @@
+"""Arithmetic on the colours of pixels: a factor and a shift for all channels, or a matrix that mixes them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic._array import Array, empty
+from dynamic.dtypes import convert
+
+from . import tables
+from .strips import strips
+
+__all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
+
+_STRIP = 1 << 14  # pixels that are computed at a time, so that their floats stay in the cache
+_FEW = 1 << 12  # values; what fewer of them take does not matter
+_MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
+_NUDGE = 2.0**-14  # what makes OpenCV round a half up, and is too little to change anything else
+
+
+def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
+    """Multiply every value by a factor and add a shift; integers are rounded half away from zero and saturated.
+
+    Args:
+        image: Any array of numbers.
+        factor: Finite.
+        shift: Finite.
+        out: Where to, of the same shape and any dtype.
+    """
+    if image.dtype.kind in "iu" and (image.dtype.itemsize == 1 or (image.dtype.itemsize == 2 and image.size > _MANY)):
+        table, affine = _table(factor, shift, image.dtype, out.dtype)
+        if affine is None or image.size < _FEW:
+            tables.looked_up(image, table, out)
+            return
+        for part, there in strips(image, out):
+            cv2.transform(part[None], affine, there[None])
+        return
+    _scaled(image, factor, shift, out)
+
+
+def precision(image: Array, out: Array) -> numpy.dtype[Any]:
+    """The type to compute in: float32 as DALI does, and float64 where that would lose digits of the image."""
+    wide = image.dtype.itemsize > (2 if image.dtype.kind in "iu" else 4) or out.dtype == numpy.float64
+    return numpy.dtype(numpy.float64 if wide else numpy.float32)
+
+
+def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
+    real = precision(image, out)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
+        for part, there in strips(image, out, 8 * _STRIP):
+            results = there if there.dtype == real else numpy.empty(part.shape, real)
+            numpy.multiply(part, by, results)
+            if more:
+                numpy.add(results, more, results)
+            if results is not there:
+                convert(numpy, results, out.dtype, there)
+
+
+@functools.lru_cache(maxsize=16)
+def _table(factor: float, shift: float, have: numpy.dtype[Any], want: numpy.dtype[Any]) -> tuple[Array, Array | None]:
+    """What becomes of each integer of one or two bytes, and the factors with which OpenCV's vectors find the same.
+
+    For bytes these take half the time of a table; None where they find anything else.
+    """
+    size = 1 << (8 * have.itemsize)
+    every = numpy.arange(size, dtype=f"u{have.itemsize}").view(have)
+    table = numpy.empty(size, want)
+    _scaled(every, factor, shift, table)
+    affine = numpy.array([[factor, shift + _NUDGE]])
+    if have != want or size > 256 or not numpy.array_equal(cv2.transform(every[None], affine)[0], table):
+        return table, None
+    return table, affine
+
+
+def recoded(pixels: Array, code: int, out: Array) -> None:
+    """Convert bytes, channels last, from one colour space to another by one of OpenCV's codes."""
+    for part, there in strips(pixels, out, channels=out.shape[-1]):
+        cv2.cvtColor(part, code, there)
+
+
+def picked(pixels: Array, channel: int, factor: float, shift: float, out: Array) -> None:
+    """Multiply one channel of pixels by a factor and add a shift.
+
+    Args:
+        pixels: Channels last.
+        channel: Which.
+        factor: Finite.
+        shift: Finite.
+        out: Where to, of one channel, last.
+    """
+    for part, there in strips(pixels, out, 8 * _STRIP, 1):
+        plane = numpy.ascontiguousarray(part[..., channel]) if part.itemsize > 4 else cv2.extractChannel(part, channel)
+        scaled(plane, factor, shift, there[..., 0])
+
+
+def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> None:
+    """Make each channel a sum of all channels, each with a factor, and of a shift.
+
+    Args:
+        pixels: Channels last.
+        matrix: A row for each channel of the result: a factor for each channel, and the shift.
+        out: Where to, channels last, of any dtype; integers are saturated.
+        exact: Whether bytes must be rounded right; else they may be 1 off, in a third of the time.
+    """
+    if not pixels.size:
+        return
+    channels = out.shape[-1]
+    real = precision(pixels, out)
+    # What OpenCV's integers can hold: in them it computes with bytes.
+    fits = pixels.dtype == numpy.uint8 and numpy.abs(matrix[:, :-1]).max() < 31 and numpy.abs(matrix).max() < 1 << 16
+    if fits and out.dtype == numpy.uint8 and not exact:
+        for part, there in strips(pixels, out, channels=channels):
+            cv2.transform(part, matrix, there)
+        return
+    # What vectors and what single steps find differs in the last bit: nothing may depend on where a pixel is.
+    room = _padded(min(_STRIP, pixels.size // pixels.shape[-1]))
+    values, sums = empty((1, room, pixels.shape[-1]), real), empty((1, room, channels), real)
+    for part, there in strips(pixels, out, _STRIP, channels):
+        count = part.shape[1]
+        values[:, :count] = part
+        if real == numpy.float32:
+            cv2.transform(values[:, : _padded(count)], matrix, sums[:, : _padded(count)])
+        else:
+            _added(values[:, :count], matrix, sums[:, :count])
+        if fits and out.dtype == numpy.uint8:
+            _bytes(sums[:, :count], there)
+        else:
+            convert(numpy, sums[:, :count], out.dtype, there)
+
+
+def _padded(count: int) -> int:
+    return -(-count // 64) * 64
+
+
+def _added(pixels: Array, matrix: Array, out: Array) -> None:
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        for channel, (*factors, shift) in enumerate(matrix):
+            out[..., channel] = shift
+            for k, factor in enumerate(factors):
+                out[..., channel] += factor * pixels[..., k]
+
+
+def _bytes(values: Array, out: Array) -> None:
+    """Round and saturate float32 to bytes; a half goes up. Overwrites the values."""
+    cv2.threshold(values, 0.0, 0.0, cv2.THRESH_TOZERO, values)
+    cv2.convertScaleAbs(values, out, 1.0, _NUDGE)

@@ -1,0 +1,250 @@
+"""Reading one image anywhere: perspectives and maps, with borders of every kind.
+
+An image here is (H, W, C) in any strides, and points are (x, y) in pixels from the centre of the first pixel: the pixel
+of index i is at i.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic.dtypes import convert
+
+from . import warp
+
+__all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "read", "remap"]
+
+#: What may be outside of an image.
+BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
+
+_PADDED = {"reflect": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}  # NumPy's words for these borders
+_MARGIN = 2  # pixels beyond the nearest one that an interpolation may read
+_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
+_FAR = 1 << 20  # pixels; OpenCV takes float32 to integers
+_REPEATS = 8  # OpenCV goes back from beyond a repeated image one image at a time
+_BORDERS = {
+    "constant": cv2.BORDER_CONSTANT, "replicate": cv2.BORDER_REPLICATE, "reflect": cv2.BORDER_REFLECT,
+    "reflect_101": cv2.BORDER_REFLECT_101, "wrap": cv2.BORDER_WRAP,
+}  # fmt: skip
+_CODES = {"nn": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC}
+_BLOCK = 1 << 14  # pixels whose points are computed at a time
+
+#: Points of some rows of a result: x and y of each pixel.
+Points = Callable[[slice], tuple[Any, Any]]
+
+
+def moved(by: float) -> Any:
+    """The matrix that adds a number to both coordinates of a point."""
+    return numpy.array([[1.0, 0.0, by], [0.0, 1.0, by], [0.0, 0.0, 1.0]])
+
+
+def perspective(
+    image: Any, matrix: Any, out: Any, *, fill: Any = 0.0, border: str = "constant", interpolation: str = "linear"
+) -> None:
+    """Fill `out` with the pixels that a perspective finds in an image, rounded and saturated to its dtype.
+
+    Args:
+        image: (H, W, C).
+        matrix: Three rows and columns; takes (x, y, 1) of the result to (u, v, w), and (u / w, v / w) is read.
+        out: Memory of the same number of channels, of any dtype.
+        fill: What the border "constant" is: one value or one for each channel, saturated to the dtype of the image.
+        border: One of `BORDERS`.
+        interpolation: "nn", "linear" or "cubic".
+    """
+    far = _REPEATS * min(image.shape[:2]) if border in _PADDED else _FAR
+    if _is_direct(image, out, interpolation) and _is_near(matrix, out.shape, far):
+        flags = _CODES[interpolation] | cv2.WARP_INVERSE_MAP
+
+        def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+            cv2.warpPerspective(source, matrix, memory.shape[1::-1], dst=memory, flags=flags, **how)
+
+        filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
+        (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into, _BORDERS[border])
+        return
+    read(image, functools.partial(_projected, matrix, out.shape[1]), out, fill=fill, border=border,
+         interpolation=interpolation)  # fmt: skip
+
+
+def _is_direct(image: Any, out: Any, interpolation: str) -> bool:
+    """Whether OpenCV can read an image at float32 points."""
+    if not image.size or not out.size or max(image.shape[:2]) >= warp.OPENCV_LIMIT:
+        return False
+    return image.shape[2] <= warp.MOST_CHANNELS if interpolation == "nn" else warp.in_float32(image.dtype)
+
+
+def _is_near(matrix: Any, shape: Sequence[int], far: int) -> bool:
+    """Whether all points that a perspective finds are in front of the eye and at most so many pixels away."""
+    height, width = shape[:2]
+    corners = numpy.array([[x, y, 1.0] for x in (0, width - 1) for y in (0, height - 1)])
+    u, v, w = matrix @ corners.T
+    nearest = numpy.abs(w).min() * far
+    return bool(((w > 0).all() or (w < 0).all()) and max(numpy.abs(u).max(), numpy.abs(v).max()) < nearest)
+
+
+def _projected(matrix: Any, width: int, rows: slice) -> tuple[Any, Any]:
+    """The points that a perspective finds for some rows; those on the horizon are infinitely far away."""
+    x = numpy.arange(width, dtype=numpy.float64)
+    y = numpy.arange(rows.start, rows.stop, dtype=numpy.float64)[:, None]
+    with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        u, v, w = (row[0] * x + (row[1] * y + row[2]) for row in matrix)
+        return u / w, v / w
+
+
+def remap(image: Any, x: Any, y: Any, out: Any, *, shift: float = 0.0, interpolation: str = "linear") -> None:
+    """Fill `out` with the pixels of an image that two maps of its shape name; what is outside is 0.
+
+    Args:
+        image: (H, W, C).
+        x: For each pixel of the result.
+        y: For each pixel of the result.
+        out: Memory of the same number of channels, of any dtype.
+        shift: Subtracted from both.
+        interpolation: "nn", "linear" or "cubic".
+    """
+
+    def points(rows: slice) -> tuple[Any, Any]:
+        return x[rows].astype(numpy.float64) - shift, y[rows].astype(numpy.float64) - shift
+
+    read(image, points, out, interpolation=interpolation)
+
+
+def on_a_sphere(height: int, width: int) -> Points:
+    """The points that `sphere` reads: as far from the centre as the distance is, squared, in radii."""
+    radius = max(height // 2, width // 2, 1)
+
+    def points(rows: slice) -> tuple[Any, Any]:
+        x = numpy.arange(width) - (width - 1) / 2
+        y = (numpy.arange(rows.start, rows.stop) - (height - 1) / 2)[:, None]
+        distance = numpy.sqrt(x * x + y * y) / radius
+        return (width - 1) / 2 + distance * x, (height - 1) / 2 + distance * y
+
+    return points
+
+
+def in_waves(width: int, across: tuple[float, float, float], down: tuple[float, float, float]) -> Points:
+    """The points that `water` reads; half a pixel is missing, as in DALI: they are places of corners, not of centres.
+
+    Args:
+        width: Number of columns.
+        across: Amplitude, frequency and phase of what is added to x.
+        down: The same of what is added to y.
+    """
+
+    def points(rows: slice) -> tuple[Any, Any]:
+        x, y = numpy.arange(width), numpy.arange(rows.start, rows.stop)[:, None]
+        beside = x + across[0] * numpy.sin(across[1] * y + across[2])
+        below = y + down[0] * numpy.cos(down[1] * x + down[2])
+        return beside - 0.5, below - 0.5
+
+    return points
+
+
+def read(
+    image: Any, points: Points, out: Any, *, fill: Any = 0.0, border: str = "constant", interpolation: str = "linear"
+) -> None:
+    """Fill `out` with what is at points of an image, rounded and saturated to its dtype.
+
+    Args:
+        image: (H, W, C).
+        points: Called with a slice of rows: x and y of each of their pixels, float64; NaN is outside.
+        out: Memory of the same number of channels, of any dtype.
+        fill: As for `perspective`.
+        border: As for `perspective`.
+        interpolation: As for `perspective`.
+    """
+    if not out.size:
+        return
+    filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
+    if not image.size:  # nothing to repeat either
+        out[...] = 0 if filled is None else filled
+        return
+    extents = image.shape[:2]
+    if border in _PADDED:
+        image = numpy.pad(image, [(_MARGIN, _MARGIN)] * 2 + [(0, 0)], mode=_PADDED[border])  # type: ignore[call-overload]
+    near = functools.partial(_near, points, extents, border, interpolation == "nn")
+    if not _is_direct(image, out, interpolation):
+        _gather(image, near, out, filled, interpolation)
+        return
+
+    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+        for rows in _blocks(memory.shape):
+            x, y = near(rows)
+            kind = numpy.int16 if interpolation == "nn" else numpy.float32
+            places = numpy.empty((*x.shape, 2), kind)
+            places[..., 0], places[..., 1] = x, y
+            cv2.remap(source, places, _NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
+
+    (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into)
+
+
+def _near(points: Points, extents: Sequence[int], border: str, whole: bool, rows: slice) -> tuple[Any, Any]:
+    """Points that read the same and are near the image; of a padded image where the border repeats it."""
+    axes = points(rows)
+    if whole:
+        axes = numpy.floor(axes[0] + 0.5), numpy.floor(axes[1] + 0.5)
+    x, y = (_folded(axis, extent, border) for axis, extent in zip(axes, extents[::-1], strict=True))
+    return x, y
+
+
+def _folded(axis: Any, extent: int, border: str) -> Any:
+    """Coordinates along one axis; NaN becomes a place outside."""
+    with numpy.errstate(invalid="ignore"):
+        if border == "wrap":
+            axis = axis % extent
+        elif border == "reflect":
+            axis = (axis + 0.5) % (2 * extent)
+            axis = numpy.minimum(axis, 2 * extent - axis) - 0.5
+        elif border == "reflect_101":
+            period = max(1, 2 * extent - 2)
+            axis = axis % period
+            axis = numpy.minimum(axis, period - axis) if extent > 1 else axis * 0.0
+    margin = _MARGIN if border in _PADDED else 0
+    low, high = (-2.0 - _MARGIN, extent + 1.0 + _MARGIN) if not margin else (0.0, extent + 2.0 * margin)
+    return numpy.nan_to_num(numpy.clip(axis + margin, low, high), copy=False, nan=low)
+
+
+def _blocks(shape: Sequence[int]) -> Iterator[slice]:
+    step = max(1, _BLOCK // max(1, shape[1]))
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str) -> None:
+    """`read` in float64, for every dtype; cubic as OpenCV has it."""
+    pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1])
+    steps = {"nn": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[interpolation]
+    for rows in _blocks(out.shape):
+        x, y = points(rows)
+        if interpolation == "nn":
+            (place,) = warp.places_of([y, x], image.shape, steps)
+            convert(numpy, warp.take(pixels, place, fill), out.dtype, out=out[rows])
+            continue
+        corners = [numpy.floor(y), numpy.floor(x)]
+        weights = [[weight[..., None] for weight in _weights(axis - corner, len(steps))]
+                   for axis, corner in zip((y, x), corners, strict=True)]  # fmt: skip
+        total: Any = 0.0
+        pairs = itertools.product(*weights)
+        for place, (down, right) in zip(warp.places_of(corners, image.shape, steps), pairs, strict=True):
+            total = total + warp.take(pixels, place, fill).astype(numpy.float64) * (down * right)
+        convert(numpy, total, out.dtype, out=out[rows])
+
+
+def _weights(t: Any, count: int) -> list[Any]:
+    """How much each of the pixels around counts for a point at a distance t behind the pixel before it."""
+    if count == 2:
+        return [1 - t, t]
+    a = -0.75  # OpenCV's cubic
+
+    def near(d: Any) -> Any:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d: Any) -> Any:
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    return [far(1 + t), near(t), near(1 - t), far(2 - t)]

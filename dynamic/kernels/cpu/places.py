@@ -1,0 +1,272 @@
+"""Where windows lie: of `crop` and `slice`, of the decoders that take a window, and at random."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy
+
+from dynamic._array import Array
+from dynamic._distributions import below
+from dynamic._drawing import Call
+from dynamic.errors import ArgumentError, shown
+
+__all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
+
+#: Where a window begins in each dimension, and its extents.
+Window: TypeAlias = tuple[list[int], list[int]]
+_Numbers: TypeAlias = float | Sequence[float]
+
+_FAR = 2.0**62  # beyond any array
+#: How many words a random window takes as a rule: two for each attempt and two for its place.
+_USUALLY = 8
+#: Dimensions by their number, where an input does not say what they are.
+_USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
+
+
+def cropped(
+    operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
+    crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
+    crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
+    **_: Any,
+) -> Window:  # fmt: skip
+    """The window that the arguments of `crop` say."""
+    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    single = {"D": crop_d, "H": crop_h, "W": crop_w}
+    wanted: list[float | None] = [single[layout[place]] for place in places]
+    if crop is not None:
+        if any(extent is not None for extent in wanted):
+            raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
+        if len(crop) != len(places):
+            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+            raise ArgumentError(operator, "crop", expected, str(len(crop)))
+        wanted = list(crop)
+    positions = {"D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
+    starts, extents = [0] * len(shape), list(shape)
+    for place, extent in zip(places, wanted, strict=True):
+        whole = shape[place]
+        extents[place] = int(extent or 0) or whole
+        room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
+        starts[place] = _rounded(room) if rounding == "round" else math.trunc(room)
+    return placed(operator, "crop", shape, layout, (starts, extents), out_of_bounds_policy)
+
+
+def placed(
+    operator: str, argument: str, shape: tuple[int, ...], layout: str | None, window: Window, policy: str
+) -> Window:
+    """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others."""
+    starts, extents = window
+    for place, whole in enumerate(shape):
+        start, end = starts[place], starts[place] + extents[place]
+        if start >= 0 and end <= whole:
+            continue
+        if policy in {"error", "inside"}:
+            name = layout[place] if layout else f"dimension {place}"
+            fits = extents[place] <= whole
+            allowed = f"inside of 0..{whole} in {name}" if fits else f"no larger than {whole} in {name}"
+            got = f"{start}..{end}" if fits else str(extents[place])
+            allowed += ", unless out_of_bounds_policy is 'pad'" if policy == "error" else ""
+            raise ArgumentError(operator, argument, allowed, got)
+        if policy == "trim_to_shape":
+            starts[place] = min(max(start, 0), whole)
+            extents[place] = max(0, min(end, whole) - starts[place])
+    return starts, extents
+
+
+def axes_of(
+    operator: str, layout: str | None, ndim: int, axes: int | Sequence[int] | None, axis_names: str | None
+) -> list[int]:
+    """The dimensions that `axes` says, else those that `axis_names` says."""
+    if axes is not None:
+        given = [axes] if isinstance(axes, int) else list(axes)
+        if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
+            expected = f"different dimensions between {-ndim} and {ndim - 1}"
+            raise ArgumentError(operator, "axes", expected, shown(axes))
+        return [axis % ndim for axis in given]
+    letters = layout or _USUAL.get(ndim, "")
+    names = axis_names or ""
+    if any(name not in letters for name in names) or len(set(names)) < len(names):
+        expected = (
+            f"different letters of the layout {letters!r}" if letters else "left out for axes: there is no layout"
+        )
+        raise ArgumentError(operator, "axis_names", expected, repr(names))
+    return [letters.index(name) for name in names]
+
+
+def sliced(
+    operator: str, shape: tuple[int, ...], layout: str | None, anchor: Array | None, extent: Array | None, /, *,
+    start: Any = None, rel_start: Any = None, end: Any = None, rel_end: Any = None, rel_shape: Any = None,
+    axes: int | Sequence[int] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
+    normalized_shape: bool = True, out_of_bounds_policy: str = "error", **others: Any,
+) -> Window:  # fmt: skip
+    """The window that the arguments of `slice` say, in an array of some shape; `shape=` is among `others`."""
+    named = {"start": start, "rel_start": rel_start, "end": end, "rel_end": rel_end, "shape": others.get("shape"),
+             "rel_shape": rel_shape}  # fmt: skip
+    given = {name: value for name, value in named.items() if value is not None}
+    if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
+        axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
+    chosen = axes_of(operator, layout, len(shape), axes, axis_names)
+    _check_together(operator, given, anchor, extent)
+    starts, extents = [0] * len(shape), list(shape)
+    wholes = [shape[axis] for axis in chosen]
+    if anchor is None:
+        values = {name: each(operator, name, value, len(chosen)) for name, value in given.items()}
+        with numpy.errstate(over="ignore"):
+            bounds = [_named(whole, {name: value[i] for name, value in values.items()})
+                      for i, whole in enumerate(wholes)]  # fmt: skip
+    else:
+        first = _positions(operator, "anchor", anchor, wholes, relative=normalized_anchor)
+        wanted = _positions(operator, "shape", extent, wholes, relative=normalized_shape)
+        bounds = [(a, a + b) for a, b in zip(first, wanted, strict=True)]
+    for axis, (low, high) in zip(chosen, bounds, strict=True):
+        if not (abs(low) < _FAR and abs(high) < _FAR):
+            raise ArgumentError(operator, next(iter(given), "anchor"), "within reach", f"{low:g} to {high:g}")
+        starts[axis] = _rounded(low)
+        extents[axis] = _rounded(high) - starts[axis]
+        if extents[axis] < 0:
+            name = next((n for n in ("end", "rel_end", "rel_shape") if n in given), "shape")
+            raise ArgumentError(operator, name, "such that no window ends before it begins", f"{low:g} to {high:g}")
+    argument = "anchor" if anchor is not None else "start" if "rel_start" not in given else "rel_start"
+    return placed(operator, argument, shape, layout, (starts, extents), out_of_bounds_policy)
+
+
+def _check_together(operator: str, given: dict[str, Any], anchor: Array | None, extent: Array | None) -> None:
+    """Refuse arguments that contradict each other, and none at all."""
+    if anchor is not None:
+        if given:
+            raise ArgumentError(operator, next(iter(given)), "left out beside an anchor and a shape", "a value")
+        if extent is None:
+            raise ArgumentError(operator, "shape", "given where there is an anchor", "nothing")
+        return
+    for alternatives in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
+        found = [name for name in alternatives if name in given]
+        if len(found) > 1:
+            raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
+    if not given:
+        raise ArgumentError(operator, "start", "given, or an end, a shape, or an anchor and a shape", "nothing")
+
+
+def each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
+    """An argument's values for each of the axes: one value is for all of them."""
+    values: list[float] = [value] if isinstance(value, (int, float)) else list(value)
+    if len(values) not in (1, count):
+        raise ArgumentError(operator, name, f"one value, or {count}, one for each axis", str(len(values)))
+    return values * count if len(values) == 1 else values
+
+
+def _positions(operator: str, name: str, values: Array | None, wholes: list[int], *, relative: bool) -> list[float]:
+    """The numbers of a positional anchor or shape; where floats are relative, they are parts of the whole."""
+    assert values is not None, "asked for where both are given"
+    if values.ndim > 1 or values.size != len(wholes) or values.dtype.kind not in "iuf":
+        expected = f"{len(wholes)} numbers, one for each axis"
+        raise ArgumentError(operator, name, expected, f"{values.dtype} of shape {values.shape}")
+    numbers = [float(value) for value in values.reshape(-1)]
+    if not all(map(math.isfinite, numbers)):
+        raise ArgumentError(operator, name, "finite numbers", shown(numbers))
+    if relative and values.dtype.kind == "f":
+        return [value * whole for value, whole in zip(numbers, wholes, strict=True)]
+    return numbers
+
+
+def _named(whole: int, given: dict[str, float]) -> tuple[float, float]:
+    """Where a window begins and ends in a dimension, as named arguments say it: in float32 as DALI reckons."""
+    low = float(given.get("start", 0))
+    if "rel_start" in given:
+        low = float(numpy.float32(given["rel_start"]) * numpy.float32(whole))
+    if "end" in given:
+        return low, given["end"]
+    if "rel_end" in given:
+        return low, float(numpy.float32(given["rel_end"]) * numpy.float32(whole))
+    if "shape" in given:
+        return low, low + given["shape"]
+    if "rel_shape" in given:
+        part = numpy.float32(given["rel_shape"])
+        if "rel_start" in given:
+            high = (float(numpy.float32(given["rel_start"])) + float(part)) * whole
+            return low, max(low, high) if part >= 0 else high
+        return low, float(numpy.float32(low) + part * numpy.float32(whole))
+    return low, whole
+
+
+def _rounded(value: float) -> int:
+    """The nearest integer, halves away from zero."""
+    return math.trunc(value + math.copysign(0.5, value))
+
+
+def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
+    """Random windows of images of given heights and widths, as `random_area` and the other arguments of a call say.
+
+    Returns:
+        For each image the corner (y, x) and the shape of its window: int32 of shape (n, 2, 2).
+    """
+    area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
+    draw = call.source.draw(call.n)
+    first = numpy.stack(draw.words(numpy, slice(None), None, _USUALLY), axis=1).tolist()  # of all at once: much faster
+    windows = [
+        _window(
+            itertools.chain(first[i], itertools.islice(draw.stream(i), _USUALLY, None)),
+            *image, area, ratio, call.values["num_attempts"],
+        )
+        for i, image in enumerate(images)
+    ]  # fmt: skip
+    return numpy.array(windows, numpy.int32).reshape(len(images), 2, 2)
+
+
+def _range(call: Call, argument: str) -> tuple[float, float]:
+    low, high = call.values[argument]
+    if not 0 < low <= high < math.inf:
+        expected = "two finite numbers above 0, the first no larger than the second"
+        raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
+    return low, high
+
+
+def _window(
+    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
+) -> list[tuple[int, int]]:
+    """The anchor and the shape of a window."""
+    widest, tallest = max(1, int(height * ratio[1])), max(1, int(width / ratio[0]))
+    least = area[0] * height * width
+    if height * widest < least:  # no window in such a wide image is so large
+        shape = height, widest
+    elif tallest * width < least:
+        shape = tallest, width
+    else:
+        shape = _tried(words, height, width, area, ratio, attempts) or _limited(height, width, area[1], ratio)
+    shape = min(shape[0], height), min(shape[1], width)
+    anchor = below(words, height - shape[0] + 1), below(words, width - shape[1] + 1)
+    return [anchor, shape]
+
+
+def _tried(
+    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
+) -> tuple[int, int] | None:
+    """A window of random area and aspect ratio that fits, or None if so many have not."""
+    logarithms = math.log(ratio[0]), math.log(ratio[1])
+    for _ in range(attempts):
+        pixels = _between(words, *area) * height * width
+        wanted = math.exp(_between(words, *logarithms))
+        w, h = (
+            max(1, math.floor(math.sqrt(pixels * wanted) + 0.5)),
+            max(1, math.floor(math.sqrt(pixels / wanted) + 0.5)),
+        )
+        if w <= width and h <= height and ratio[0] <= w / h <= ratio[1]:
+            return h, w
+    return None
+
+
+def _limited(height: int, width: int, most: float, ratio: tuple[float, float]) -> tuple[int, int]:
+    """The largest window of an allowed aspect ratio, made smaller if it has too much area."""
+    h, w = height, width
+    if width / height > ratio[1]:
+        w = max(1, int(height * ratio[1]))
+    elif width / height < ratio[0]:
+        h = max(1, int(width / ratio[0]))
+    scale = math.sqrt(min(1.0, most * height * width / (h * w)))
+    return max(1, int(h * scale)), max(1, int(w * scale))
+
+
+def _between(words: Iterator[int], low: float, high: float) -> float:
+    return low + (high - low) * next(words) * 2.0**-32

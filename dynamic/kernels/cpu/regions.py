@@ -1,0 +1,109 @@
+"""Parts of images that are filled, masked or pasted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy
+
+from dynamic._array import Array
+from dynamic.dtypes import convert
+
+from .windows import copied, filled
+
+__all__ = ["copied_part", "erased", "masked", "pasted"]
+
+_AT_ONCE = 1 << 13  #: pixels of a mask that are made at once, in memory that stays in the cache
+
+
+def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
+    """Copy an image and fill parts of it.
+
+    Args:
+        image: Any array.
+        regions: What to fill, as indices.
+        fill: What with: a value, or an array that broadcasts to `out`.
+        out: Where to, of the shape and dtype of the image.
+    """
+    out[...] = image
+    filled(out, regions, fill)
+
+
+def pasted(image: Array, corner: Sequence[int], fill: Any, out: Array) -> None:
+    """Copy an image into a larger one.
+
+    Args:
+        image: Any array.
+        corner: Where in each dimension of `out`.
+        fill: What is around: a value, or an array that broadcasts to `out`.
+        out: Where to.
+    """
+    copied(image, [-start for start in corner], fill, out)
+
+
+def copied_part(
+    image: Array, axes: Sequence[int], start: Sequence[int], size: Sequence[int], target: Sequence[int], out: Array
+) -> None:
+    """Copy a window of an image into a larger array, and convert it to its type.
+
+    Args:
+        image: Any array.
+        axes: The dimensions in which the window is bounded.
+        start: Where it begins in each of them.
+        size: Its extents there.
+        target: Where it begins in `out`.
+        out: Where to.
+    """
+    here, there = [slice(None)] * image.ndim, [slice(None)] * image.ndim
+    for axis, first, extent, place in zip(axes, start, size, target, strict=True):
+        here[axis], there[axis] = slice(first, first + extent), slice(place, place + extent)
+    if image.dtype == out.dtype:
+        out[tuple(there)] = image[tuple(here)]
+    else:
+        convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
+
+
+def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[float, float], out: Array) -> None:
+    """Copy an image and set the corner of each tile of a grid to 0.
+
+    Args:
+        image: Shape (..., H, W, C).
+        tile: The side of a tile.
+        ratio: What part of it the corner is.
+        angle: How far the grid is rotated, in radians.
+        shift: How far it is moved, right and down.
+        out: Where to, of the shape and dtype of the image.
+    """
+    height, width, channels = image.shape[-3:]
+    numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32)
+    turn, part, right, lower, side = numbers
+    cos, sin = numpy.cos(turn) / side, numpy.sin(turn) / side
+    x, y = numpy.arange(width, dtype=side.dtype), numpy.arange(height, dtype=side.dtype)[:, None]
+    left, down = -right / side - y * sin, y * cos - lower / side
+    across, aside = x * cos, x * sin
+    rows = max(1, _AT_ONCE // max(1, width))
+    if sin == 0:  # all rows are alike, and all columns
+        left, aside, rows = left[:1], aside[:1], height
+    bits = numpy.dtype(f"uint{8 * image.itemsize}")
+    source, target = image.view(bits), out.view(bits)
+    for top in range(0, height, max(1, rows)):
+        some = slice(top, top + rows)
+        hidden = (_fraction(left[some] + across) < part) & (_fraction(down[some] + aside) < part)
+        kept = hidden.astype(bits) - bits.type(1)  # all bits where nothing is hidden, else none
+        numpy.bitwise_and(source[..., some, :, :], _repeated(kept, channels), out=target[..., some, :, :])
+
+
+def _repeated(plane: Array, channels: int) -> Array:
+    """An image with the same plane in each channel, or one channel that broadcasts to them."""
+    if not 1 < channels <= 4 or plane.itemsize > 4 or not plane.size:
+        return plane[..., None]
+    signed = plane.view(numpy.int32) if plane.itemsize == 4 else plane
+    return numpy.asarray(cv2.merge([signed] * channels)).view(plane.dtype)
+
+
+def _fraction(values: Array) -> Array:
+    """How far each value is above the next integer below."""
+    values -= numpy.floor(values)
+    return values

@@ -1,0 +1,391 @@
+"""Resizing of one array of any number of dimensions, with DALI's filters: each dimension by itself, one after another.
+
+Of n pixels that show the input from `start` to `end`, pixel i has its centre at start + (i + 0.5) * (end - start) / n.
+It is the weighted mean of the input's pixels around there; those beyond the edges are as the pixels at the edges. The
+filters are DALI's: tables of values with straight lines between them, and places in float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cv2
+import numpy
+
+from dynamic._array import Array
+from dynamic.dtypes import convert
+
+from . import warp
+
+__all__ = ["Along", "resample"]
+
+_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
+_BAND = 1 << 20  # bytes of an image that are resized at once
+_MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
+_PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
+_FEW = 8
+_ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
+_MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
+_DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
+
+_threads = threading.local()
+
+# Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them anew for
+# each image, which costs more than to resize it.
+numpy.empty(1 << 24, numpy.uint8)
+
+
+class Along(NamedTuple):
+    """What happens along one dimension: the part that is shown, and the filter."""
+
+    start: float
+    end: float  #: less than `start` to mirror
+    filter: str  #: "nn", "linear", "cubic", "lanczos3" or "gaussian"
+    antialias: bool  #: whether the filter widens where the result is smaller
+    running: bool = False  #: whether "nn" finds each place from the one before, adding up errors as DALI does for rows
+
+    def scale(self, size: int) -> float:
+        """How many pixels of the input are one of the result."""
+        return abs(self.end - self.start) / size
+
+
+def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
+    """Fill `out` with a resized image, rounded and saturated to its dtype.
+
+    Args:
+        image: Any array that has pixels.
+        along: What happens along each dimension; None where nothing does.
+        out: Memory for the result, of the sizes that are wanted, of any dtype.
+    """
+    if not out.size:
+        return
+    steps: dict[int, Along] = {}
+    for axis, step in enumerate(along):
+        if step is None or _is_identity(step, image.shape[axis], out.shape[axis]):
+            continue
+        if step.filter == "nn":
+            image = _nearest(image, axis, step, out.shape[axis])
+        else:
+            steps[axis] = step
+    if not steps:
+        convert(numpy, image, out.dtype, out=out)
+    elif not _fast(image, steps, out):
+        _general(image, steps, out)
+
+
+def _is_identity(step: Along, extent: int, size: int) -> bool:
+    return size == extent and (step.start, step.end) == (0, extent) and step.filter != "gaussian"
+
+
+def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
+    """The pixels that the centres of the result's pixels lie in."""
+    scale = (numpy.float32(step.end) - numpy.float32(step.start)) / numpy.float32(size)
+    half = numpy.float32(0.5)
+    if step.running:
+        places = numpy.full(size, scale)
+        places[0] = numpy.float32(step.start) + half * scale
+        numpy.add.accumulate(places, out=places)
+    else:
+        places = numpy.float32(step.start) + (numpy.arange(size, dtype=numpy.float32) + half) * scale
+    indices = numpy.clip(numpy.floor(places), 0, image.shape[axis] - 1).astype(numpy.intp)
+    inner = math.prod(image.shape[axis + 1 :])
+    if not 1 < inner <= _FEW:
+        return image.take(indices, axis=axis)
+    # NumPy moves single numbers faster than a few at a time.
+    single = (indices[:, None] * inner + numpy.arange(inner)).reshape(-1)
+    flat = image.reshape(*image.shape[:axis], image.shape[axis] * inner)
+    return flat.take(single, axis=axis).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
+
+
+# Bytes: with cykooz-resizer, whose first pass rounds to bytes too.
+
+
+def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
+    """Resize images of bytes with few channels, and say whether these are such."""
+    if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or not out.flags.c_contiguous:
+        return False
+    first = min(steps) if max(steps) > min(steps) else max(0, max(steps) - 1)
+    channels = math.prod(image.shape[first + 2 :])
+    if max(steps) > first + 1 or image.ndim < first + 2 or channels not in _PIXELS:
+        return False
+    both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
+    sizes = out.shape[first : first + 2]
+    if both[0].filter != "linear" or both[1].filter != "linear":
+        return False
+    frames = image.reshape(-1, *image.shape[first : first + 2], channels)
+    results = out.reshape(-1, *sizes, channels)
+    narrow = any(not step.antialias and step.scale(size) > 1 for step, size in zip(both, sizes, strict=True))
+    resize = _bilinear if narrow else _resized
+    return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
+
+
+def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
+    """Resize one image (H, W, C) with a filter that does not widen, which cykooz-resizer has not."""
+    (top, bottom), (left, right) = (step[:2] for step in steps)
+    height, width = out.shape[:2]
+    warp.affine(frame, [[(right - left) / width, 0, left], [0, (bottom - top) / height, top]], out)
+    return True
+
+
+def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
+    """Resize one image (H, W, C), unless too much of the window is outside."""
+    down, across = (
+        _Axis(min(step.start, step.end), step.scale(size), size, extent)
+        for step, size, extent in zip(steps, out.shape, frame.shape, strict=False)
+    )
+    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
+    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
+        return False
+    mirrored = [step.end < step.start for step in steps]
+    out = out[::-1] if mirrored[0] else out
+    band = max(8, int(_BAND / (across.size * across.scale * frame.shape[2]) / down.scale))
+    rows = -(-down.size // -(-down.size // band))
+    before, after = across.edges() if inside and rows < down.size else (across.size, 0)
+    if before + after >= across.size:
+        _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
+        return True
+    # To copy a large image with a few more columns takes as long as to resize it.
+    _bands(frame, down, across, rows, out, padded=False, mirrored=mirrored[1])
+    out = out[:, ::-1] if mirrored[1] else out
+    if before:
+        _bands(frame, down, across.some(0, before), down.size, out[:, :before], padded=True)
+    if after:
+        last = across.some(across.size - after, across.size)
+        _bands(frame, down, last, down.size, out[:, -after:], padded=True)
+    return True
+
+
+def _bands(
+    frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
+) -> None:
+    """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
+    columns = across.part()
+    sides = columns.padding if padded else (0, 0)
+    left = columns.start - (0 if padded else columns.padding[0])
+    for first in range(0, down.size, rows):
+        band = down.some(first, min(first + rows, down.size))
+        lines = band.part()
+        part = frame[lines.inside, columns.inside]
+        if any(lines.padding + sides):
+            part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
+        pixels = numpy.ascontiguousarray(part).tobytes()
+        box = left, lines.start, across.scale * across.size, band.scale * band.size
+        found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
+        out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+
+
+def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
+    """A part of an image resized with a linear filter, renormalised at its edges.
+
+    The library is imported at the first call: where Pillow is installed, it imports that too.
+
+    Args:
+        pixels: The image, uint8.
+        shape: Its shape (H, W, C).
+        box: Left, upper edge, width and height of the part.
+        size: Height and width of the result.
+    """
+    import cykooz_resizer as library
+
+    try:
+        resizer = _threads.resizer
+    except AttributeError:  # one for each thread: it keeps its memory, and is locked while it works
+        resizer = _threads.resizer = library.Resizer()
+    kind = library.PixelType[_PIXELS[shape[2]]]
+    result = library.ImageData(size[1], size[0], kind)
+    source = library.ImageData(shape[1], shape[0], kind, pixels)
+    linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
+    options = library.ResizeOptions(linear, use_alpha=False, crop_box=library.CropBox(*box))
+    resizer.resize(source, result, options)
+    return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(*size, shape[2])
+
+
+class _Axis(NamedTuple):
+    """One dimension of an image and of what it becomes."""
+
+    low: float  #: where the result begins
+    scale: float  #: how many pixels of the image are one of the result
+    size: int
+    extent: int
+
+    def some(self, first: int, last: int) -> _Axis:
+        """A part of the result."""
+        return _Axis(self.low + self.scale * first, self.scale, last - first, self.extent)
+
+    def part(self) -> _Part:
+        """The pixels of the image that are needed."""
+        reach = max(self.scale, 1.0) + 0.5 - self.scale / 2
+        first, last = math.floor(self.low - reach), math.ceil(self.low + self.scale * self.size + reach)
+        inside = slice(min(max(first, 0), self.extent - 1), max(min(last, self.extent), 1))
+        padding = inside.start - first if first < 0 else 0, last - inside.stop if last > self.extent else 0
+        return _Part(inside, padding, self.low - inside.start + padding[0])
+
+    def edges(self) -> tuple[int, int]:
+        """How many pixels of the result, at its start and at its end, need what is outside of the image."""
+        reach = max(self.scale, 1.0) - 0.5
+        rooms = self.low, self.extent - self.low - self.scale * self.size
+        before, after = (max(0, math.ceil((reach - room) / self.scale - 0.5)) for room in rooms)
+        return before, after
+
+
+class _Part(NamedTuple):
+    """Which pixels along one dimension a filter needs to show a window."""
+
+    inside: slice
+    padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
+    start: float  #: where the window starts in all of these
+
+
+# Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.
+
+
+def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
+    """Resize along some dimensions, in float32, or in float64 where that has not the digits."""
+    real = numpy.dtype(numpy.float64 if image.dtype in _DOUBLE else numpy.float32)
+    taps = {}
+    for axis, step in steps.items():
+        indices, weights = _taps(step, image.shape[axis], out.shape[axis])
+        low, high = int(indices.min()), int(indices.max()) + 1
+        taps[axis] = indices - low, weights
+        image = image[(slice(None),) * axis + (slice(low, high),)]
+    along = _multiplied if image.dtype.kind != "f" or numpy.isfinite(image).all() else _summed
+    for axis in sorted(steps, key=lambda axis: out.shape[axis] / image.shape[axis]):
+        size = out.shape[axis]
+        outer, inner = math.prod(image.shape[:axis]), math.prod(image.shape[axis + 1 :])
+        shape = (*image.shape[:axis], size, *image.shape[axis + 1 :])
+        image = along(image.reshape(outer, image.shape[axis], inner), *taps[axis], real).reshape(shape)
+    if out.dtype.kind == "u" and out.itemsize <= 2 and along is _multiplied:
+        _rounded(image, out)
+    else:
+        convert(numpy, image, out.dtype, out=out)
+
+
+def _rounded(values: Array, out: Array) -> None:
+    """Round finite numbers to small unsigned integers; `values` is used up."""
+    values += values.dtype.type(0.5)
+    out[...] = numpy.clip(values, 0, numpy.iinfo(out.dtype).max, out=values)
+
+
+def _multiplied(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]) -> Array:
+    """The second of three dimensions resized, by products of matrices."""
+    outer, _, inner = image.shape
+    size = len(indices)
+    matrix = _matrix(indices, weights, image.shape[1], real)
+    if inner == 1:
+        result = numpy.empty((outer, size), real)
+        _product(matrix, image[..., 0].T, result.T)
+        return result[..., None]
+    if outer == 1 or inner >= _ROW:
+        result = numpy.empty((outer, size, inner), real)
+        for source, target in zip(image, result, strict=True):
+            _product(matrix, source, target)
+        return result
+    swapped = _swapped(image)
+    result = numpy.empty((size, outer * inner), real)
+    _product(matrix, swapped.reshape(-1, outer * inner), result)
+    return _swapped(result.reshape(size, outer, inner))
+
+
+def _swapped(image: Array) -> Array:
+    """A copy with the first two of three dimensions swapped."""
+    if image.shape[2] * image.itemsize in _MOVABLE and image.size:
+        image = numpy.ascontiguousarray(image)
+        return (
+            cv2.transpose(image.view(numpy.uint8))
+            .view(image.dtype)
+            .reshape(image.shape[1], image.shape[0], image.shape[2])
+        )
+    return numpy.ascontiguousarray(image.swapaxes(0, 1))
+
+
+@dataclass(slots=True)
+class _Matrix:
+    """The rows of a matrix in blocks, and for each block the columns that are not 0."""
+
+    blocks: list[tuple[slice, slice, Array]]
+
+
+def _matrix(indices: Array, weights: Array, extent: int, real: numpy.dtype[Any]) -> _Matrix:
+    size = len(indices)
+    rows = int(min(32, max(8, 32 * size / extent)))
+    starts = numpy.arange(0, size, rows)
+    low = numpy.minimum.reduceat(indices.min(axis=1), starts)
+    width = numpy.maximum.reduceat(indices.max(axis=1), starts) + 1 - low
+    most = int(width.max())
+    flat = (indices - low.repeat(rows)[:size, None] + numpy.arange(size)[:, None] * most).reshape(-1)
+    full = numpy.bincount(flat, weights.reshape(-1), size * most).reshape(size, most).astype(real)
+    return _Matrix([
+        (slice(start, start + rows), slice(first, first + extent), full[start : start + rows, :extent])
+        for start, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
+    ])  # fmt: skip
+
+
+def _product(matrix: _Matrix, source: Array, target: Array) -> None:
+    """`target` = `matrix` @ `source`, in pieces that stay in the cache."""
+    for rows, columns, block in matrix.blocks:
+        part = source[columns].astype(target.dtype, copy=False)
+        step = max(16, _PRODUCTS // block.size // 16 * 16)
+        for start in range(0, source.shape[1], step):
+            some = slice(start, start + step)
+            numpy.matmul(block, part[:, some], out=target[rows, some])
+
+
+def _summed(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]) -> Array:
+    """The second of three dimensions resized, tap by tap: infinities and NaN reach no farther than the filter."""
+    total = numpy.zeros((len(image), len(indices), image.shape[2]), real)
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        for index, weight in zip(indices.T, weights.T, strict=True):
+            total += image.take(index, axis=1) * weight.astype(real)[:, None]
+    return total
+
+
+@functools.lru_cache(16)
+def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
+    """For each pixel of the result the pixels of the input that it is made of, and their weights, which sum up to 1."""
+    one = numpy.float32
+    table = _table(step.filter)
+    last = len(table) - 1
+    width = one(step.end) - one(step.start)
+    wider = abs(width) / one(size) if step.antialias and abs(width) > size else one(1)
+    resolution = one(last) / one(max(1, _diameter(step.filter, wider)))
+    scale, anchor = width / one(size), one(last * 0.5) / resolution
+    begin = one(step.start) + (one(0.5) * scale - one(0.5) - anchor)
+    places = numpy.arange(size, dtype=one) * scale + begin
+    first = numpy.ceil(places)
+    count = numpy.arange(math.ceil(one(last) / resolution))
+    at = ((first - places)[:, None] + count.astype(one)) * resolution
+    below = numpy.floor(at).astype(numpy.intp)
+    values = numpy.concatenate([table, numpy.zeros(2, one)])
+    low, high = values[numpy.minimum(below, last + 1)], values[numpy.minimum(below + 1, last + 1)]
+    weights = low + (at - below.astype(one)) * (high - low)
+    total = weights.sum(axis=1, keepdims=True)
+    weights /= numpy.where(total == 0, one(1), total)
+    indices = numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, extent - 1)
+    return indices, weights
+
+
+def _diameter(filter: str, wider: Any) -> Any:
+    """How many pixels a filter covers, in float32."""
+    if filter == "gaussian":  # twice the width, but DALI takes this way, and rounds on it
+        return numpy.float32(4 * math.sqrt(2)) * numpy.float32(float(wider) * 0.5 / math.sqrt(2))
+    return numpy.float32({"linear": 2, "cubic": 4, "lanczos3": 6}[filter]) * wider
+
+
+@functools.cache
+def _table(filter: str) -> Array:
+    """The values of a filter from one end to the other, evenly spaced."""
+    if filter == "linear":
+        return numpy.array([0, 1, 0], numpy.float32)
+    if filter == "gaussian":
+        return numpy.exp(-(numpy.linspace(-2, 2, 65) ** 2)).astype(numpy.float32)
+    if filter == "lanczos3":
+        x = numpy.linspace(-3, 3, 193)
+        return (numpy.sinc(x) * numpy.sinc(x / 3)).astype(numpy.float32)
+    x = abs(numpy.linspace(-2, 2, 129))
+    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return numpy.where(x < 1, near, far).astype(numpy.float32)

@@ -1,0 +1,254 @@
+"""How large a resized image is, and which part of the input it shows: arithmetic in float32 and float64 as DALI's.
+
+Halves of a pixel decide about whole extents, so what DALI keeps in float32 is rounded to float32 here too.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynamic.errors import ArgumentError, shown
+
+__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "spatial", "tensor_spans"]
+
+_LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding shows something all the same
+_MOST_STRETCH = 10.0
+_FARTHEST = 1e9
+
+
+class Span(NamedTuple):
+    """What one dimension becomes: so many pixels, which show the input from one point to another."""
+
+    size: int
+    start: float
+    end: float  #: less than `start` where the result is mirrored
+
+
+#: How the size of a result becomes whole.
+ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "round": lambda size: math.floor(size + 0.5),
+    "truncate": math.trunc,
+    "ceil": math.ceil,
+}
+
+
+def _spans(
+    extents: Sequence[int], wanted: Sequence[float], *, mode: str = "default",
+    max_size: Sequence[float] | None = None, region: tuple[Sequence[float], Sequence[float]] | None = None,
+    relative: bool = False, subpixel_scale: bool = True, alignment: Sequence[float] | None = None,
+    rounding: str = "round", empty: bool = False,
+) -> list[Span]:  # fmt: skip
+    """What each dimension becomes.
+
+    Args:
+        extents: Those of the input.
+        wanted: Those of the result; 0 where the mode decides, and less where it is to be mirrored.
+        mode: "default", "stretch", "not_larger" or "not_smaller".
+        max_size: The most extents of the result; 0 or less is no limit.
+        region: Where in the input the result starts and ends; by default all of it.
+        relative: Whether the region is in parts of the extents.
+        subpixel_scale: Whether the region changes with the size when that is rounded, so that the scale stays.
+        alignment: Which point of the region stays where it is then, from 0 for its start to 1 for its end.
+        rounding: How sizes become whole, see `ROUNDINGS`.
+        empty: Whether the input has no pixels: results of 0 pixels are allowed.
+    """
+    parts, signed = [], []
+    for i, (extent, size) in enumerate(zip(extents, wanted, strict=True)):
+        low, high = (0.0, float(extent)) if region is None else _region(extent, region[0][i], region[1][i], relative)
+        parts.append((min(low, high), max(low, high)))
+        signed.append(-_float32(size) if high < low else _float32(size))
+    sizes = _sizes(signed, [_float32(high - low) for low, high in parts], mode, max_size)
+    found = []
+    for i, ((low, high), size) in enumerate(zip(parts, sizes, strict=True)):
+        whole = max(0 if empty else 1, ROUNDINGS[rounding](abs(size)))
+        start, end = (high, low) if size < 0 else (low, high)
+        if subpixel_scale and whole != abs(size) and size:
+            stretch = min(whole / abs(size), _MOST_STRETCH)
+            centre = start + (end - start) * (0.5 if alignment is None else _float32(alignment[i]))
+            start, end = (
+                _float32(min(max(centre + (x - centre) * stretch, -_FARTHEST), _FARTHEST)) for x in (start, end)
+            )
+        found.append(Span(whole, start, end))
+    return found
+
+
+def cut(span: Span, start: int, size: int, *, mirror: bool) -> Span:
+    """The part of a result from pixel `start` on, which may reach over its ends."""
+    step = (span.end - span.start) / span.size if span.size else 0.0
+    first, last = (_float32(span.start + step * place) for place in (start, start + size))
+    return Span(size, last, first) if mirror else Span(size, first, last)
+
+
+def _float32(value: float) -> float:
+    return float(numpy.float32(value))
+
+
+def _region(extent: int, low: float, high: float, relative: bool) -> tuple[float, float]:
+    """The start and the end of a region along one dimension, at least a thousandth of a pixel apart."""
+    if not extent:
+        return 0.0, 0.0
+    low, high = _float32(low), _float32(high)
+    if relative:
+        low, high = low * extent, high * extent
+    if abs(high - low) < _LEAST_REGION:
+        offset = math.copysign(_LEAST_REGION / 2, high - low)
+        low, high = low - offset, high + offset
+    return _float32(low), _float32(high)
+
+
+def _sizes(
+    wanted: Sequence[float], extents: Sequence[float], mode: str, max_size: Sequence[float] | None
+) -> list[float]:
+    """The sizes of the result before they are rounded: those that are missing found, limits and the mode obeyed."""
+    given = [bool(size and extent) for size, extent in zip(wanted, extents, strict=True)]
+    if not any(given):
+        return list(extents)
+    if all(given) and max_size is None and mode in ("default", "stretch"):
+        return list(wanted)
+    scales = [_float32(size / extent) if extent else 1.0 for size, extent in zip(wanted, extents, strict=True)]
+    chosen = [abs(scale) for scale, is_given in zip(scales, given, strict=True) if is_given]
+    limits = [math.inf] * len(extents) if max_size is None else [_float32(m) if m > 0 else math.inf for m in max_size]
+    if mode in ("not_larger", "not_smaller"):
+        scale = min(chosen) if mode == "not_larger" else max(chosen)
+        scale = min(scale, *(limit / extent for limit, extent in zip(limits, extents, strict=True) if extent))
+        return [
+            size if is_given and abs(own) == scale else _float32(extent * math.copysign(scale, own))
+            for size, extent, own, is_given in zip(wanted, extents, scales, given, strict=True)
+        ]
+    average = math.prod(chosen) if len(chosen) == 1 else math.prod(chosen) ** (1 / len(chosen))
+    rest = average if mode == "default" else 1.0
+    sizes = [
+        size if is_given else _float32(extent * rest)
+        for size, extent, is_given in zip(wanted, extents, given, strict=True)
+    ]
+    return [math.copysign(min(abs(size), limit), size) for size, limit in zip(sizes, limits, strict=True)]
+
+
+#: What the size of an image depends on, in the order of `image_spans`.
+SIZE_ARGUMENTS = (
+    "size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size", "roi_start",
+    "roi_end", "roi_relative", "subpixel_scale",
+)  # fmt: skip
+_METHODS = ("size", "resize_shorter", "resize_longer", "resize_x, resize_y or resize_z")
+
+
+def spatial(layout: str) -> list[int]:
+    return [layout.index(letter) for letter in "DHW" if letter in layout]
+
+
+def _each(operator: str, argument: str, value: Any, count: int) -> list[float]:
+    """One number for each of some dimensions, of one for all of them or of as many."""
+    if not isinstance(value, tuple):
+        return [value] * count
+    if len(value) != count:
+        raise ArgumentError(operator, argument, f"one number or {count}, one a dimension", str(len(value)))
+    return list(value)
+
+
+def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list[float], list[float]] | None:
+    """The start and the end of a region, or None where none is given."""
+    if start is None and end is None:
+        return None
+    for name, value, other in (("roi_start", start, "roi_end"), ("roi_end", end, "roi_start")):
+        if value is None:
+            raise ArgumentError(operator, name, f"given where {other!r} is", "None")
+    return _each(operator, "roi_start", start, count), _each(operator, "roi_end", end, count)
+
+
+@functools.lru_cache(1024)  # asked for the memory of the result, and again when it is filled
+def image_spans(
+    operator: str, shape: tuple[int, ...], layout: str, size: Any, resize_x: float | None, resize_y: float | None,
+    resize_z: float | None, resize_shorter: float | None, resize_longer: float | None, mode: str, max_size: Any,
+    roi_start: Any, roi_end: Any, roi_relative: bool, subpixel_scale: bool, /,
+) -> dict[int, Span]:  # fmt: skip
+    """What each spatial dimension of an image becomes."""
+    places = spatial(layout)
+    single = {"D": resize_z, "H": resize_y, "W": resize_x}
+    separate = [value for value in single.values() if value is not None]
+    methods = (size, resize_shorter, resize_longer, separate or None)
+    given = [name for name, value in zip(_METHODS, methods, strict=True) if value is not None]
+    if len(given) != 1:
+        expected = "one of " + ", ".join(map(repr, _METHODS[:3])) + f" and {_METHODS[3]}"
+        raise ArgumentError(operator, given[0] if given else "size", expected, " and ".join(given) or "none")
+    if size is not None:
+        wanted = _each(operator, "size", size, len(places))
+    elif separate:
+        wanted = [single[layout[place]] or 0.0 for place in places]
+    else:
+        if mode != "default":
+            raise ArgumentError(operator, "mode", f"left out beside {given[0]!r}", shown(mode))
+        mode = "not_larger" if resize_shorter is None else "not_smaller"
+        wanted = [resize_longer if resize_shorter is None else resize_shorter] * len(places)  # type: ignore[list-item]
+    found = _spans(
+        [shape[place] for place in places], wanted, mode=mode,
+        max_size=None if max_size is None else _each(operator, "max_size", max_size, len(places)),
+        region=_given_region(operator, roi_start, roi_end, len(places)), relative=roi_relative,
+        subpixel_scale=subpixel_scale, empty=0 in shape,
+    )  # fmt: skip
+    return dict(zip(places, found, strict=True))
+
+
+def _axes_of(axes: Any, axis_names: str | None, ndim: int, layout: str | None) -> list[int]:
+    """The dimensions that arguments are about."""
+    name = "tensor_resize"
+    if axes is not None and axis_names is not None:
+        raise ArgumentError(name, "axes", "left out beside 'axis_names'", shown(axes))
+    if axis_names is not None:
+        if layout is None or any(letter not in layout for letter in axis_names):
+            expected = f"letters of the layout {layout!r}" if layout else "left out where the input has no layout"
+            raise ArgumentError(name, "axis_names", expected, shown(axis_names))
+        found = [layout.index(letter) for letter in axis_names]
+    elif axes is None:
+        found = list(range(ndim))
+    else:
+        given = axes if isinstance(axes, tuple) else (axes,)
+        if not all(-ndim <= axis < ndim for axis in given):
+            raise ArgumentError(name, "axes", f"dimensions in [{-ndim}, {ndim - 1}]", shown(axes))
+        found = [axis % ndim for axis in given]
+    if len(set(found)) < len(found):
+        argument, value = ("axes", axes) if axis_names is None else ("axis_names", axis_names)
+        raise ArgumentError(name, argument, "different dimensions", shown(value))
+    return found
+
+
+def tensor_spans(
+    shape: tuple[int, ...], layout: str | None, *, sizes: Any = None, scales: Any = None, axes: Any = None,
+    axis_names: str | None = None, alignment: Any = 0.5, mode: str = "default", max_size: Any = None,
+    roi_start: Any = None, roi_end: Any = None, roi_relative: bool = False, size_rounding: str = "round",
+    subpixel_scale: bool = True, **_: Any,
+) -> dict[int, Span]:  # fmt: skip
+    """What each dimension of an array becomes."""
+    name = "tensor_resize"
+    if (sizes is None) == (scales is None):
+        raise ArgumentError(name, "sizes", "given, or 'scales' instead", "both" if sizes is not None else "neither")
+    if scales is not None and mode in ("not_larger", "not_smaller"):
+        raise ArgumentError(name, "mode", "'default' or 'stretch' beside 'scales'", shown(mode))
+    places = _axes_of(axes, axis_names, len(shape), layout)
+
+    def spread(argument: str, value: Any, others: Sequence[float]) -> list[float]:
+        full = list(others)
+        for place, number in zip(places, _each(name, argument, value, len(places)), strict=True):
+            full[place] = number
+        return full
+
+    none = [0.0] * len(shape)
+    if sizes is not None:
+        wanted = spread("sizes", sizes, shape)
+    else:
+        factors = numpy.array(spread("scales", scales, [1.0] * len(shape)), numpy.float32)
+        wanted = (factors * numpy.array(shape, numpy.float32)).tolist()
+    region = _given_region(name, roi_start, roi_end, len(places))
+    if region is not None:
+        ends = [1.0] * len(shape) if roi_relative else shape
+        region = spread("roi_start", tuple(region[0]), none), spread("roi_end", tuple(region[1]), ends)
+    found = _spans(
+        shape, wanted, mode=mode, max_size=None if max_size is None else spread("max_size", max_size, none),
+        region=region, relative=roi_relative, subpixel_scale=subpixel_scale,
+        alignment=spread("alignment", alignment, [0.5] * len(shape)), rounding=size_rounding, empty=0 in shape,
+    )  # fmt: skip
+    return dict(enumerate(found))

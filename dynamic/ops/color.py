@@ -1,0 +1,387 @@
+"""Operators on colours: brightness and contrast, hue and saturation, colour spaces."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, TypeAlias
+
+import cv2
+import numpy
+
+from dynamic._argument import DTypeArgument, Layout, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import uint8
+from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import color
+from dynamic.types import DALIImageType
+
+from .geometry import LAYOUTS
+
+__all__ = [
+    "brightness",
+    "brightness_contrast",
+    "color_space_conversion",
+    "color_twist",
+    "contrast",
+    "hsv",
+    "hue",
+    "saturation",
+]
+
+_NUMBERS = "u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"
+#: What the channels of an image are.
+_Space: TypeAlias = Annotated[str, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": ()}, DALIImageType)]
+
+
+def _converted(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
+    """Shape and dtype of the result: those of the image, or the dtype that is asked for."""
+    return image.shape, image.dtype if dtype is None else dtype.dtype
+
+
+def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    """What an empty Batch becomes: the dtype that is asked for."""
+    return ndim, dtype.dtype
+
+
+def _most(dtype: numpy.dtype[Any]) -> float:
+    """The value of full brightness."""
+    return 1.0 if dtype.kind in "fb" else float(numpy.iinfo(dtype).max)
+
+
+def _center(dtype: numpy.dtype[Any]) -> float:
+    """The grey in the middle: 128 of bytes, a half of floats."""
+    return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)
+
+
+def _scaled(
+    image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
+    center: float | None = None,
+) -> Array:  # fmt: skip
+    """Brightness and contrast, computed as DALI does: what lies near a half must be rounded to the same side."""
+    real = color.precision(image, out).type
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        middle = real(_center(image.dtype) if center is None else center)
+        added = real(shift) * real(_most(out.dtype)) + real(brightness) * (middle - real(contrast) * middle)
+        color.scaled(image, real(brightness) * real(contrast), added, out)
+    return out
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def brightness_contrast(
+    image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
+    contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
+    dtype: DTypeArgument | None = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Change brightness and contrast: brightness * (center + contrast * (x - center)) + brightness_shift * range.
+
+    The range is 1 for floats and the largest value of the result's type for integers.
+
+    Args:
+        brightness: Factor of every value.
+        brightness_shift: What is added, as a part of the range.
+        contrast: Factor of the distance to `contrast_center`.
+        contrast_center: The value that contrast does not change; by default the middle of the range of the image's
+            type: 128 for uint8, 0.5 for floats.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    >>> dynamic.brightness_contrast([[[100], [200]]], contrast=2.0, contrast_center=150.0, dtype="u8").tolist()
+    [[[50], [250]]]
+    """
+    return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def brightness(
+    image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
+    dtype: DTypeArgument | None = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Change the brightness: brightness * x + brightness_shift * range.
+
+    The range is 1 for floats and the largest value of the result's type for integers.
+
+    Args:
+        brightness: Factor of every value.
+        brightness_shift: What is added, as a part of the range.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    >>> image = numpy.array([[[100], [200]]], "uint8")
+    >>> dynamic.brightness(image, brightness=1.5).tolist()
+    [[[150], [255]]]
+    """
+    return _scaled(image, out, brightness, brightness_shift)
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def contrast(
+    image: Array, /, *, contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
+    dtype: DTypeArgument | None = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Change the contrast: center + contrast * (x - center).
+
+    Args:
+        contrast: Factor of the distance to `contrast_center`.
+        contrast_center: The value that contrast does not change; by default the middle of the range of the image's
+            type: 128 for uint8, 0.5 for floats.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    >>> image = numpy.array([[[100], [200]]], "uint8")
+    >>> dynamic.contrast(image, contrast=0.5).tolist()
+    [[[114], [164]]]
+    """
+    return _scaled(image, out, contrast=contrast, center=contrast_center)
+
+
+#: From red, green and blue to luma and two axes of colour.
+_YIQ = numpy.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+
+
+def _through_yiq(inner: list[list[float]]) -> Array:
+    """What a matrix for luma and colours does to red, green and blue, with a column for a shift."""
+    return numpy.column_stack([numpy.linalg.inv(_YIQ) @ inner @ _YIQ, numpy.zeros(3)])
+
+
+#: A turn of the colours is the sum of the first, the second times the cosine, and the third times the sine.
+_LUMA_KEPT = _through_yiq([[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+_COLOUR_KEPT = _through_yiq([[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+_COLOUR_TURNED = _through_yiq([[0, 0, 0], [0, 0, 1], [0, -1, 0]])
+#: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
+_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_OFFSET = numpy.array([16.0, 128.0, 128.0]) / 255
+_LUMA = numpy.array([[0.299, 0.587, 0.114]])
+
+#: How to make each space of red, green and blue: factors, and shifts as parts of the range.
+_FROM_RGB = {
+    "RGB": (numpy.eye(3), numpy.zeros(3)),
+    "BGR": (numpy.eye(3)[::-1], numpy.zeros(3)),
+    "GRAY": (_LUMA, numpy.zeros(1)),
+    "YCbCr": (_YCBCR, _OFFSET),
+}
+_INVERSE = numpy.linalg.inv(_YCBCR)
+#: How to make red, green and blue of each space.
+_TO_RGB = {
+    "RGB": _FROM_RGB["RGB"],
+    "BGR": _FROM_RGB["BGR"],
+    "GRAY": (numpy.ones((3, 1)), numpy.zeros(3)),
+    "YCbCr": (_INVERSE, -_INVERSE @ _OFFSET),
+}
+
+
+def _pixels(image: Array, layout: str) -> Array:
+    """A view of an image with its channels last."""
+    if layout.endswith("C"):
+        return image
+    return numpy.moveaxis(image, layout.index("C"), -1) if "C" in layout else image[..., None]
+
+
+def _twisted(
+    name: str, image: Array, layout: str, out: Array, hue: float, saturation: float,
+    brightness: float = 1.0, contrast: float = 1.0, image_type: str = "RGB",
+) -> Array:  # fmt: skip
+    """Turn hues, multiply saturation, then change contrast and brightness."""
+    pixels, results = _pixels(image, layout), _pixels(out, layout)
+    channels = pixels.shape[-1]
+    if channels not in ((1,) if image_type == "GRAY" else (1, 3)):
+        expected = "of 1 channel (GRAY)" if image_type == "GRAY" else f"of 3 channels ({image_type}) or of 1 (GRAY)"
+        raise ArgumentError(name, "image", expected, f"{channels} channels")
+    center = 0.5 if image.dtype.kind == "f" else 128.0
+    if channels == 1:  # grey has no hue, and its saturation is none
+        return _scaled(image, out, brightness, 0.0, contrast, center)
+    factor, shift = brightness * contrast, brightness * (center - contrast * center)
+    cosine, sine = saturation * math.cos(math.radians(hue)), saturation * math.sin(math.radians(hue))
+    matrix = factor * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
+    matrix[:, 3] = shift
+    if image_type != "RGB":
+        (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
+        most = _most(image.dtype)
+        shifts = back @ (matrix[:, :3] @ there * most + shift) + here * most
+        matrix = numpy.column_stack([back @ matrix[:, :3] @ forth, shifts])
+    color.mixed(pixels, matrix, results)
+    return out
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def color_twist(
+    image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
+    dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
+    saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Turn the hue and change saturation, contrast and brightness, in this order.
+
+    All are linear: the two axes of colour of YIQ are turned and multiplied. An image of one channel is grey, and only
+    contrast and brightness change it.
+
+    Args:
+        brightness: Factor of every value.
+        contrast: Factor of the distance to 128, for floats to 0.5.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        hue: Degrees.
+        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        saturation: Factor of the colours' distance to grey.
+
+    Returns:
+        Images of the same shapes and layout. Bytes may be 1 off where the result lies near the middle of two.
+
+    Raises:
+        ArgumentError: The image has neither 1 nor 3 channels.
+
+    >>> red = numpy.array([[[200, 0, 0]]], "uint8")
+    >>> dynamic.color_twist(red, saturation=0.0, brightness=2.0).tolist()
+    [[[120, 120, 120]]]
+    """
+    return _twisted("color_twist", image, layout, out, hue, saturation, brightness, contrast, image_type)
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def hue(
+    image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Turn the hue, as `color_twist` does.
+
+    Args:
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        hue: Degrees.
+        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+
+    Returns:
+        Images of the same shapes and layout.
+
+    Raises:
+        ArgumentError: The image has neither 1 nor 3 channels.
+
+    >>> dynamic.hue(numpy.array([[[200, 100, 100]]], "uint8"), hue=120.0).tolist()
+    [[[80, 173, 37]]]
+    """
+    return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def saturation(
+    image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
+    saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Change the saturation, as `color_twist` does.
+
+    Args:
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        saturation: Factor of the colours' distance to grey: 0 is grey, 1 changes nothing.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    Raises:
+        ArgumentError: The image has neither 1 nor 3 channels.
+
+    >>> dynamic.saturation(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0).tolist()
+    [[[130, 130, 130]]]
+    """
+    return _twisted("saturation", image, layout, out, 0.0, saturation, image_type=image_type)
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, out_kind=_kind, whole=True)
+def hsv(
+    image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
+    value: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Turn the hue of RGB images and multiply their saturation and brightness, as `color_twist` does.
+
+    Args:
+        dtype: Element type of the result, uint8 whatever the image's is; values are rounded and saturated to it.
+        hue: Degrees.
+        saturation: Factor of the colours' distance to grey.
+        value: Factor of every value.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    Raises:
+        ArgumentError: The image has neither 1 nor 3 channels.
+
+    >>> dynamic.hsv(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0, value=0.5).tolist()
+    [[[65, 65, 65]]]
+    """
+    return _twisted("hsv", image, layout, out, hue, saturation, value)
+
+
+def _space_layout(layout: str | None, /, output_type: str = "RGB", **_: Any) -> str | None:
+    """The layout of the result: images without channels get some, last, unless the result is grey too."""
+    return layout if layout is None or "C" in layout or output_type == "GRAY" else layout + "C"
+
+
+def _spaced(image: Array, /, *, image_type: str, output_type: str, layout: str) -> Spec:
+    """Shape and dtype of what `color_space_conversion` makes of an image."""
+    have, want = (1 if space == "GRAY" else 3 for space in (image_type, output_type))
+    shape = list(image.shape if "C" in layout else (*image.shape, 1))
+    place = layout.index("C") if "C" in layout else -1
+    if shape[place] != have:
+        expected = f"of {have} channel{'s' * (have > 1)} ({image_type})"
+        raise ArgumentError("color_space_conversion", "image", expected, f"{shape[place]} channels")
+    shape[place] = want
+    return tuple(shape if "C" in layout or want == 3 else shape[:-1]), image.dtype
+
+
+#: What OpenCV converts as DALI does, to the last bit.
+_CODES = {
+    ("RGB", "BGR"): cv2.COLOR_RGB2BGR,
+    ("BGR", "RGB"): cv2.COLOR_RGB2BGR,
+    ("RGB", "GRAY"): cv2.COLOR_RGB2GRAY,
+    ("BGR", "GRAY"): cv2.COLOR_BGR2GRAY,
+    ("GRAY", "RGB"): cv2.COLOR_GRAY2RGB,
+    ("GRAY", "BGR"): cv2.COLOR_GRAY2RGB,
+}
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True)
+def color_space_conversion(
+    image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = "HWC", out: Array = None
+) -> Array:
+    """Convert images from one colour space to another.
+
+    YCbCr is that of ITU-R BT.601: in bytes, Y is 16 to 235 and Cb and Cr are 16 to 240. Floats are in [0, 1].
+
+    Args:
+        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        output_type: What they become: one of the same.
+
+    Returns:
+        Images of the same dtype and layout with 3 channels, or 1 for "GRAY". Images without channels get them last.
+
+    Raises:
+        ArgumentError: The image has not as many channels as `image_type` says.
+
+    >>> white = numpy.full((1, 1, 3), 255, "uint8")
+    >>> dynamic.color_space_conversion(white, image_type="RGB", output_type="YCbCr").tolist()
+    [[[235, 128, 128]]]
+    """
+    pixels, results = _pixels(image, layout), _pixels(out, _space_layout(layout, output_type) or layout)
+    code = _CODES.get((image_type, output_type))
+    if not image.size:
+        return out
+    if image_type == output_type:
+        out[...] = image
+    elif code is not None and image.dtype == numpy.uint8:
+        color.recoded(pixels, code, results)
+    elif code is not None and output_type != "GRAY":  # reversed, or the one channel three times
+        results[...] = pixels[..., ::-1]
+    elif (image_type, output_type) == ("YCbCr", "GRAY"):
+        factor = _TO_RGB["YCbCr"][0][0, 0]
+        color.picked(pixels, 0, factor, -factor * _OFFSET[0] * _most(image.dtype), results)
+    else:
+        (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[output_type]
+        shifts = (back @ there + here) * _most(image.dtype)
+        color.mixed(pixels, numpy.column_stack([back @ forth, shifts]), results, exact=True)
+    return out

@@ -1,0 +1,187 @@
+"""New arrays: filled with one value, or with zeros or ones."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, PerSample
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import convert, int32
+from dynamic.errors import ArgumentError
+
+__all__ = ["full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
+
+_Extent: TypeAlias = Annotated[int, Between(0)]
+_Shape: TypeAlias = PerSample[tuple[_Extent, ...] | _Extent | None]
+
+
+def _shape(operator: str, shape: Any, layout: str | None) -> tuple[int, ...]:
+    """The shape of a result, which has no dimensions where none is given."""
+    extents = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
+    if layout and len(layout) != len(extents):
+        expected = f"a letter for each of the {len(extents)} dimensions of the result"
+        raise ArgumentError(operator, "layout", expected, repr(layout))
+    return extents
+
+
+def _laid_out(_: str | None, *, layout: str | None = None, **__: Any) -> str | None:
+    return layout or None
+
+
+def _refuse_wider(operator: str, value: Array, shape: tuple[int, ...]) -> None:
+    """Raise where a value cannot be repeated to fill a shape."""
+    fits = len(value.shape) <= len(shape) and all(
+        own in (1, extent) for own, extent in zip(reversed(value.shape), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ArgumentError(operator, "fill_value", f"a number or an array that repeats to {shape}", str(value.shape))
+
+
+def _filled(fill_value: Array, /, *, shape: Any = None, layout: str | None = None) -> Spec:
+    extents = _shape("full", fill_value.shape if shape is None else shape, layout)
+    _refuse_wider("full", fill_value, extents)
+    return extents, fill_value.dtype
+
+
+def _kind_of_filled(ndim: int, dtype: numpy.dtype[Any], *, shape: Any = None, **_: Any) -> tuple[int, Any]:
+    return ndim if shape is None else len(_shape("full", shape, None)), dtype
+
+
+@operator(output=_filled, out_layout=_laid_out, out_kind=_kind_of_filled)
+def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+    """Make an array that is filled with a value.
+
+    Args:
+        layout: Layout of the result.
+        shape: Its extents, by default the value's own.
+
+    Returns:
+        The dtype of the value; a value with dimensions is repeated as NumPy broadcasts it.
+
+    Raises:
+        ArgumentError: The value does not repeat to the shape.
+
+    >>> full([1, 2], shape=(2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """
+    out[...] = fill_value
+    return out
+
+
+def _as_first(data_like: Array, fill_value: Array, /) -> Spec:
+    _refuse_wider("full_like", fill_value, data_like.shape)
+    return data_like.shape, data_like.dtype
+
+
+@operator(output=_as_first)
+def full_like(data_like: Array, fill_value: Array, /, *, out: Array) -> Array:
+    """Make an array like another one, filled with a value.
+
+    Returns:
+        Shape, dtype and layout of the first input. The value is rounded and saturated to the dtype, and repeated as
+        NumPy broadcasts it.
+
+    Raises:
+        ArgumentError: The value does not repeat to the shape.
+
+    >>> full_like(numpy.zeros(2, "uint8"), 300.0).tolist()
+    [255, 255]
+    """
+    out[...] = convert(numpy, fill_value, out.dtype)
+    return out
+
+
+def _new(operator: str) -> Any:
+    def spec(*, dtype: Any = int32, shape: Any = None, layout: str | None = None) -> Spec:
+        return _shape(operator, shape, layout), dtype.dtype
+
+    return spec
+
+
+def _kind_of_new(_: int, __: numpy.dtype[Any], *, dtype: Any = int32, shape: Any = None, **___: Any) -> tuple[int, Any]:
+    return len(_shape("", shape, None)), dtype.dtype
+
+
+_made: dict[str, Any] = {"out_layout": _laid_out, "out_kind": _kind_of_new, "whole": True, "devices": ("cpu", "gpu")}
+
+
+@operator(output=_new("zeros"), **_made)
+def zeros(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+    """Make an array of zeros.
+
+    Args:
+        dtype: Its element type.
+        layout: Its layout.
+        shape: Its extents; without, it is a single number.
+
+    Returns:
+        Zeros, or False.
+
+    >>> zeros(shape=(2, 3)).tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
+    out[...] = 0
+    return out
+
+
+@operator(output=_new("ones"), **_made)
+def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+    """Make an array of ones.
+
+    Args:
+        dtype: Its element type.
+        layout: Its layout.
+        shape: Its extents; without, it is a single number.
+
+    Returns:
+        Ones, or True.
+
+    >>> ones(shape=2, dtype="float32").tolist()
+    [1.0, 1.0]
+    """
+    out[...] = 1
+    return out
+
+
+def _alike(data_like: Array, /, *, dtype: Any = None) -> Spec:
+    return data_like.shape, data_like.dtype if dtype is None else dtype.dtype
+
+
+@operator(output=_alike, whole=True, devices=("cpu", "gpu"))
+def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
+    """Make an array of zeros like another one.
+
+    Args:
+        dtype: Its element type, by default the other one's.
+
+    Returns:
+        Shape and layout of the input.
+
+    >>> zeros_like([[1.5, 2.5]]).tolist()
+    [[0.0, 0.0]]
+    """
+    out[...] = 0
+    return out
+
+
+@operator(output=_alike, whole=True, devices=("cpu", "gpu"))
+def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
+    """Make an array of ones like another one.
+
+    Args:
+        dtype: Its element type, by default the other one's.
+
+    Returns:
+        Shape and layout of the input.
+
+    >>> ones_like([[1.5, 2.5]], dtype="int8").tolist()
+    [[1, 1]]
+    """
+    out[...] = 1
+    return out

@@ -1,0 +1,156 @@
+"""Operators on points: coord_flip and coord_transform."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# ruff: noqa: N803 - DALI's names
+# mypy: disable-error-code="arg-type, union-attr"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import DTypeArgument, Numbers, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import float32, numpy_dtype
+from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import coordinates
+
+__all__ = ["coord_flip", "coord_transform"]
+
+_FLOAT32, _FLOAT64 = numpy.dtype("float32"), numpy.dtype("float64")
+_ORDERS = ("", "x", "y", "z", "xy", "yx", "xz", "zx", "yz", "zy", "xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
+_Order: TypeAlias = Annotated[str, Word(dict.fromkeys(_ORDERS, ()))]
+
+
+def _as_float(ndim: int, kind: Any, **_: Any) -> tuple[int, Any]:
+    return ndim, kind if kind.kind == "f" else _FLOAT32
+
+
+def _as_asked(ndim: int, kind: Any, *, dtype: Any, **_: Any) -> tuple[int, Any]:
+    return ndim, numpy_dtype(dtype)
+
+
+def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
+    """Shape and dtype of what `coord_flip` makes of points."""
+    extent = points.shape[-1] if points.ndim else 0
+    if not points.ndim or (not layout and not 1 <= extent <= 3):
+        raise ArgumentError("coord_flip", "points", "points of one to three coordinates", f"shape {points.shape}")
+    if layout and len(layout) != extent:
+        expected = f"a letter for each of the {extent} coordinates"
+        raise ArgumentError("coord_flip", "layout", expected, repr(layout))
+    return points.shape, _as_float(points.ndim, points.dtype)[1]
+
+
+@operator(output=_flipped, out_kind=_as_float, whole=True)
+def coord_flip(
+    points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
+    center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
+    flip_z: PerSample[int] = 0, layout: _Order = "", out: Array,
+) -> Array:  # fmt: skip
+    """Mirror points about a centre: x becomes 2 * center_x - x.
+
+    The last dimension of the input has the coordinates of a point.
+
+    Args:
+        center_x: The centre.
+        center_y: The centre.
+        center_z: The centre.
+        flip_x: Whether to mirror x; any integer but 0 means yes.
+        flip_y: Whether to mirror y.
+        flip_z: Whether to mirror z.
+        layout: Which coordinates there are, in their order: by default "x", "xy" or "xyz".
+
+    Returns:
+        Points of the same shape and layout; integers become float32.
+
+    Raises:
+        ArgumentError: There are no coordinates, or more than three, or not those of `layout`.
+
+    >>> coord_flip([[0.25, 1.0]]).tolist()
+    [[0.75, 1.0]]
+    """
+    asked = {"x": (flip_x, center_x), "y": (flip_y, center_y), "z": (flip_z, center_z)}
+    for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
+        flip, center = asked[letter]
+        if flip:
+            numpy.subtract(2 * center, points[..., place], out=out[..., place], dtype=out.dtype, casting="unsafe")
+        else:
+            out[..., place] = points[..., place]
+    return out
+
+
+def _transformed(
+    points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `coord_transform` makes of points."""
+    name, columns = "coord_transform", points.shape[-1] if points.ndim else 0
+    if not points.ndim:
+        raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
+    if MT is not None and (M is not None or T is not None):
+        raise ArgumentError(name, "MT", "left out where there is M or T", "both")
+    rows = _rows("MT", MT, columns + 1) if MT is not None else None
+    rows = _rows("M", M, columns) if M is not None else rows
+    rows = columns if rows is None else rows
+    if T is not None and T.shape not in {(), (1,), (rows,)}:
+        raise ArgumentError(name, "T", f"one number or {rows}, one a coordinate", f"numbers in shape {T.shape}")
+    return (*points.shape[:-1], rows), numpy_dtype(dtype)
+
+
+def _rows(name: str, given: Array, columns: int) -> int | None:
+    """The number of rows of a matrix, or None where it is one number, a factor."""
+    if given.size == 1:
+        return None
+    if given.ndim == 2 and given.shape[1] == columns:
+        return int(given.shape[0])
+    if given.ndim == 1 and columns and given.size % columns == 0:
+        return int(given.size) // columns
+    expected = f"one number, or rows of {columns}"
+    raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
+
+
+@operator(output=_transformed, out_kind=_as_asked, whole=True)
+def coord_transform(
+    points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
+    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array,
+) -> Array:  # fmt: skip
+    """Multiply points, or colours, by a matrix and add a vector: M @ point + T.
+
+    The last dimension of the input has the coordinates of a point. A matrix of m rows gives points of m coordinates.
+
+    Args:
+        M: The matrix, as nested lists or one list row by row; one number is a factor of all coordinates.
+        MT: The matrix with the vector as one more column, instead of `M` and `T`.
+        T: The vector; one number is added to all coordinates.
+        dtype: Element type of the result; integers are rounded and saturated.
+
+    Returns:
+        Points of the same layout.
+
+    Raises:
+        ArgumentError: A matrix or vector does not fit the points or the other, or there are `MT` and `M` or `T`.
+
+    >>> coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
+    [[12.0, 21.0]]
+    """
+    columns, rows = points.shape[-1], out.shape[-1]
+    matrix = numpy.zeros((rows, columns + 1))
+    if MT is not None and MT.size > 1:
+        matrix[...] = MT.reshape(matrix.shape)
+    else:
+        factor = M if MT is None else MT
+        if factor is None or factor.size == 1:
+            numpy.fill_diagonal(matrix, 1.0 if factor is None else factor)
+            matrix[:, -1] = 0.0
+        else:
+            matrix[:, :-1] = factor.reshape(rows, columns)
+        if T is not None:
+            matrix[:, -1] = T
+    precise = points.dtype in _WIDE or out.dtype in _WIDE
+    coordinates.transform(points, matrix, out, _FLOAT64 if precise else _FLOAT32)
+    return out
+
+
+#: What float32 cannot hold.
+_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))

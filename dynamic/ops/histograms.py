@@ -1,0 +1,165 @@
+"""Operators on the values of pixels: equalizing them, looking them up in a table, compressing them."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import float32
+from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu import compression, histograms, tables
+
+from .geometry import LAYOUTS, _frames
+
+__all__ = ["clahe", "equalize", "jpeg_compression_distortion", "lookup_table"]
+
+_Tiles: TypeAlias = Annotated[int, Between(1, 1024)]
+_Bins: TypeAlias = Annotated[int, Between(1)]
+_Key: TypeAlias = Annotated[int, Between(0, 65535)]
+
+
+def _same(image: Array, /, **_: Any) -> Spec:
+    return image.shape, image.dtype
+
+
+@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same)
+def equalize(image: Array, /, *, layout: Layout = "HWC", out: Array = None) -> Array:
+    """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
+
+    Each channel and each frame of a video has its own histogram; a volume has one for each channel.
+
+    Returns:
+        Images of the same shapes, dtype and layout.
+
+    >>> dynamic.equalize(numpy.array([[5, 9, 9, 5, 200]], "uint8")).tolist()
+    [[0, 170, 170, 0, 255]]
+    """
+    for frame, result in zip(_frames(image, layout), _frames(out, layout), strict=True):
+        if frame.size:
+            histograms.equalized(frame, result)
+    return out
+
+
+def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Array]]:
+    """The pictures (H, W, C) of an image, a video or a volume, with the memory for what becomes of them."""
+    frames, results = _frames(image, layout), _frames(out, layout)
+    for place in numpy.ndindex(frames.shape[:-3]) if frames.size else ():
+        yield frames[place], results[place]
+
+
+@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same)
+def clahe(
+    image: Array, /, *, bins: _Bins = 256, clip_limit: float, luma_only: bool = True, tiles_x: _Tiles, tiles_y: _Tiles,
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Spread the values of each part of an image by its own histogram, which is clipped to limit the contrast.
+
+    The image is cut into tiles, and each pixel takes what the four tiles around it say, by its distance to them. Frames
+    of videos and slices of volumes are images of their own.
+
+    Args:
+        bins: A power of two; every value has a bin of its own, whatever it is.
+        clip_limit: The most that a bin may hold, as a multiple of what it would hold if all held as many; what is more
+            is shared out among all bins. 0 is no limit.
+        luma_only: Whether the lightness of RGB images is spread and their colours are kept, or every channel by itself.
+        tiles_x: Number of tiles across.
+        tiles_y: Number of tiles down.
+
+    Returns:
+        Images of the same shapes, dtype and layout.
+
+    Raises:
+        ArgumentError: The image has neither 1 channel nor the 3 of RGB, or `bins` is no power of two.
+
+    >>> dynamic.clahe(numpy.array([[[5], [9], [9], [200]]], "uint8"), tiles_x=1, tiles_y=1, clip_limit=0).tolist()
+    [[[64], [191], [191], [255]]]
+    """
+    if bins & (bins - 1):
+        raise ArgumentError("clahe", "bins", "a power of two", str(bins))
+    _check_channels("clahe", image, layout, all_alike=not luma_only)
+    for picture, result in _pictures(image, out, layout):
+        histograms.equalized_in_tiles(picture, (tiles_x, tiles_y), clip_limit, result, luma_only=luma_only)
+    return out
+
+
+def _check_channels(name: str, image: Array, layout: str, *, all_alike: bool = False) -> None:
+    channels = image.shape[layout.index("C")] if "C" in layout else 1
+    if channels not in (1, 3) and not all_alike:
+        raise ArgumentError(name, "image", "of 3 channels (RGB) or of 1 (GRAY)", f"{channels} channels")
+
+
+@operator(layouts=LAYOUTS, dtypes="u8", output=_same)
+def jpeg_compression_distortion(
+    image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = "HWC", out: Array = None
+) -> Array:
+    """Compress images as JPEG files do and decompress them: blocks, ringing and colours of half the resolution.
+
+    Frames of videos and slices of volumes are images of their own.
+
+    Args:
+        quality: 1, the lowest, to 100; what is beyond is the nearer of the two.
+
+    Returns:
+        Images of the same shapes and layout.
+
+    Raises:
+        ArgumentError: The image has neither 1 channel nor the 3 of RGB, or is higher or wider than a file can hold.
+
+    >>> image = numpy.arange(64, dtype="uint8").reshape(8, 8)
+    >>> dynamic.jpeg_compression_distortion(image, quality=10).tolist()[0]
+    [7, 7, 7, 7, 7, 7, 7, 7]
+    """
+    _check_channels("jpeg_compression_distortion", image, layout)
+    sides = [image.shape[layout.index(letter)] for letter in "HW"]
+    if max(sides) > compression.LARGEST:
+        expected = f"at most {compression.LARGEST} pixels high and wide"
+        raise ArgumentError("jpeg_compression_distortion", "image", expected, " x ".join(map(str, sides)))
+    for picture, result in _pictures(image, out, layout):
+        compression.compressed(picture, min(max(quality, 1), 100), result)
+    return out
+
+
+def _valued(data: Array, /, *, dtype: Any, **_: Any) -> Spec:
+    return data.shape, dtype.dtype
+
+
+def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
+    return ndim, dtype.dtype
+
+
+@operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True)
+def lookup_table(
+    data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | tuple[_Key, ...] = (),
+    values: float | tuple[float, ...] = (), out: Array = None,
+) -> Array:  # fmt: skip
+    """Replace integers by the values that a table has for them.
+
+    Args:
+        default_value: What replaces integers that are no keys.
+        dtype: Element type of the result; values are rounded and saturated to it.
+        keys: Integers in [0, 65535]; of a key that is given twice, the last value counts.
+        values: One for each key.
+
+    Returns:
+        Arrays of the same shapes and layout.
+
+    Raises:
+        ArgumentError: There are not as many values as keys.
+
+    >>> dynamic.lookup_table(numpy.array([1, 4, 0]), keys=[0, 4], values=[0.5, 2.5], default_value=-1).tolist()
+    [-1.0, 2.5, 0.5]
+    """
+    keys = keys if isinstance(keys, tuple) else (keys,)
+    values = values if isinstance(values, tuple) else (values,)
+    if len(keys) != len(values):
+        raise ArgumentError("lookup_table", "values", f"one for each of the {len(keys)} keys", str(len(values)))
+    tables.mapped(data, tables.table(keys, values, default_value, out.dtype), out)
+    return out

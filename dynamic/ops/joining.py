@@ -1,0 +1,219 @@
+"""Many arrays as one: along a new dimension or an old one; and numbers of classes as vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.dtypes import convert, float32
+from dynamic.errors import ArgumentError
+
+__all__ = ["cat", "one_hot", "stack"]
+
+
+def _dimensions(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> int:
+    """How many dimensions a sample of the first input has."""
+    return int(samples[0][0].ndim)
+
+
+def _place(operator: str, axis: int, ndim: int, of: str) -> int:
+    """The number of a dimension, which may be counted from the last."""
+    if not -ndim <= axis < ndim:
+        raise ArgumentError(operator, "axis", f"in [{-ndim}, {ndim - 1}] for {of}", str(axis))
+    return axis % ndim
+
+
+def _check_name(operator: str, axis_name: str | None) -> None:
+    if axis_name is not None and len(axis_name) != 1:
+        raise ArgumentError(operator, "axis_name", "one letter", repr(axis_name))
+
+
+def _refuse_others(operator: str, inputs: Sequence[Array], but: int | None) -> None:
+    """Raise where an input has another dtype than the first, or another extent than in dimension `but`."""
+    first = inputs[0]
+    for i, other in enumerate(inputs):
+        if other.dtype != first.dtype:
+            hint = "Convert it with cast_like(x, the_first)."
+            raise ArgumentError(
+                operator, f"inputs[{i}]", f"of dtype {first.dtype}, like the first", str(other.dtype), hint
+            )
+        shapes = [[extent for place, extent in enumerate(x.shape) if place != but] for x in (first, other)]
+        if other.ndim != first.ndim or shapes[0] != shapes[1]:
+            where = "" if but is None else f" but for dimension {but}"
+            expected = f"of shape {first.shape}, like the first{where}"
+            raise ArgumentError(operator, f"inputs[{i}]", expected, str(other.shape))
+
+
+def _stacked(*inputs: Array, axis: int = 0, axis_name: str | None = None, layout: str | None = None, **_: Any) -> Spec:
+    first = inputs[0]
+    _check_name("stack", axis_name)
+    _refuse_others("stack", inputs, None)
+    if axis_name is not None and first.ndim and layout is None:
+        raise ArgumentError("stack", "axis_name", "left out where the first input has no layout", repr(axis_name))
+    place = _place("stack", axis, first.ndim + 1, f"inputs of {first.ndim} dimensions")
+    return (*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype
+
+
+def _layout_of_stacked(given: str | None, *, axis: int = 0, axis_name: str | None = None, **_: Any) -> str | None:
+    letters = given or ""
+    place = axis % (len(letters) + 1)
+    return None if axis_name is None else letters[:place] + axis_name + letters[place:]
+
+
+def _kind_of_stacked(ndim: int, dtype: numpy.dtype[Any], **_: Any) -> tuple[int, Any]:
+    return ndim + 1, dtype
+
+
+@operator(output=_stacked, out_layout=_layout_of_stacked, out_kind=_kind_of_stacked, across=_dimensions, whole=True)
+def stack(
+    *inputs: Array, axis: int = 0, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
+) -> Array:
+    """Join arrays of one shape along a new dimension.
+
+    Args:
+        axis: Where the new dimension is in the result; a negative number counts from its last.
+        axis_name: Its letter in the layout; without, the result has no layout.
+
+    Returns:
+        As many dimensions as the inputs have, and one; the same dtype.
+
+    Raises:
+        ArgumentError: The inputs differ in dtype or shape, or `axis` is no place in the result.
+
+    >>> stack([1, 2], [3, 4], axis=-1).tolist()
+    [[1, 3], [2, 4]]
+    """
+    samples = inputs[0].ndim - across
+    numpy.stack(inputs, axis=samples + axis % (across + 1), out=out)
+    return out
+
+
+def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None) -> int:
+    """The dimension along which arrays are joined."""
+    if axis_name is None:
+        return _place("cat", axis or 0, ndim, f"inputs of {ndim} dimensions")
+    if axis is not None:
+        raise ArgumentError("cat", "axis", "left out beside axis_name", str(axis))
+    if len(axis_name) != 1 or axis_name not in (layout or ""):
+        raise ArgumentError("cat", "axis_name", f"a letter of the first input's layout, {layout!r}", repr(axis_name))
+    return (layout or "").index(axis_name)
+
+
+def _joined(
+    *inputs: Array, axis: int | None = None, axis_name: str | None = None, layout: str | None = None, **_: Any
+) -> Spec:
+    first = inputs[0]
+    place = _axis(layout, first.ndim, axis, axis_name)
+    _refuse_others("cat", inputs, place)
+    extent = sum(x.shape[place] for x in inputs)
+    return (*first.shape[:place], extent, *first.shape[place + 1 :]), first.dtype
+
+
+@operator(output=_joined, across=_dimensions, whole=True)
+def cat(
+    *inputs: Array, axis: int | None = None, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
+) -> Array:
+    """Join arrays along one of their dimensions.
+
+    Args:
+        axis: Which, by default the first; a negative number counts from the last.
+        axis_name: Its letter in the layout, instead of `axis`.
+
+    Returns:
+        As many dimensions as the inputs have; dtype and layout of the first.
+
+    Raises:
+        ArgumentError: The inputs differ in dtype, or in an extent of another dimension; there is no such dimension.
+
+    >>> cat([1, 2], [3]).tolist()
+    [1, 2, 3]
+    """
+    samples = inputs[0].ndim - across
+    place = _axis(layout and layout[samples:], across, axis, axis_name)
+    numpy.concatenate(inputs, axis=samples + place, out=out)
+    return out
+
+
+_ONE_HOT = "one_hot"
+
+
+def _kind_of_classes(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, bool]:
+    """How many dimensions a sample has, and whether all samples are single numbers."""
+    single = arguments[0].get("axis") is None and all(math.prod(x.shape) == 1 for (x,) in samples)
+    return samples[0][0].ndim, single
+
+
+def _encoded(
+    input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: Any = float32,
+    num_classes: int = 0, across: tuple[int, bool], layout: str | None = None, **_: Any,
+) -> Spec:  # fmt: skip
+    _check_name(_ONE_HOT, axis_name)
+    if across[1]:
+        return (num_classes,), dtype.dtype
+    if axis_name is not None and input.ndim and layout is None:
+        raise ArgumentError(_ONE_HOT, "axis_name", "left out where the input has no layout", repr(axis_name))
+    place = _place(_ONE_HOT, -1 if axis is None else axis, input.ndim + 1, f"an input of {input.ndim} dimensions")
+    return (*input.shape[:place], num_classes, *input.shape[place:]), dtype.dtype
+
+
+def _layout_of_encoded(
+    given: str | None, *, axis: int | None = None, axis_name: str | None = None, across: Any = (0, False), **_: Any
+) -> str | None:
+    if axis_name is None or across[1]:
+        return axis_name
+    return _layout_of_stacked(given, axis=-1 if axis is None else axis, axis_name=axis_name)
+
+
+def _kind_of_encoded(
+    ndim: int, _: numpy.dtype[Any], *, axis: int | None = None, dtype: Any = float32, **__: Any
+) -> tuple[int, Any]:
+    return 1 if axis is None and ndim <= 1 else ndim + 1, dtype.dtype
+
+
+@operator(
+    output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_kind_of_classes, whole=True
+)
+def one_hot(
+    input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
+    num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = "",
+    across: tuple[int, bool], out: Array,
+) -> Array:  # fmt: skip
+    """Encode numbers of classes: a vector with one value at the class and another everywhere else.
+
+    Args:
+        axis: Where the dimension of the classes is in the result; a negative number counts from its last. By default
+            it is the last, and where all samples have one element, it is the only one.
+        axis_name: Its letter in the layout; without, the result has no layout.
+        dtype: Element type of the result.
+        num_classes: How many classes there are.
+        off_value: The value of all other classes; rounded and saturated to `dtype`.
+        on_value: The value of the class; rounded and saturated to `dtype`.
+
+    Returns:
+        As many dimensions as the input has, and one; fractions of numbers are cut off, and a number that is no class
+        has `off_value` everywhere.
+
+    Raises:
+        ArgumentError: `axis` is no place in the result.
+
+    >>> one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
+    [[0, 0, 1], [1, 0, 0]]
+    """
+    ndim, single = across
+    samples = input.ndim - ndim
+    if single:
+        input, place = input.reshape(input.shape[:samples]), samples
+    else:
+        place = samples + (-1 if axis is None else axis) % (ndim + 1)
+    values = convert(numpy, numpy.array([off_value, on_value]), out.dtype)
+    out[...] = values[0]
+    numbers = numpy.trunc(input) if input.dtype.kind == "f" else input
+    classes = numpy.arange(num_classes).reshape((-1,) + (1,) * (out.ndim - 1 - place))
+    numpy.copyto(out, values[1], where=numpy.expand_dims(numbers, place) == classes)
+    return out

@@ -1,0 +1,245 @@
+"""Images on larger canvases, and grids over images: paste, multi_paste, grid_mask."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import regions
+
+from .geometry import LAYOUTS
+from .windows import _fill
+
+__all__ = ["grid_mask", "multi_paste", "paste"]
+
+_Values: TypeAlias = float | tuple[float, ...]
+_Extent: TypeAlias = Annotated[float, Between(0)]
+_Position: TypeAlias = Annotated[float, Between(0, 1)]
+_Enlargement: TypeAlias = Annotated[float, Between(1, 1e9)]
+_Size: TypeAlias = Annotated[int, Between(0)]
+_Side: TypeAlias = Annotated[int, Between(1)]
+
+
+def _on_canvas(image: Array, /, *, ratio: float, min_canvas_size: float = 0.0, layout: str = "HWC", **_: Any) -> Spec:
+    """Shape and dtype of what `paste` makes of an image."""
+    shape = list(image.shape)
+    for letter in "DHW":
+        if letter in layout:
+            place = layout.index(letter)
+            shape[place] = max(int(numpy.float32(ratio) * numpy.float32(shape[place])), int(min_canvas_size))
+    return tuple(shape), image.dtype
+
+
+@operator(layouts=LAYOUTS, output=_on_canvas)
+def paste(
+    image: Array, /, *, fill_value: PerSample[_Values], min_canvas_size: PerSample[_Extent] = 0.0, n_channels: int = 3,
+    paste_x: PerSample[_Position] = 0.5, paste_y: PerSample[_Position] = 0.5, ratio: PerSample[_Enlargement],
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Put each image onto a larger canvas.
+
+    Args:
+        fill_value: The colour of the canvas, one value or one for each channel, saturated to the type of the image.
+        min_canvas_size: The least height and width of the canvas.
+        n_channels: Without effect: an image has the channels that it has.
+        paste_x: Where the image lies: 0 at the left edge, 1 at the right one.
+        paste_y: Where it lies: 0 at the upper edge, 1 at the lower one.
+        ratio: How many times as high and wide the canvas is, 1 or more; fractions of pixels are cut off.
+
+    Returns:
+        Images of the same dtype and layout. A volume is centred in depth.
+
+    Raises:
+        ArgumentError: There are too many or too few values for the channels.
+
+    >>> paste(numpy.ones((1, 2), "uint8"), ratio=2, fill_value=7, paste_x=1.0, paste_y=0.0).tolist()
+    [[7, 7, 1, 1], [7, 7, 7, 7]]
+    """
+    positions = {"D": 0.5, "H": paste_y, "W": paste_x}
+    corner = [
+        int(numpy.float32(positions[letter]) * numpy.float32(size - extent)) if letter in positions else 0
+        for letter, size, extent in zip(layout, out.shape, image.shape, strict=True)
+    ]
+    place = layout.index("C") if "C" in layout else None
+    channels = image.shape[place] if place is not None else 1
+    regions.pasted(image, corner, _fill("paste", fill_value, channels, place, image.ndim, "fill_value"), out)
+    return out
+
+
+_Corners: TypeAlias = tuple[tuple[int, ...], ...]
+_RelativeCorners: TypeAlias = tuple[tuple[float, ...], ...]
+_MULTI = "multi_paste"
+
+
+def _all_of(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> list[tuple[Array, ...]]:
+    """The inputs of all samples: `in_ids` may say any of them."""
+    return samples
+
+
+def _sources(images: tuple[Array, ...], in_ids: tuple[int, ...] | None, across: list[tuple[Array, ...]]) -> list[Array]:
+    """The images that are pasted, in their order."""
+    sources = list(images)
+    if in_ids is not None:
+        if len(images) > 1:
+            raise ArgumentError(_MULTI, "in_ids", "left out where there is more than one input", shown(in_ids))
+        if any(not 0 <= i < len(across) for i in in_ids):
+            raise ArgumentError(_MULTI, "in_ids", f"numbers of samples, less than {len(across)}", shown(in_ids))
+        sources = [across[i][0] for i in in_ids]
+    return sources
+
+
+def _spatial(layout: str) -> list[int]:
+    """The dimensions that are height, width and depth."""
+    return [layout.index(letter) for letter in "DHW" if letter in layout]
+
+
+def _composed(
+    *images: Array, dtype: Any = None, in_ids: Any = None, output_size: Any = None, layout: str, across: Any, **_: Any
+) -> Spec:
+    """Shape and dtype of what `multi_paste` makes of the images of a sample."""
+    sources, places = _sources(images, in_ids, across), _spatial(layout)
+    shape = list(images[0].shape)
+    for source in sources:
+        alike = len(source.shape) == len(shape) and all(
+            source.shape[i] == sources[0].shape[i] for i in range(len(shape)) if i not in places
+        )
+        if not alike:
+            expected = "images with the same channels and dimensions"
+            raise ArgumentError(_MULTI, "images", expected, f"shapes {sources[0].shape} and {source.shape}")
+    if sources:
+        shape = list(sources[0].shape)
+    if output_size is None:
+        if any(source.shape != sources[0].shape for source in sources):
+            raise ArgumentError(_MULTI, "output_size", "given where images differ in size", "nothing")
+    elif len(output_size) != len(places):
+        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+        raise ArgumentError(_MULTI, "output_size", expected, str(len(output_size)))
+    else:
+        for place, extent in zip(places, output_size, strict=True):
+            shape[place] = extent
+    return tuple(shape), images[0].dtype if dtype is None else dtype.dtype
+
+
+@operator(layouts=LAYOUTS, output=_composed, across=_all_of)
+def multi_paste(
+    *images: Array, dtype: DTypeArgument | None = None, in_anchors: PerSample[_Corners | None] = None,
+    in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[tuple[int, ...] | None] = None,
+    out_anchors: PerSample[_Corners | None] = None, out_anchors_rel: PerSample[_RelativeCorners | None] = None,
+    output_size: PerSample[tuple[_Size, ...] | None] = None, shapes: PerSample[_Corners | None] = None,
+    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = "HWC", across: Any = None,
+    out: Array = None,
+) -> Array:  # fmt: skip
+    """Paste windows of several images onto each canvas: of all inputs, or of samples of one input.
+
+    Where windows overlap the later one is seen, and where there is none the canvas is 0.
+
+    Args:
+        dtype: Element type of the result, by default the first input's; values are rounded and saturated to it.
+        in_anchors: Where the window of each image begins: a row (y, x) for each, for volumes (z, y, x).
+        in_anchors_rel: The same as parts of the image's extents, cut off to whole pixels.
+        in_ids: The samples of the only input that are pasted; by default one of each input, of the sample itself.
+        out_anchors: Where each window is put on the canvas.
+        out_anchors_rel: The same as parts of the canvas's extents, cut off to whole pixels.
+        output_size: Height and width of the canvas, for volumes depth first; by default that of the images.
+        shapes: The size of each window; by default all of the image behind the anchor.
+        shapes_rel: The same as parts of the image's extents, rounded up.
+
+    Returns:
+        Canvases with the layout and the channels of the first input.
+
+    Raises:
+        ArgumentError: A window is not inside of its image or of the canvas, arguments contradict each other, or images
+            do not go together.
+
+    >>> left, right = numpy.full((2, 2), 1, "uint8"), numpy.full((2, 1), 2, "uint8")
+    >>> multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
+    [[1, 1, 0, 2], [1, 1, 0, 2]]
+    """
+    sources, places = _sources(images, in_ids, across), _spatial(layout)
+    canvas = [tuple(out.shape[place] for place in places)] * len(sources)
+    wholes = [tuple(source.shape[place] for place in places) for source in sources]
+    starts = _rows("in_anchors", in_anchors, in_anchors_rel, wholes, numpy.floor)
+    rest = [tuple(b - a for a, b in zip(start, whole, strict=True))
+            for start, whole in zip(starts or [(0,) * len(places)] * len(wholes), wholes, strict=True)]  # fmt: skip
+    sizes = _rows("shapes", shapes, shapes_rel, wholes, numpy.ceil) or rest
+    starts = starts or [(0,) * len(places)] * len(wholes)
+    targets = _rows("out_anchors", out_anchors, out_anchors_rel, canvas, numpy.floor) or [(0,) * len(places)] * len(
+        wholes
+    )
+    _check_inside("in_anchors", starts, sizes, wholes)
+    _check_inside("out_anchors", targets, sizes, canvas)
+    out.fill(0)
+    for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
+        regions.copied_part(source, places, start, size, target, out)
+    return out
+
+
+def _rows(
+    argument: str, absolute: _Corners | None, relative: _RelativeCorners | None, wholes: list[tuple[int, ...]],
+    rounding: Any,
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """The rows of an argument, one for each image; none where it is not given. Parts are of `wholes`, in float32."""
+    if absolute is not None and relative is not None:
+        raise ArgumentError(_MULTI, f"{argument}_rel", f"left out beside {argument!r}", shown(relative))
+    rows = absolute if absolute is not None else relative
+    if rows is None:
+        return []
+    name = argument if absolute is not None else f"{argument}_rel"
+    if len(rows) != len(wholes) or any(len(row) != len(whole) for row, whole in zip(rows, wholes, strict=True)):
+        dimensions = len(wholes[0]) if wholes else 0
+        expected = f"{len(wholes)} rows of {dimensions} numbers, one for each image"
+        raise ArgumentError(_MULTI, name, expected, shown(rows))
+    if absolute is not None:
+        return list(absolute)
+    parts = [numpy.array(row, numpy.float32) * numpy.array(whole, numpy.float32)
+             for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
+    return [tuple(int(value) for value in rounding(part)) for part in parts]
+
+
+def _check_inside(
+    argument: str, starts: list[tuple[int, ...]], sizes: list[tuple[int, ...]], wholes: list[tuple[int, ...]]
+) -> None:
+    for i, (start, size, whole) in enumerate(zip(starts, sizes, wholes, strict=True)):
+        if any(a < 0 or b < 0 or a + b > c for a, b, c in zip(start, size, whole, strict=True)):
+            expected = f"such that window {i} is inside of {whole}"
+            raise ArgumentError(_MULTI, argument, expected, f"a window of {size} at {start}")
+
+
+def _as_input(image: Array, /, **_: Any) -> Spec:
+    return image.shape, image.dtype
+
+
+@operator(layouts=LAYOUTS, output=_as_input)
+def grid_mask(
+    image: Array, /, *, angle: PerSample[float] = 0.0, ratio: PerSample[float] = 0.5, shift_x: PerSample[float] = 0.0,
+    shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Set a square in each tile of a grid to 0, as augmentation by hiding does.
+
+    Args:
+        angle: How far the grid is rotated about the upper left corner of the image, in radians.
+        ratio: The side of a square, as a part of that of its tile.
+        shift_x: How many pixels the grid is moved to the right.
+        shift_y: How many pixels the grid is moved down.
+        tile: The side of a tile in pixels.
+
+    Returns:
+        Images of the same shape, dtype and layout; all frames of a video are masked alike, and all slices of a volume.
+
+    >>> grid_mask(numpy.ones((2, 6), "uint8"), tile=3, ratio=0.4).tolist()
+    [[0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 1]]
+    """
+    last = [layout.index(letter) for letter in "FDHWC" if letter in layout]
+    pixels, results = image.transpose(last), out.transpose(last)
+    if "C" not in layout:
+        pixels, results = pixels[..., None], results[..., None]
+    regions.masked(pixels, tile, ratio, angle, (shift_x, shift_y), results)
+    return out

@@ -1,0 +1,396 @@
+"""Operators that change the size of images and arrays."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample, Word
+from dynamic._array import Array, asarray
+from dynamic._drawing import Call, distribution
+from dynamic._operator import Operator, Spec, operator
+from dynamic._rng import Source
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.dtypes import ALL, numpy_dtype
+from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.kernels.cpu import resample
+from dynamic.kernels.cpu.places import cropped, drawn
+from dynamic.kernels.cpu.resample import Along
+
+from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, spatial, tensor_spans
+from .geometry import LAYOUTS
+from .windows import Count, Pair
+
+__all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
+
+_Extents: TypeAlias = float | tuple[float, ...]
+_Extent: TypeAlias = Annotated[float, Between(0)]
+_Position: TypeAlias = Annotated[float, Between(0, 1)]
+_Mode: TypeAlias = Annotated[str, Word({"default": (), "stretch": (), "not_larger": (), "not_smaller": ()})]
+_Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
+_SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
+_LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
+
+
+def _spec(image: Array, found: dict[int, Span], dtype: Any) -> Spec:
+    shape = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
+    return shape, image.dtype if dtype is None else dtype.dtype
+
+
+def _fill(
+    image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: str,
+    min_filter: str | None, mag_filter: str | None, last: int | None,
+) -> None:  # fmt: skip
+    """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
+    along: list[Along | None] = [None] * image.ndim
+    for place, (size, start, end) in found.items():
+        smaller = size < abs(numpy.float32(end) - numpy.float32(start))
+        kind = (min_filter if smaller else mag_filter) or interp_type
+        kind = "linear" if kind == "triangular" else kind
+        along[place] = Along(start, end, kind, antialias, running=place != last)
+    resample.resample(image, along, out)
+
+
+class _Resize(Operator[...]):
+    """`resize`, which has a second output where it is asked for one."""
+
+    def __init__(self, body: Any) -> None:
+        kinds = frozenset(numpy_dtype(kind) for kind in ALL)
+        super().__init__(body, _LAYOUTS, kinds, _resized, None, None, None, *(False, False), ("cpu",), None)
+
+    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
+        resized = super().__call__(*inputs, **arguments)
+        if not arguments.get("save_attrs"):
+            return resized
+        image = self._data(0, inputs[0], arguments.get("device"))
+        layout = self._checked_input(image)
+        assert layout is not None, "every layout is declared"
+        places = spatial(layout)
+        arrays = image.samples if isinstance(image, Batch) else [image.array]
+        extents = [[array.shape[place] for place in places] for array in arrays]
+        if isinstance(resized, Tensor):
+            return resized, Tensor(numpy.array(extents[0], numpy.int32))
+        extents = extents if isinstance(image, Batch) else extents * len(resized)
+        return resized, Batch(numpy.array(extents, numpy.int32).reshape(-1, len(places)))
+
+
+def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
+    """Shape and dtype of what `resize` makes of an image."""
+    found = image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
+    return _spec(image, found, dtype)
+
+
+@_Resize
+def resize(
+    image: Array, /, *, antialias: bool = True, dtype: DTypeArgument | None = None,
+    interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
+    max_size: _Extents | None = None, min_filter: PerSample[Interp | None] = None, mode: _Mode = "default",
+    resize_longer: PerSample[float | None] = None, resize_shorter: PerSample[float | None] = None,
+    resize_x: PerSample[float | None] = None, resize_y: PerSample[float | None] = None,
+    resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
+    roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, save_attrs: bool = False,
+    size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Resize each image, each frame of a video, or each volume.
+
+    Args:
+        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        interp_type: How a value between pixels is read: "nn", "linear", "cubic", "lanczos3" or "gaussian"; "triangular"
+            is "linear".
+        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
+        max_size: The most extents of the result, one for all dimensions or one for each; 0 is no limit.
+        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
+        mode: What `size` means: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
+            the image's; "not_larger" or "not_smaller" than it, with the image's aspect ratio.
+        resize_longer: The longer extent of the result, which keeps the aspect ratio.
+        resize_shorter: The shorter extent of the result, which keeps the aspect ratio.
+        resize_x: Width of the result; less than 0 mirrors it.
+        resize_y: Height of the result; less than 0 mirrors it.
+        resize_z: Depth of the result, for volumes.
+        roi_end: Where in the image the result ends, in pixels, one for all dimensions or one for each.
+        roi_relative: Whether the region is in parts of the extents.
+        roi_start: Where in the image the result starts; beyond `roi_end` the result is mirrored.
+        save_attrs: Whether to return the extents of the image as well.
+        size: Height and width of the result, for volumes depth first; one number for all; less than 0 mirrors.
+        subpixel_scale: Whether the scale stays where extents are rounded; otherwise the region does.
+
+    Returns:
+        Images of the same layout. With `save_attrs` a pair: these, and the extents of each image in its spatial
+        dimensions, int32.
+
+    Raises:
+        ArgumentError: The size is given in no way or in two, or there are too many or too few numbers.
+
+    >>> image = numpy.arange(16, dtype="uint8").reshape(4, 4)
+    >>> dynamic.resize(image, size=[2, 4]).tolist()
+    [[3, 4, 5, 6], [10, 11, 12, 13]]
+    >>> dynamic.resize(image, resize_shorter=2, save_attrs=True)[1].tolist()
+    [4, 4]
+    """
+    found = image_spans("resize", image.shape, layout, size, resize_x, resize_y, resize_z, resize_shorter,
+                        resize_longer, mode, max_size, roi_start, roi_end, roi_relative, subpixel_scale)  # fmt: skip
+    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
+    return out
+
+
+_RCM = "resize_crop_mirror"
+_CROP_ARGUMENTS = (
+    "crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z", "out_of_bounds_policy", "rounding",
+)  # fmt: skip
+
+
+@functools.lru_cache(1024)
+def _cut_of(
+    shape: tuple[int, ...], layout: str, mirror: int, crops: tuple[Any, ...], sizes: tuple[Any, ...]
+) -> dict[int, Span]:
+    """What each spatial dimension of an image becomes when a window of the resized one is taken and mirrored."""
+    found = image_spans(_RCM, shape, layout, *sizes)
+    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(shape))
+    starts, extents = cropped(_RCM, resized, layout, *crops)
+    if 0 in shape and all(extents):
+        raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
+    bits = {"W": 1, "H": 2, "D": 4}
+    return {
+        place: cut(span, starts[place], extents[place], mirror=bool(mirror & bits[layout[place]]))
+        for place, span in found.items()
+    }
+
+
+def _resized_and_cropped(image: Array, /, *, dtype: Any = None, layout: str, mirror: int = 0, **arguments: Any) -> Spec:
+    """Shape and dtype of what `resize_crop_mirror` makes of an image."""
+    arguments["out_of_bounds_policy"] = "pad"
+    crops, sizes = (tuple(map(arguments.get, names)) for names in (_CROP_ARGUMENTS, SIZE_ARGUMENTS))
+    return _spec(image, _cut_of(image.shape, layout, mirror, crops, sizes), dtype)
+
+
+@operator(layouts=_LAYOUTS, output=_resized_and_cropped)
+def resize_crop_mirror(
+    image: Array, /, *, antialias: bool = True, crop: PerSample[tuple[_Extent, ...] | None] = None,
+    crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5, crop_w: PerSample[_Extent | None] = None,
+    dtype: DTypeArgument | None = None, interp_type: PerSample[Interp] = "linear",
+    mag_filter: PerSample[Interp | None] = None, max_size: _Extents | None = None,
+    min_filter: PerSample[Interp | None] = None, mirror: PerSample[int] = 0, mode: _Mode = "default",
+    resize_longer: PerSample[float | None] = None, resize_shorter: PerSample[float | None] = None,
+    resize_x: PerSample[float | None] = None, resize_y: PerSample[float | None] = None,
+    resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
+    roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, rounding: _Rounding = "round",
+    size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
+    layout: Layout = "HWC", out: Array = None,
+) -> Array:  # fmt: skip
+    """Resize each image, take a window of it and mirror it, all at once: what is not in the window is not computed.
+
+    A window that is larger than the resized image shows its edges again and again.
+
+    Args:
+        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
+        crop: Height and width of the window, for volumes depth first; 0 is all, and fractions are cut off.
+        crop_d: Its depth, instead of `crop`.
+        crop_h: Its height, instead of `crop`.
+        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
+        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
+        crop_pos_z: Where it lies: 0 at the front of a volume, 1 at its back.
+        crop_w: Its width, instead of `crop`.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        interp_type: How a value between pixels is read: "nn", "linear", "cubic", "lanczos3" or "gaussian"; "triangular"
+            is "linear".
+        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
+        max_size: The most extents of the result, one for all dimensions or one for each; 0 is no limit.
+        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
+        mirror: What to mirror: 1 left and right, 2 top and bottom, 4 front and back, or a sum of these.
+        mode: What `size` means: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
+            the image's; "not_larger" or "not_smaller" than it, with the image's aspect ratio.
+        resize_longer: The longer extent of the result, which keeps the aspect ratio.
+        resize_shorter: The shorter extent of the result, which keeps the aspect ratio.
+        resize_x: Width of the result; less than 0 mirrors it.
+        resize_y: Height of the result; less than 0 mirrors it.
+        resize_z: Depth of the result, for volumes.
+        roi_end: Where in the image the result ends, in pixels, one for all dimensions or one for each.
+        roi_relative: Whether the region is in parts of the extents.
+        roi_start: Where in the image the result starts; beyond `roi_end` the result is mirrored.
+        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
+        size: Height and width of the result, for volumes depth first; one number for all; less than 0 mirrors.
+        subpixel_scale: Whether the scale stays where extents are rounded; otherwise the region does.
+
+    Returns:
+        Images of the same layout, of the size of the window.
+
+    Raises:
+        ArgumentError: The size is given in no way or in two, or there are too many or too few numbers.
+
+    >>> image = numpy.arange(16, dtype="uint8").reshape(4, 4)
+    >>> dynamic.resize_crop_mirror(image, size=[2, 4], crop=[2, 2], mirror=1).tolist()
+    [[5, 4], [12, 11]]
+    """
+    crops = crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z, "pad", rounding
+    sizes = (size, resize_x, resize_y, resize_z, resize_shorter, resize_longer, mode, max_size, roi_start, roi_end,
+             roi_relative, subpixel_scale)  # fmt: skip
+    found = _cut_of(image.shape, layout, mirror, crops, sizes)
+    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
+    return out
+
+
+def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, **arguments: Any) -> Spec:
+    """Shape and dtype of what `tensor_resize` makes of an array."""
+    return _spec(array, tensor_spans(array.shape, layout, **arguments), dtype)
+
+
+@operator(output=_tensor_resized)
+def tensor_resize(
+    array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
+    axes: int | tuple[int, ...] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,
+    interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
+    max_size: _Extents | None = None, min_filter: PerSample[Interp | None] = None, mode: _Mode = "default",
+    roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
+    roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
+    size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
+    layout: Layout = "", out: Array = None,
+) -> Array:  # fmt: skip
+    """Resize arrays along any dimensions.
+
+    Args:
+        alignment: Which point of the region stays where it is when a size is rounded: 0 its start, 1 its end.
+        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
+        axes: The dimensions that the other arguments are about, negative from the end; by default all.
+        axis_names: The same by the letters of the layout.
+        dtype: Element type of the result, by default the input's; values are rounded and saturated to it.
+        interp_type: How a value between pixels is read: "nn", "linear", "cubic", "lanczos3" or "gaussian"; "triangular"
+            is "linear".
+        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
+        max_size: The most sizes of the result, one for all dimensions or one for each; 0 is no limit.
+        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
+        mode: What `sizes` mean: "default", where missing ones are scaled as the others on average; "stretch", where
+            they stay; "not_larger" or "not_smaller", where all dimensions have one scale, also those not in `axes`.
+        roi_end: Where in the input the result ends, one for all dimensions or one for each.
+        roi_relative: Whether the region is in parts of the extents.
+        roi_start: Where in the input the result starts; beyond `roi_end` the result is mirrored.
+        scales: Sizes of the result as parts of the input's.
+        size_rounding: How sizes become whole: "round", "truncate" or "ceil".
+        sizes: Sizes of the result; 0 is missing, less than 0 mirrors.
+        subpixel_scale: Whether the scale stays where extents are rounded; otherwise the region does.
+
+    Returns:
+        Arrays of the same layout.
+
+    Raises:
+        ArgumentError: Sizes and scales are both given, or neither, or there are too many or too few numbers.
+
+    >>> dynamic.tensor_resize(numpy.arange(6.0), sizes=[3]).tolist()
+    [0.625, 2.5, 4.375]
+    """
+    found = tensor_spans(array.shape, layout, sizes=sizes, scales=scales, axes=axes, axis_names=axis_names,
+                          alignment=alignment, mode=mode, max_size=max_size, roi_start=roi_start, roi_end=roi_end,
+                          roi_relative=roi_relative, size_rounding=size_rounding,
+                          subpixel_scale=subpixel_scale)  # fmt: skip
+    resized = [i for i, span in found.items() if span != (array.shape[i], 0, array.shape[i])]
+    columns = bool(resized) and (len(resized) > 1 or resized[0] == array.ndim - 1)
+    _fill(array, found, out, antialias, interp_type, min_filter, mag_filter, resized[-1] if columns else None)
+    return out
+
+
+_FLAT = tuple(layout for layout in _LAYOUTS if "D" not in layout)
+_USUAL = {len(layout): layout for layout in reversed(_FLAT)}
+
+if TYPE_CHECKING:
+    _Size: TypeAlias = int | Sequence[int]
+    _Filter: TypeAlias = str
+    _OtherFilter: TypeAlias = str | None
+    _DType: TypeAlias = Any
+else:
+    _Size = Annotated[int, Between(1)] | tuple[Annotated[int, Between(1)], ...]
+    _Filter, _OtherFilter, _DType = PerSample[Interp], PerSample[Interp | None], DTypeArgument
+
+
+@distribution
+def random_resized_crop(
+    image: Any,
+    /,
+    *,
+    size: _Size,
+    antialias: bool = True,
+    dtype: _DType | None = None,
+    interp_type: _Filter = "linear",
+    mag_filter: _OtherFilter = None,
+    min_filter: _OtherFilter = None,
+    num_attempts: Count = 10,
+    random_area: Pair = (0.08, 1.0),
+    random_aspect_ratio: Pair = (3 / 4, 4 / 3),
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Take a window of random area and aspect ratio of each image and resize it, as for training classifiers.
+
+    The windows are those that `random_crop_generator` draws. Filters read what is around them too.
+
+    Args:
+        image: Images or videos.
+        size: Height and width of the result, or one number for both.
+        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
+        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
+        interp_type: How a value between pixels is read, see `resize`.
+        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
+        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
+        num_attempts: How often to draw before giving up, 1 or more.
+        random_area: The least and the most area of the window, as a part of that of the image, more than 0.
+        random_aspect_ratio: The least and the largest width / height, more than 0.
+        batch_size: Number of samples; a Batch of images, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        Images of the same layout and of the given size.
+
+    Raises:
+        ArgumentError: A range is empty or not positive, or an image has no pixels or is none.
+
+    >>> image = numpy.arange(48 * 64, dtype="float32").reshape(48, 64)
+    >>> dynamic.random_resized_crop(image, size=[2, 3], rng=dynamic.random.RNG(5)).shape
+    (2, 3)
+    """
+    name = "random_resized_crop"
+    if not isinstance(image, (Tensor, Batch)):
+        image = Tensor(asarray(image, name, "image"))
+    filters = {"interp_type": interp_type, "mag_filter": mag_filter, "min_filter": min_filter}
+    given = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
+             "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts, **filters}  # fmt: skip
+    call = Call(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
+    if call.device.device_type != "cpu" or image.device.device_type != "cpu":
+        raise DeviceError("random_resized_crop() runs on cpu; pass device='cpu', and its input as image.cpu().")
+    extents = _extents_of(image)
+    wanted = call.values["size"]
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    if len(wanted) > 2 or not wanted:
+        raise ArgumentError(name, "size", "a height and a width, or one number for both", shown(wanted))
+    windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1)).astype(numpy.float32)
+    starts, ends = windows[:, 0], windows.sum(axis=1)
+    region: dict[str, Any] = {"roi_start": Batch(starts), "roi_end": Batch(ends)}
+    if call.n is None:
+        region = {"roi_start": Tensor(starts[0]), "roi_end": Tensor(ends[0])}
+    both = wanted * 2 if len(wanted) == 1 else wanted
+    return resize(image, size=both, **region, antialias=antialias, dtype=dtype, **filters)  # type: ignore[no-any-return]
+
+
+def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:
+    """Height and width of each image."""
+    layout = image.layout or _USUAL.get(image.ndim)
+    if layout not in _FLAT:
+        got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"
+        raise ArgumentError("random_resized_crop", "image", f"laid out as {', '.join(_FLAT)}", got)
+    arrays = image.samples if isinstance(image, Batch) else [image.array]
+    extents = [(array.shape[layout.index("H")], array.shape[layout.index("W")]) for array in arrays]
+    for i, both in enumerate(extents):
+        if 0 in both:
+            argument = f"image[{i}]" if isinstance(image, Batch) else "image"
+            raise ArgumentError("random_resized_crop", argument, "an image with pixels", f"shape {arrays[i].shape}")
+    return extents

@@ -1,0 +1,385 @@
+"""Shapes and layouts: other ones for the same data, and the order of dimensions."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import DTypeArgument, Layout, PerSample
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import order
+
+__all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
+
+_Integers: TypeAlias = tuple[int, ...] | int
+_Factors: TypeAlias = tuple[float, ...] | float
+
+# What has `across` to tell how many dimensions a sample has may be given many samples at once, as one array.
+
+
+def _dimensions(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> int:
+    """How many dimensions a sample has."""
+    return int(samples[0][0].ndim)
+
+
+def _each(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, tuple) else [values]
+
+
+def _place(operator: str, argument: str, place: int, ndim: int) -> int:
+    """The number of a dimension, which may be counted from the last."""
+    if not -ndim <= place < ndim:
+        raise ArgumentError(operator, argument, f"in [{-ndim}, {ndim - 1}]", str(place))
+    return place % ndim
+
+
+def _places(operator: str, argument: str, places: Any, ndim: int) -> list[int]:
+    """The numbers of some dimensions, all different."""
+    found = [_place(operator, argument, place, ndim) for place in _each(places)]
+    if len(set(found)) < len(found):
+        raise ArgumentError(operator, argument, "different dimensions", shown(places))
+    return found
+
+
+def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) -> list[int]:
+    """For each dimension of the result which one of the input it is."""
+    if perm is not None:
+        places = _places("transpose", "perm", perm, ndim)
+        if len(places) != ndim:
+            raise ArgumentError("transpose", "perm", f"a permutation of {ndim} dimensions", shown(perm))
+        return places
+    if not output_layout:
+        return list(reversed(range(ndim)))
+    if layout is None or sorted(layout) != sorted(output_layout) or len(set(layout)) < ndim:
+        expected = f"the letters of the input's layout, {layout!r}, in another order"
+        raise ArgumentError("transpose", "output_layout", expected, repr(output_layout), "Or pass perm too.")
+    return [layout.index(letter) for letter in output_layout]
+
+
+def _layout_of_order(
+    given: str | None, *, perm: Any = None, transpose_layout: bool = True, output_layout: str | None = None, **_: Any
+) -> str | None:
+    if output_layout:
+        return output_layout
+    if given is None or not transpose_layout:
+        return given
+    return "".join(given[i] for i in _order(given, len(given), perm, None))
+
+
+def _transposed(
+    data: Array, /, *, perm: Any = None, output_layout: str | None = None, layout: str | None = None, **_: Any
+) -> Spec:
+    places = _order(layout, data.ndim, perm, output_layout)
+    if output_layout and len(output_layout) != data.ndim:
+        expected = f"a letter for each of the {data.ndim} dimensions"
+        raise ArgumentError("transpose", "output_layout", expected, repr(output_layout))
+    return tuple(data.shape[i] for i in places), data.dtype
+
+
+@operator(output=_transposed, out_layout=_layout_of_order)
+def transpose(
+    data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
+    layout: Layout, out: Array,
+) -> Array:  # fmt: skip
+    """Change the order of the dimensions.
+
+    Args:
+        perm: For each dimension of the result which one of the input it is; negative ones count from the last. By
+            default the order is the one that `output_layout` asks for, else the reverse.
+        transpose_layout: Whether the letters of the layout change places too; else the layout is the input's.
+        output_layout: The layout of the result. Without `perm`, the dimensions are put into its order.
+
+    Returns:
+        New memory, in the order of its dimensions; the same dtype.
+
+    Raises:
+        ArgumentError: `perm` is no permutation, or `output_layout` has other letters than the input's layout.
+
+    >>> image = as_tensor(numpy.zeros((4, 6, 3), "uint8"), layout="HWC")
+    >>> dynamic.transpose(image, perm=[2, 0, 1]).shape, dynamic.transpose(image, output_layout="CHW").shape
+    ((3, 4, 6), (3, 4, 6))
+    """
+    order.permuted(data, _order(layout, data.ndim, perm, output_layout), out)
+    return out
+
+
+def _extents(
+    operator: str, extents: tuple[int, ...], sizes: tuple[int, int], shape: Any, rel_shape: Any, src_dims: Any
+) -> tuple[int, ...]:
+    """The new extents of a sample, of the same bytes.
+
+    Args:
+        operator: For errors.
+        extents: The extents of the sample.
+        sizes: Bytes of an element, and of one of the result.
+        shape: As given.
+        rel_shape: As given.
+        src_dims: As given.
+    """
+    if shape is not None:
+        if rel_shape is not None or src_dims is not None:
+            other = "rel_shape" if rel_shape is not None else "src_dims"
+            raise ArgumentError(operator, other, "left out beside a shape", shown(rel_shape or src_dims))
+        wanted = _each(shape)
+    else:
+        source = list(extents)
+        if src_dims is not None:
+            ndim = len(extents)
+            if not all(-1 <= place < ndim for place in _each(src_dims)):
+                expected = f"numbers of dimensions in [0, {ndim - 1}], or -1 for a new one"
+                raise ArgumentError(operator, "src_dims", expected, shown(src_dims))
+            source = [1 if place < 0 else extents[place] for place in _each(src_dims)]
+        if rel_shape is None:
+            wanted = source
+            if wanted:
+                wanted[-1] = wanted[-1] * sizes[0] // sizes[1]
+        else:
+            wanted = _scaled(operator, source, _each(rel_shape), src_dims is not None)
+    return _without_wildcard(operator, extents, sizes, wanted)
+
+
+def _scaled(operator: str, source: list[int], factors: list[float], all_of_them: bool) -> list[int]:
+    """Extents times factors, rounded half up; a negative factor is a wildcard."""
+    if all_of_them and len(factors) != len(source):
+        raise ArgumentError(operator, "rel_shape", f"{len(source)} factors, as many as src_dims", str(len(factors)))
+    if len(factors) > len(source) and not (len(factors) == len(source) + 1 and factors[-1] < 0):
+        expected = f"at most {len(source)} factors, or one more if it is negative"
+        hint = "New dimensions are asked for with -1 in src_dims."
+        raise ArgumentError(operator, "rel_shape", expected, str(len(factors)), hint)
+    extents = [*source, 1]
+    return [-1 if f < 0 else math.floor(f * extent + 0.5) for f, extent in zip(factors, extents, strict=False)]
+
+
+def _without_wildcard(
+    operator: str, extents: tuple[int, ...], sizes: tuple[int, int], wanted: list[int]
+) -> tuple[int, ...]:
+    """Extents of which one may be negative, to be found from the others; checked to be as many bytes."""
+    size = math.prod(extents) * sizes[0]
+    unknown = [i for i, extent in enumerate(wanted) if extent < 0]
+    if len(unknown) > 1:
+        raise ArgumentError(operator, "shape", "a shape with at most one negative extent", str(tuple(wanted)))
+    result = wanted.copy()
+    if unknown:
+        others = math.prod(extent for extent in wanted if extent >= 0) * sizes[1]
+        result[unknown[0]] = size // others if others else -1
+    if math.prod(result) * sizes[1] != size or min(result, default=0) < 0:
+        unit = "elements" if sizes[0] == sizes[1] else "bytes"
+        many = math.prod(extents) if sizes[0] == sizes[1] else size
+        expected = f"a shape of {many} {unit}, like the input of shape {extents}"
+        raise ArgumentError(operator, "shape", expected, str(tuple(wanted)))
+    return tuple(result)
+
+
+def _reshaped(
+    operator: str, data: Array, ndim: int, dtype: Any = None, shape_input: Array | None = None,
+    layout: str | None = None, rel_shape: Any = None, shape: Any = None, src_dims: Any = None,
+) -> Array | list[Array]:  # fmt: skip
+    """The same data with other extents and another dtype, one sample or many at once; or many in a list."""
+    if all(value is None for value in (dtype, shape_input, layout, rel_shape, shape, src_dims)):
+        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
+    samples = data.shape[: data.ndim - ndim]
+    if shape_input is not None:
+        if shape is not None or rel_shape is not None:
+            name = "shape" if shape is not None else "rel_shape"
+            raise ArgumentError(operator, name, "left out beside the input shape_input", shown(shape or rel_shape))
+        if shape_input.dtype.kind not in "iu" or shape_input.ndim > 1 + len(samples):
+            expected = "one-dimensional, of integers"
+            raise ArgumentError(operator, "shape_input", expected, f"{shape_input.dtype} of shape {shape_input.shape}")
+        if samples and len(shape_input) and (shape_input != shape_input[:1]).any():
+            parts = zip(data, shape_input, strict=True)
+            return [_reshaped(operator, part, ndim, dtype, own, layout, None, None, src_dims) for part, own in parts]
+        given = (shape_input[0] if samples else shape_input).tolist()
+        shape = tuple(given) if isinstance(given, list) else given
+    to = data.dtype if dtype is None else dtype.dtype
+    extents = _extents(operator, data.shape[len(samples) :], (data.itemsize, to.itemsize), shape, rel_shape, src_dims)
+    if layout and len(layout) != len(extents):
+        expected = f"a letter for each of the {len(extents)} dimensions of the result"
+        raise ArgumentError(operator, "layout", expected, repr(layout))
+    if to != data.dtype:
+        data = (data if data.flags.c_contiguous else data.copy(order="C")).reshape(-1).view(to)
+        data = data if getattr(data.flags, "aligned", True) else data.copy()
+    return data.reshape(samples + extents)
+
+
+def _relaid(given: str | None, *, layout: str | None = None, **_: Any) -> str | None:
+    return given if layout is None else layout or None
+
+
+def _kind_of_reshaped(
+    ndim: int, have: numpy.dtype[Any], *, dtype: Any = None, shape: Any = None, rel_shape: Any = None,
+    src_dims: Any = None, layout: str | None = None,
+) -> tuple[int, Any]:  # fmt: skip
+    told = next((value for value in (shape, rel_shape, src_dims) if value is not None), None)
+    count = len(_each(told)) if told is not None else len(layout) if layout else ndim
+    return count, have if dtype is None else dtype.dtype
+
+
+@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"))
+def reshape(
+    data: Array, shape_input: Array | None = None, /, *, layout: str | None = None,
+    rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
+    src_dims: PerSample[_Integers | None] = None, across: int,
+) -> Array:  # fmt: skip
+    """Give the same elements another shape, or another layout, or both; `shape_input` stands for `shape`.
+
+    Args:
+        layout: Layout of the result; "" for none. By default the input's where the number of dimensions stays.
+        rel_shape: The extents as multiples of the input's, rounded. A negative one is found from the others.
+        shape: The extents. A negative one is found from the others.
+        src_dims: For each extent of the result the dimension of the input that it is taken from, or -1 for a new
+            dimension of extent 1. Extents change places, elements do not.
+
+    Returns:
+        The input's memory; a copy where its elements do not lie in order.
+
+    Raises:
+        ArgumentError: The number of elements would change.
+
+    >>> reshape(as_tensor(numpy.arange(6), layout="W"), shape=(-1, 2), layout="HW").shape
+    (3, 2)
+    """
+    return _reshaped("reshape", data, across, None, shape_input, layout, rel_shape, shape, src_dims)
+
+
+@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"))
+def reinterpret(
+    data: Array, shape_input: Array | None = None, /, *, dtype: DTypeArgument | None = None, layout: str | None = None,
+    rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
+    src_dims: PerSample[_Integers | None] = None, across: int,
+) -> Array:  # fmt: skip
+    """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
+
+    Args:
+        dtype: The element type. Without a shape, the last extent becomes what it must be.
+        layout: Layout of the result; "" for none. By default the input's where the number of dimensions stays.
+        rel_shape: The extents as multiples of the input's, rounded. A negative one is found from the others.
+        shape: The extents. A negative one is found from the others.
+        src_dims: For each extent of the result the dimension of the input that it is taken from, or -1 for a new
+            dimension of extent 1.
+
+    Returns:
+        The input's memory; a copy where its elements do not lie in order.
+
+    Raises:
+        ArgumentError: The number of bytes would change.
+
+    >>> reinterpret(numpy.array([1, 0, 2, 0], "<u1"), dtype="uint16").shape
+    (2,)
+    """
+    return _reshaped("reinterpret", data, across, dtype, shape_input, layout, rel_shape, shape, src_dims)
+
+
+def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) -> list[int]:
+    """The dimensions that are removed."""
+    if (axes is None) == (axis_names is None):
+        got = "neither" if axes is None else "both"
+        raise ArgumentError("squeeze", "axes", "given, or axis_names", got)
+    if axis_names is None:
+        return _places("squeeze", "axes", axes, ndim)
+    if layout is None or not set(axis_names) <= set(layout):
+        raise ArgumentError("squeeze", "axis_names", f"letters of the input's layout, {layout!r}", repr(axis_names))
+    return [layout.index(letter) for letter in axis_names]
+
+
+def _layout_of_squeezed(given: str | None, *, axes: Any = None, axis_names: str | None = None, **_: Any) -> str | None:
+    removed = _squeezed(given, len(given), axes, axis_names) if given else []
+    return "".join(letter for i, letter in enumerate(given or "") if i not in removed) or None
+
+
+def _kind_of_squeezed(
+    ndim: int, dtype: numpy.dtype[Any], *, axes: Any = None, axis_names: str | None = None, **_: Any
+) -> tuple[int, Any]:
+    return ndim - len(set(_each(axes) if axes is not None else axis_names or "")), dtype
+
+
+@operator(
+    whole=True, out_layout=_layout_of_squeezed, out_kind=_kind_of_squeezed, across=_dimensions, devices=("cpu", "gpu")
+)
+def squeeze(
+    data: Array, /, *, axes: _Integers | None = None, axis_names: str | None = None, layout: Layout, across: int
+) -> Array:
+    """Remove dimensions of extent 1.
+
+    Args:
+        axes: Their numbers; negative ones count from the last.
+        axis_names: Their letters in the layout, instead of `axes`.
+
+    Returns:
+        The input's memory.
+
+    Raises:
+        ArgumentError: A dimension is not there or has another extent, except where the input has no elements and the
+            result has none.
+
+    >>> squeeze(as_tensor(numpy.zeros((1, 4, 6, 1)), layout="FHWC"), axis_names="FC")
+    Tensor(
+        [[0. 0. 0. 0. 0. 0.]
+         [0. 0. 0. 0. 0. 0.]
+         [0. 0. 0. 0. 0. 0.]
+         [0. 0. 0. 0. 0. 0.]],
+        dtype=f64,
+        layout="HW",
+        device="cpu",
+        shape=(4, 6))
+    """
+    samples, extents = data.shape[: data.ndim - across], data.shape[data.ndim - across :]
+    removed = _squeezed(layout and layout[len(samples) :], across, axes, axis_names)
+    kept = tuple(extent for i, extent in enumerate(extents) if i not in removed)
+    if math.prod(kept) != math.prod(extents):
+        name = "axes" if axis_names is None else "axis_names"
+        raise ArgumentError(
+            "squeeze", name, f"dimensions of extent 1 of the shape {extents}", shown(axes or axis_names)
+        )
+    return data.reshape(samples + kept)
+
+
+def _layout_of_expanded(given: str | None, *, axes: Any, new_axis_names: str = "", **_: Any) -> str | None:
+    if not new_axis_names:
+        return given if axes == () else None
+    added = dict(
+        zip(_places("expand_dims", "axes", axes, len(given or "") + len(_each(axes))), new_axis_names, strict=True)
+    )
+    old = iter(given or "")
+    return "".join(added[i] if i in added else next(old) for i in range(len(given or "") + len(added)))
+
+
+def _kind_of_expanded(ndim: int, dtype: numpy.dtype[Any], *, axes: Any, **_: Any) -> tuple[int, Any]:
+    return ndim + len(_each(axes)), dtype
+
+
+@operator(
+    whole=True, out_layout=_layout_of_expanded, out_kind=_kind_of_expanded, across=_dimensions, devices=("cpu", "gpu")
+)
+def expand_dims(data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout, across: int) -> Array:
+    """Insert dimensions of extent 1.
+
+    Args:
+        axes: Where they are in the result; negative numbers count from its last dimension.
+        new_axis_names: A letter for each, to be inserted in the layout; without, the result has no layout.
+
+    Returns:
+        The input's memory.
+
+    Raises:
+        ArgumentError: A place is beyond the end, or taken twice, or there are not as many letters as places.
+
+    >>> image = as_tensor(numpy.zeros((4, 6)), layout="HW")
+    >>> expand_dims(image, axes=-1, new_axis_names="C").layout
+    'HWC'
+    """
+    samples = data.shape[: data.ndim - across]
+    places = _places("expand_dims", "axes", axes, across + len(_each(axes)))
+    if new_axis_names and len(new_axis_names) != len(places):
+        raise ArgumentError("expand_dims", "new_axis_names", f"{len(places)} letters", repr(new_axis_names))
+    if new_axis_names and across and not layout:
+        expected = "left out where the input has no layout"
+        raise ArgumentError("expand_dims", "new_axis_names", expected, repr(new_axis_names))
+    extents = iter(data.shape[len(samples) :])
+    return data.reshape(samples + tuple(1 if i in places else next(extents) for i in range(across + len(places))))

@@ -1,0 +1,230 @@
+"""Parts of arrays along any of their dimensions: slice, pad, erase."""
+
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._array import Array
+from dynamic._operator import Spec, operator
+from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.cpu import places, regions, windows
+
+from .windows import _fill
+
+__all__ = ["erase", "pad", "slice"]
+
+_Axes: TypeAlias = int | tuple[int, ...]
+_Whole: TypeAlias = int | tuple[int, ...]
+_Values: TypeAlias = float | tuple[float, ...]
+_Multiple: TypeAlias = Annotated[int, Between(1)]
+_Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape": ()})]
+
+
+def _channels(layout: str | None, ndim: int) -> int | None:
+    """The dimension that the channels are in; the last one of an array without layout that has three or more."""
+    if layout:
+        return layout.index("C") if "C" in layout else None
+    return ndim - 1 if ndim > 2 else None
+
+
+def _sliced(
+    input: Array, anchor: Array = None, extent: Array = None, /, *, dtype: Any = None, fill_values: Any = 0.0,
+    layout: str | None = None, **arguments: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `slice` makes of an array."""
+    _, extents = places.sliced("slice", input.shape, layout, anchor, extent, **arguments)
+    return tuple(extents), input.dtype if dtype is None else dtype.dtype
+
+
+@operator(output=_sliced, output_of_values=True)
+def slice(
+    input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
+    axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
+    fill_values: _Values = 0.0, normalized_anchor: bool = True, normalized_shape: bool = True,
+    out_of_bounds_policy: _Policy = "error", rel_end: PerSample[_Values | None] = None,
+    rel_shape: PerSample[_Values | None] = None, rel_start: PerSample[_Values | None] = None,
+    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = "",
+    out: Array = None,
+) -> Array:  # fmt: skip
+    """Take a window of each array, given by where it begins and where it ends or how large it is.
+
+    An anchor and an extent may be given as inputs instead of by name: integers are positions, floats parts of the
+    whole, in the order of the axes.
+
+    Args:
+        axes: The dimensions that are sliced, by number; all of the others are kept.
+        axis_names: The same by the letters of the layout, where `axes` is not given. Width comes first by default.
+        dtype: Element type of the result, by default the input's; values are rounded and saturated to it.
+        end: Where the window ends; by default where the array does.
+        fill_values: What is outside of the array, one value or one for each channel.
+        normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
+        normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
+        out_of_bounds_policy: What to do with a window that is not inside: "error", "pad" it with `fill_values`, or
+            "trim_to_shape".
+        rel_end: Where the window ends, as a part of the whole.
+        rel_shape: The size of the window, as a part of the whole.
+        rel_start: Where the window begins, as a part of the whole.
+        shape: The size of the window.
+        start: Where the window begins; by default where the array does.
+
+    Returns:
+        Windows of the same layout. Begin and end are rounded, halves away from zero, each on its own.
+
+    Raises:
+        ArgumentError: The window is not inside and the policy is "error", arguments contradict each other, or there are
+            too many or too few numbers for the axes.
+
+    >>> image = numpy.arange(12, dtype="uint8").reshape(3, 4)
+    >>> dynamic.slice(image, start=(2, 1), shape=2).tolist()
+    [[6, 7], [10, 11]]
+    >>> dynamic.slice(image, [0.5], [0.5], axes=1).tolist()
+    [[2, 3], [6, 7], [10, 11]]
+    """
+    starts, _ = places.sliced(
+        "slice", input.shape, layout, anchor, extent, axes=axes, axis_names=axis_names, end=end,
+        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape,
+        out_of_bounds_policy=out_of_bounds_policy, rel_end=rel_end, rel_shape=rel_shape, rel_start=rel_start,
+        shape=shape, start=start,
+    )  # fmt: skip
+    place = _channels(layout, input.ndim)
+    channels = out.shape[place] if place is not None else 1
+    windows.copied(input, starts, _fill("slice", fill_values, channels, place, input.ndim), out)
+    return out
+
+
+def _largest(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, ...]:
+    """The largest extents of all samples."""
+    return tuple(map(max, zip(*(sample[0].shape for sample in samples), strict=True)))
+
+
+def _padded(
+    input: Array, /, *, align: Any = (), axes: Any = None, axis_names: str | None = None, shape: Any = (),
+    layout: str | None = None, across: tuple[int, ...], **_: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of what `pad` makes of an array."""
+    everywhere = not axes and axes != 0 and not axis_names
+    chosen = list(range(input.ndim)) if everywhere else places.axes_of("pad", layout, input.ndim, axes, axis_names)
+    extents = list(input.shape)
+    wanted = places.each("pad", "shape", shape, len(chosen)) if shape != () else [-1.0] * len(chosen)
+    multiples = places.each("pad", "align", align, len(chosen)) if align != () else [1.0] * len(chosen)
+    for axis, extent, multiple in zip(chosen, wanted, multiples, strict=True):
+        least = max(int(extent), extents[axis]) if extent > 0 else across[axis]
+        extents[axis] = -(-least // int(multiple)) * int(multiple)
+    return tuple(extents), input.dtype
+
+
+@operator(output=_padded, across=_largest)
+def pad(
+    input: Array, /, *, align: PerSample[_Multiple | tuple[_Multiple, ...]] = (), axes: PerSample[_Axes | None] = None,
+    axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
+    layout: Layout = "", across: Any = None, out: Array = None,
+) -> Array:  # fmt: skip
+    """Extend each array at its ends, to the largest extents in the batch or to a given shape.
+
+    Args:
+        align: What the extents shall be a multiple of: one number, or one for each of the axes.
+        axes: The dimensions that are extended, by number; by default all.
+        axis_names: The same by the letters of the layout, where `axes` is not given.
+        fill_value: What to fill with, one value or one for each channel, saturated to the type of the input.
+        shape: The least extents, one for each of the axes; -1 is the largest extent in the batch.
+
+    Returns:
+        Arrays of the same dtype and layout; nothing is ever cut off.
+
+    Raises:
+        ArgumentError: There are too many or too few numbers for the axes, or values for the channels.
+
+    >>> as_tensor(pad(as_batch([[1, 2, 3], [4]]), fill_value=9)).tolist()
+    [[1, 2, 3], [4, 9, 9]]
+    >>> pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
+    [[1, 1, 1, 0], [0, 0, 0, 0]]
+    """
+    place = _channels(layout, input.ndim)
+    channels = out.shape[place] if place is not None else 1
+    windows.copied(input, [0] * input.ndim, _fill("pad", fill_value, channels, place, input.ndim, "fill_value"), out)
+    return out
+
+
+def _as_input(input: Array, /, **_: Any) -> Spec:
+    return input.shape, input.dtype
+
+
+@operator(output=_as_input)
+def erase(
+    input: Array, /, *, anchor: PerSample[_Values] = (), axes: PerSample[_Axes | None] = None, axis_names: str = "HW",
+    centered_anchor: bool = False, fill_value: PerSample[_Values] = 0.0, normalized: bool | None = None,
+    normalized_anchor: bool = False, normalized_shape: bool = False, shape: PerSample[_Values] = (),
+    layout: Layout = "", out: Array = None,
+) -> Array:  # fmt: skip
+    """Fill one region of each array, or several, with a value.
+
+    Args:
+        anchor: Where each region begins, region after region, each in the order of the axes; by default at the start.
+        axes: The dimensions that a region is bounded in, by number.
+        axis_names: The same by the letters of the layout, where `axes` is not given.
+        centered_anchor: Whether an anchor is the middle of its region.
+        fill_value: What to fill with, one value or one for each channel, saturated to the type of the input.
+        normalized: Both of the next two, in place of them.
+        normalized_anchor: Whether anchors are parts of the whole, and not positions.
+        normalized_shape: Whether shapes are parts of the whole, and not sizes.
+        shape: How large each region is, like `anchor`. Nothing is erased where there is none.
+
+    Returns:
+        Arrays of the same shape, dtype and layout. What of a region is outside of the array does not matter; begins and
+        ends are cut off to integers.
+
+    Raises:
+        ArgumentError: There are not as many anchors as shapes, or too many values for the channels.
+
+    >>> image = numpy.ones((2, 6), "uint8")
+    >>> erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
+    [[1, 9, 1, 1, 1, 1], [1, 9, 1, 1, 9, 9]]
+    """
+    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names)
+    flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
+    boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
+    place = _channels(layout, input.ndim)
+    channels = input.shape[place] if place is not None else 1
+    regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
+    return out
+
+
+_FAR = 1e15  # beyond any array
+
+
+def _regions(
+    whole: tuple[int, ...], axes: list[int], anchor: Any, extent: Any, normalized: tuple[bool, bool], *, centered: bool
+) -> list[tuple[Any, ...]]:
+    """The regions to erase, in float32 as DALI reckons."""
+    corners, sizes = (numpy.clip(numpy.asarray(value, numpy.float64).reshape(-1), -_FAR, _FAR).astype(numpy.float32)
+                      for value in (anchor, extent))  # fmt: skip
+    count = len(axes)
+    for name, values, others in (("anchor", corners, sizes), ("shape", sizes, corners)):
+        if count == 0 or len(values) % count or (len(values) and len(others) > len(values)):
+            expected = f"{count} numbers for each region, as many as of the {'shape' if name == 'anchor' else 'anchor'}"
+            raise ArgumentError("erase", name, expected, shown(values.tolist()))
+    if not len(sizes):
+        if len(corners):
+            raise ArgumentError("erase", "shape", "given where there are anchors", "nothing")
+        return []
+    if not len(corners):
+        corners = numpy.zeros_like(sizes)
+    extents = numpy.tile(numpy.array([whole[axis] for axis in axes], numpy.float32), len(sizes) // count)
+    low = corners * extents if normalized[0] else corners
+    size = sizes * extents if normalized[1] else sizes
+    low = low - size / numpy.float32(2) if centered else low
+    bounds = list(zip(low.tolist(), (low + size).tolist(), strict=True))
+    found = []
+    for i in range(0, len(sizes), count):
+        region: list[Any] = [numpy.s_[:]] * len(whole)
+        for k, axis in enumerate(axes, i):
+            first, last = (int(min(max(bound, 0), whole[axis])) for bound in bounds[k])
+            region[axis] = numpy.s_[first:last]
+        found.append(tuple(region))
+    return found

@@ -1,0 +1,441 @@
+"""Resizing: how large results are, what is in them, by a plain float64 reference, and as DALI does it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dynamic import (
+    ArgumentError,
+    as_batch,
+    as_tensor,
+    crop,
+    flip,
+    random,
+    random_crop_generator,
+    random_resized_crop,
+    resize,
+    resize_crop_mirror,
+    tensor_resize,
+)
+from dynamic.kernels.cpu import resample
+from dynamic.kernels.cpu.resample import Along
+
+FILTERS = ["nn", "linear", "cubic", "lanczos3", "gaussian"]
+PHOTO = np.random.default_rng(3).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+PHOTO.setflags(write=False)
+
+
+def weight(filter, x):
+    """The value of a filter at distances, in units of its width."""
+    x = abs(x)
+    if filter == "linear":
+        return np.maximum(0, 1 - x)
+    if filter == "gaussian":
+        return np.exp(-4 * x**2) * (x <= 1)
+    if filter == "lanczos3":
+        return np.sinc(x) * np.sinc(x / 3) * (x < 3)
+    return np.where(x < 1, 1.5 * x**3 - 2.5 * x**2 + 1, np.where(x < 2, -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2, 0))
+
+
+def resized(image, axis, size, start, end, filter, antialias=True):
+    """One dimension resized by the definition: every pixel of the result from all pixels, far beyond the edges too."""
+    extent, scale = image.shape[axis], (end - start) / size
+    centres = start + (np.arange(size) + 0.5) * scale
+    if filter == "nn":
+        return image.take(np.clip(np.floor(centres), 0, extent - 1).astype(int), axis)
+    wider = max(1.0, abs(scale)) if antialias else 1.0
+    far = int(4 * wider + abs(end) + abs(start) + extent) + 2
+    places = np.arange(-far, far)
+    weights = weight(filter, (places + 0.5 - centres[:, None]) / wider)
+    weights /= weights.sum(axis=1, keepdims=True)
+    beyond = image.astype(np.float64).take(np.clip(places, 0, extent - 1), axis)
+    return np.moveaxis(np.tensordot(weights, beyond, (1, axis)), 0, axis)
+
+
+@given(data=st.data(), filter=st.sampled_from(["nn", "linear", "cubic", "lanczos3"]), antialias=st.booleans(),
+       kind=st.sampled_from(["uint8", "int16", "float32", "float64", "uint16", "int64", "float16"]),
+       layout=st.sampled_from(["HWC", "HW", "CHW", "FHWC", "FCHW", "CFHW", "DHW", "FDHWC"]))  # fmt: skip
+def test_every_pixel_is_the_weighted_mean_around_it(data, filter, antialias, kind, layout):
+    shape = [data.draw(st.integers(1, {"F": 2, "C": 5, "D": 4}.get(letter, 17))) for letter in layout]
+    image = np.random.default_rng(1).integers(0, 200, shape).astype(kind)
+    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    size = [data.draw(st.integers(1, 19)) for _ in places]
+    starts = [data.draw(st.floats(-2, 6, width=16)) for _ in places]
+    ends = [start + data.draw(st.sampled_from([-3.0, 0.5, 2.25, 9.0])) for start in starts]
+    found = resize(as_tensor(image, layout=layout), size=size, interp_type=filter, antialias=antialias,
+                   roi_start=starts, roi_end=ends, dtype="float64")  # fmt: skip
+    expected = image
+    for place, extent, start, end in zip(places, size, starts, ends, strict=True):
+        if filter == "nn":
+            centres = start + (np.arange(extent) + 0.5) * (end - start) / extent
+            assume((abs(centres - np.round(centres)) > 1e-3).all())
+        expected = resized(expected, place, extent, start, end, filter, antialias)
+    assert found.layout == layout
+    np.testing.assert_allclose(found.array, expected, atol=0.2)  # the tables of the filters are not so fine
+    whole = resize(as_tensor(image, layout=layout), size=size, interp_type=filter, antialias=antialias,
+                   roi_start=starts, roi_end=ends)  # fmt: skip
+    assert str(whole.dtype.dtype) == kind
+    if image.dtype.kind in "iu":
+        limits = np.iinfo(kind)
+        assert abs(whole.array - np.clip(expected, limits.min, limits.max)).max() <= (1.2 if kind == "uint8" else 0.7)
+
+
+@given(data=st.data(), channels=st.integers(1, 4), antialias=st.booleans())
+def test_bytes_are_within_one_of_the_exact_values(data, channels, antialias):
+    height, width = data.draw(st.integers(1, 90)), data.draw(st.integers(1, 90))
+    values = np.random.default_rng(data.draw(st.integers(0, 9))).integers(0, 256, (height, width, channels))
+    image = np.where(values > 127, 255, 0) if data.draw(st.booleans()) else values
+    out = np.empty((data.draw(st.integers(1, 99)), data.draw(st.integers(1, 99)), channels), np.uint8)
+    steps = []
+    for extent in (height, width):
+        ends = data.draw(st.tuples(st.floats(-9, extent + 9), st.floats(-9, extent + 9)))
+        assume(abs(ends[0] - ends[1]) > 0.1)
+        steps.append(Along(*data.draw(st.sampled_from([(0.0, float(extent)), ends])), "linear", antialias))
+    exact = np.empty(out.shape, np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resample, "_BAND", data.draw(st.sampled_from([1 << 8, 1 << 20])))
+        resample.resample(image.astype(np.uint8), [*steps, None], out)
+    resample.resample(image.astype(np.float32), [*steps, None], exact)
+    assert abs(out - exact).max() <= 1.01
+
+
+def test_large_images_are_resized_in_bands_and_their_edges_alone():
+    image = np.random.default_rng(1).integers(0, 256, (700, 1100, 3), dtype=np.uint8)
+    for arguments in ({"size": (90, 120)}, {"size": (-90, 1500)}, {"size": (800, -300), "roi_start": 3.5,
+                      "roi_end": (500.25, 900.0)}, {"size": (9, 9), "roi_start": -20.0, "roi_end": 710.0}):  # fmt: skip
+        found = resize(image, **arguments).array
+        exact = resize(image, **arguments, dtype="float32").array
+        assert abs(found - exact).max() <= 1.01
+
+
+@pytest.mark.parametrize(("shape", "arguments", "expected"), [
+    ((100, 200), {"resize_x": 50}, (25, 50)), ((100, 201), {"resize_shorter": 50}, (50, 101)),
+    ((375, 500), {"resize_shorter": 256}, (256, 341)), ((333, 500), {"resize_longer": 256}, (170, 256)),
+    ((100, 200), {"size": [50, 60], "mode": "not_larger"}, (30, 60)),
+    ((100, 200), {"size": [50, 60], "mode": "not_smaller"}, (50, 100)),
+    ((100, 200), {"size": [50, 60], "mode": "not_smaller", "max_size": 80}, (40, 80)),
+    ((100, 400), {"resize_shorter": 80, "max_size": 200}, (50, 200)), ((7, 9), {"size": [0, 0]}, (7, 9)),
+    ((7, 9), {"size": 5}, (5, 5)), ((7, 9), {"size": [0.2, 0]}, (1, 1)), ((7, 9), {"size": [2.5, 3.49]}, (3, 3)),
+    ((7, 9), {"resize_y": 3, "mode": "stretch"}, (3, 9)), ((7, 9), {"resize_z": 3}, (7, 9)),
+    ((8, 9), {"size": [2, 0], "roi_start": [1, 2], "roi_end": [3, 5]}, (2, 3)),
+    ((6, 9), {"size": [2, 0], "roi_start": [0.1, 0.2], "roi_end": [0.3, 0.5], "roi_relative": True}, (2, 4)),
+    ((6, 9), {"size": [4, 4], "max_size": [0, 3]}, (4, 3)), ((0, 9), {"size": [2, 3]}, (0, 3))])  # fmt: skip
+def test_sizes(shape, arguments, expected):
+    assert resize(np.zeros(shape, np.uint8), **arguments).shape == expected
+
+
+def test_volumes_have_a_depth():
+    volume = as_tensor(np.zeros((4, 6, 8, 2)), layout="DHWC")
+    assert resize(volume, resize_z=2).shape == (2, 3, 4, 2)
+    assert resize(volume, size=[2, 3, 5]).shape == (2, 3, 5, 2)
+    assert resize(volume, resize_shorter=8).shape == (8, 12, 16, 2)
+
+
+@given(size=st.tuples(st.integers(1, 40), st.integers(1, 40)), filter=st.sampled_from(FILTERS), bytes_=st.booleans())
+def test_less_than_nothing_mirrors(size, filter, bytes_):
+    image = as_tensor(PHOTO if bytes_ else PHOTO.astype(np.float32), layout="HWC")
+    plain = resize(image, size=size, interp_type=filter).array
+    for signs in itertools.product((1, -1), repeat=2):
+        found = resize(image, size=[n * sign for n, sign in zip(size, signs, strict=True)], interp_type=filter).array
+        start, end = ([0 if sign == s else n for sign, n in zip(signs, (37, 53), strict=True)] for s in (1, -1))
+        other = resize(image, size=size, roi_start=start, roi_end=end, interp_type=filter).array
+        assert np.array_equal(found, other)
+        if filter in {"linear", "cubic", "lanczos3"}:
+            np.testing.assert_allclose(found, plain[:: signs[0], :: signs[1]], atol=1 if bytes_ else 0.02)
+
+
+@given(kind=st.sampled_from(["bool", "int8", "uint64", "int64", "float64", "uint8"]), filter=st.sampled_from(FILTERS))
+def test_what_keeps_its_size_keeps_its_values(kind, filter):
+    assume(filter != "gaussian")
+    big = 2**62 + 1 if kind.endswith("64") and kind != "float64" else 1
+    image = (np.arange(12).reshape(3, 4) * big // 3).astype(kind)
+    assert np.array_equal(resize(image, size=[3, 4], interp_type=filter).array, image)
+    assert np.array_equal(resize(image, size=[3, -4], interp_type="nn").array, image[:, ::-1])
+
+
+@given(
+    filter=st.sampled_from(FILTERS), size=st.tuples(st.integers(1, 30), st.integers(1, 30)), level=st.integers(0, 255)
+)
+def test_what_has_one_colour_keeps_it(filter, size, level):
+    for kind in ("uint8", "float32", "int32"):
+        assert (resize(np.full((7, 5, 3), level, kind), size=size, interp_type=filter).array == level).all() or (
+            kind == "float32" and filter != "nn"
+        )
+
+
+def test_infinity_and_nan_reach_no_farther_than_the_filter():
+    image = np.zeros((40, 60), np.float32)
+    image[20, 30] = np.nan
+    found = resize(image, size=[20, 30]).array
+    assert 0 < np.isnan(found).sum() <= 16
+    image[20, 30] = np.inf
+    assert np.isfinite(resize(image, size=[80, 120], interp_type="cubic").array).sum() > 80 * 120 - 150
+
+
+def test_filters_are_chosen_for_each_dimension():
+    image = as_tensor(PHOTO.astype(np.float32), layout="HWC")
+    found = resize(image, size=[20, 80], min_filter="lanczos3", mag_filter="nn").array
+    expected = resized(resized(PHOTO, 0, 20, 0, 37, "lanczos3"), 1, 80, 0, 53, "nn")
+    np.testing.assert_allclose(found, expected, atol=0.2)
+    assert np.array_equal(
+        resize(image, size=[20, 80], interp_type="triangular").array, resize(image, size=[20, 80]).array
+    )
+    words = as_batch([np.int32(0), np.int32(2)])  # DALI's numbers of "nn" and "cubic"
+    both = resize(as_batch([PHOTO, PHOTO], layout="HWC"), size=[20, 20], interp_type=words)
+    for i, word in enumerate(["nn", "cubic"]):
+        assert np.array_equal(both[i].array, resize(PHOTO, size=[20, 20], interp_type=word).array)
+
+
+def test_the_scale_stays_where_a_size_is_rounded():
+    image = np.arange(10, dtype=np.float32)[None]
+    kept = resize(image, size=[1, 4.4]).array[0]
+    np.testing.assert_allclose(np.diff(kept)[1:-1], 10 / 4.4, rtol=0.1)
+    fitted = resize(image, size=[1, 4.4], subpixel_scale=False).array[0]
+    np.testing.assert_allclose(fitted, resize(image, size=[1, 4]).array[0])
+
+
+def test_the_extents_are_told_where_they_are_asked_for():
+    made, extents = resize(as_batch([PHOTO, PHOTO[:9]], layout="HWC"), size=[4, 5], save_attrs=True)
+    assert made.shape == [(4, 5, 3)] * 2
+    assert (extents.whole.tolist(), str(extents.dtype.dtype)) == ([[37, 53], [9, 53]], "int32")
+    _, extents = resize(as_tensor(PHOTO.transpose(2, 0, 1), layout="CHW"), size=[4, 5], save_attrs=True)
+    assert extents.tolist() == [37, 53]
+    _, extents = resize(PHOTO, size=as_batch([[4.0, 5.0], [1.0, 2.0]]), save_attrs=True)
+    assert extents.whole.tolist() == [[37, 53]] * 2
+
+
+@pytest.mark.parametrize(("operator", "arguments", "told"), [
+    (resize, {}, "'size' must be one of"), (resize, {"size": 3, "resize_x": 3}, "'size' must be one of"),
+    (resize, {"size": [1, 2, 3]}, "'size' must be one number or 2"), (resize, {"size": 3, "roi_start": 0}, "'roi_end'"),
+    (resize, {"resize_shorter": 3, "mode": "stretch"}, "'mode' must be left out"),
+    (resize, {"size": 3, "max_size": (1, 2, 3)}, "'max_size'"), (resize, {"size": 3, "mode": "fit"}, "'mode'"),
+    (resize_crop_mirror, {"size": 3, "crop": (1, 1, 1)}, "'crop' must be 2 extents"),
+    (tensor_resize, {}, "'sizes' must be given"), (tensor_resize, {"sizes": 1, "scales": 1}, "'sizes'"),
+    (tensor_resize, {"scales": 1, "mode": "not_larger"}, "'mode'"), (tensor_resize, {"sizes": 1, "axes": 3}, "'axes'"),
+    (tensor_resize, {"sizes": 1, "axes": (0, 0)}, "'axes' must be different"),
+    (tensor_resize, {"sizes": 1, "axis_names": "X"}, "'axis_names'"),
+    (random_resized_crop, {}, "'size'"), (random_resized_crop, {"size": (1, 2, 3)}, "'size'"),
+    (random_resized_crop, {"size": 4, "random_area": (0.5, 0.1)}, "'random_area'"),
+    (random_resized_crop, {"size": 0}, "'size'")])  # fmt: skip
+def test_wrong_arguments_are_named(operator, arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        operator(as_tensor(PHOTO, layout="HWC"), **arguments)
+
+
+def test_nothing_cannot_be_shown():
+    with pytest.raises(ArgumentError, match="'crop' must be 0 where the image has no pixels"):
+        resize_crop_mirror(PHOTO[:0], size=3, crop=(2, 2))
+    with pytest.raises(ArgumentError, match=r"'image' must be an image with pixels"):
+        random_resized_crop(PHOTO[:0], size=3)
+    with pytest.raises(ArgumentError, match="'image' must be laid out as"):
+        random_resized_crop(as_tensor(np.zeros((2, 3, 4)), layout="DHW"), size=3)
+
+
+@given(
+    data=st.data(),
+    mirror=st.integers(0, 3),
+    filter=st.sampled_from(FILTERS),
+    kind=st.sampled_from(["uint8", "float32"]),
+)
+def test_a_window_of_the_resized_image_mirrored(data, mirror, filter, kind):
+    image = as_tensor(PHOTO.astype(kind), layout="HWC")
+    shorter, window = data.draw(st.integers(10, 50)), [data.draw(st.integers(1, 10)) for _ in range(2)]
+    places = {f"crop_pos_{axis}": data.draw(st.floats(0, 1, width=32)) for axis in "xy"}
+    found = resize_crop_mirror(image, resize_shorter=shorter, interp_type=filter, crop=window, mirror=mirror, **places)
+    whole = resize(image, resize_shorter=shorter, interp_type=filter)
+    expected = flip(crop(whole, crop=window, **places), horizontal=mirror & 1, vertical=mirror >> 1).array
+    if filter in {"linear", "cubic", "lanczos3"}:
+        np.testing.assert_allclose(found.array, expected, atol=1 if kind == "uint8" else 0.1)
+    assert found.shape == expected.shape
+
+
+def test_a_window_beyond_the_edges_repeats_them():
+    image = as_tensor(np.arange(1, 5, dtype=np.uint8)[None, :, None], layout="HWC")
+    found = resize_crop_mirror(image, size=[1, 4], crop=[3, 8]).array[..., 0]
+    assert found.tolist() == [[1, 1, 1, 2, 3, 4, 4, 4]] * 3
+    found = resize_crop_mirror(image, size=[1, 4], crop=[1, 6], crop_pos_x=0.0, mirror=1, interp_type="nn")
+    assert found.array[0, :, 0].tolist() == [4, 4, 4, 3, 2, 1]
+    volume = as_tensor(np.arange(8.0).reshape(2, 2, 2), layout="DHW")
+    assert np.array_equal(resize_crop_mirror(volume, size=2, mirror=5).array, volume.array[::-1, :, ::-1])
+
+
+def test_any_dimensions_of_an_array():
+    array = np.arange(24.0).reshape(2, 3, 4)
+    assert tensor_resize(array, sizes=[4, 2], axes=[0, -1]).shape == (4, 3, 2)
+    assert tensor_resize(as_tensor(array, layout="ABC"), scales=0.5, axis_names="CA").shape == (1, 3, 2)
+    for rounding, expected in (("truncate", 2), ("round", 2), ("ceil", 3)):
+        assert tensor_resize(array, scales=[0.6], axes=2, size_rounding=rounding).shape[2] == expected
+    assert tensor_resize(array, sizes=[3], axes=[1], mode="not_larger").shape == (2, 3, 4)
+    assert tensor_resize(array, sizes=[6], axes=[1], mode="not_smaller").shape == (4, 6, 8)
+    found = tensor_resize(
+        np.arange(6, dtype=np.float32), scales=0.4, alignment=as_batch([0.0, 0.5, 1.0]), antialias=False
+    )
+    np.testing.assert_allclose(found.whole, [[0.75, 3.25], [1.25, 3.75], [1.75, 4.25]], atol=1e-5)
+
+
+@given(
+    seed=st.integers(0, 99), kind=st.sampled_from(["uint8", "float32"]), layout=st.sampled_from(["HWC", "CHW", "FHWC"])
+)
+def test_a_random_window_is_that_of_the_generator(seed, kind, layout):
+    places = {"HWC": (0, 1, 2), "CHW": (2, 0, 1)}.get(layout)
+    image = PHOTO.astype(kind).transpose(places) if places else PHOTO.astype(kind)[None]
+    laid = as_tensor(image, layout=layout)
+    found = random_resized_crop(laid, size=[8, 9], rng=random.RNG(seed), random_area=(0.2, 0.7))
+    anchor, shape = random_crop_generator([37, 53], rng=random.RNG(seed), random_area=(0.2, 0.7))
+    assert found.layout == layout
+    assert np.array_equal(found.array, resize(laid, size=[8, 9], roi_start=anchor, roi_end=anchor + shape).array)
+
+
+def test_each_sample_has_a_window_of_its_own():
+    batch = as_batch([PHOTO, PHOTO[:20], PHOTO], layout="HWC")
+    found = random_resized_crop(batch, size=16, rng=random.RNG(5))
+    anchors, shapes = random_crop_generator(as_batch([[37, 53], [20, 53], [37, 53]]), rng=random.RNG(5))
+    assert np.array_equal(found.whole, resize(batch, size=16, roi_start=anchors, roi_end=anchors + shapes).whole)
+    assert not np.array_equal(found[0].array, found[2].array)
+    keyed = random.RNG(5).keyed([7, 8, 9])
+    again = random_resized_crop(batch[1:2], size=16, rng=random.RNG(5).keyed([8]))
+    assert np.array_equal(random_resized_crop(batch, size=16, rng=keyed)[1].array, again[0].array)
+    assert len(random_resized_crop(PHOTO, size=[4], batch_size=3, rng=random.RNG(1))) == 3
+    filters = as_batch([np.int32(0), np.int32(1), np.int32(2)])
+    random_resized_crop(batch, size=16, interp_type=filters, antialias=False, dtype="float32")
+    empty = random_resized_crop(batch[0:0], size=16)
+    assert (len(empty), empty.layout, empty.ndim) == (0, "HWC", 3)
+
+
+def agree(found, expected, image):
+    """Shapes and dtypes are equal, whole numbers within 1 and floats within 1e-4."""
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 * max(1, abs(image).max(initial=0)))
+    elif expected.size:
+        assert abs(found.astype(int) - expected).max() <= 1
+
+
+def an_image(data, layout):
+    kind = data.draw(st.sampled_from(["uint8", "uint8", "uint16", "int16", "float32"]))
+    shape = [data.draw(st.integers(1, {"F": 2, "C": 5, "D": 8}.get(letter, 40))) for letter in layout]
+    values = np.random.default_rng(data.draw(st.integers(0, 5))).integers(0, 256, shape)
+    return values.astype(kind)
+
+
+def filters(data):
+    """Filters and what goes with them. DALI reads far beyond the image where one of two filters is "nn"."""
+    drawn = {
+        "interp_type": data.draw(st.sampled_from(["nn", "linear", "triangular", "cubic", "lanczos3"])),
+        "antialias": data.draw(st.booleans()),
+    }
+    if drawn["interp_type"] != "nn" and data.draw(st.booleans()):
+        drawn["mag_filter"] = data.draw(st.sampled_from(["linear", "cubic", "lanczos3"]))
+    if data.draw(st.booleans()):
+        drawn["dtype"] = "float32"
+    return drawn
+
+
+@st.composite
+def regions(draw, extents, *, beyond):
+    """A part of an image in pixels, which may be mirrored, and reach a little over the edges."""
+    starts, ends = [], []
+    for extent in extents:
+        low = float(np.float32(draw(st.floats(-0.125 if beyond else 0, 0.5, width=16)) * extent))
+        high = float(np.float32(draw(st.floats(0.75, 1.125 if beyond else 1, width=16)) * extent))
+        assume(high - low > 0.5)
+        start, end = draw(st.sampled_from([(low, high), (high, low)]))
+        starts.append(start)
+        ends.append(end)
+    return {"roi_start": starts, "roi_end": ends}
+
+
+def a_size(data, count):
+    """One of the ways to say how large a result is."""
+    extent = st.integers(1, 30).map(float) | st.floats(0.5, 30, width=32) | st.sampled_from([0.0, -7.0, -3.5])
+    sizes = st.fixed_dictionaries(
+        {"size": st.lists(extent, min_size=count, max_size=count) | st.integers(1, 20).map(float)},
+        optional={"mode": st.sampled_from(["default", "stretch", "not_larger", "not_smaller"])},
+    )
+    method = data.draw(st.one_of(
+        sizes, st.fixed_dictionaries({}, optional={"resize_x": extent, "resize_y": extent}).filter(bool),
+        st.fixed_dictionaries({"resize_shorter": st.floats(1, 25, width=32)}),
+        st.fixed_dictionaries({"resize_longer": st.floats(1, 40, width=32)}),
+    ))  # fmt: skip
+    if data.draw(st.booleans()):
+        method["max_size"] = data.draw(st.floats(2, 40, width=32))
+    return {**method, "subpixel_scale": data.draw(st.booleans())}
+
+
+@given(data=st.data(), layout=st.sampled_from(["HWC", "FHWC", "CHW", "FCHW", "CFHW", "DHWC", "FDHWC", "CDHW", "FCDHW"]))
+def test_images_are_resized_as_dali_does(dali: Oracle, data, layout):
+    image = an_image(data, layout)
+    extents = [image.shape[layout.index(letter)] for letter in "DHW" if letter in layout]
+    arguments = {**a_size(data, len(extents)), **filters(data)}
+    if data.draw(st.booleans()):
+        arguments |= data.draw(regions(extents, beyond=arguments["interp_type"] != "nn"))
+    expected, attributes = dali.call("resize", [Laid(image, layout)], **arguments, save_attrs=True)
+    found, shape = resize(as_tensor(image, layout=layout), **arguments, save_attrs=True)
+    assert shape.tolist() == attributes.array.tolist()
+    assert found.layout == expected.layout
+    agree(found.array, expected.array, image)
+
+
+@given(data=st.data(), layout=st.sampled_from(["HWC", "FHWC", "CHW", "DHWC", "CFHW"]))
+def test_windows_of_resized_images_are_dalis(dali: Oracle, data, layout):
+    image = an_image(data, layout)
+    count = sum(letter in "DHW" for letter in layout)
+    arguments = {**a_size(data, count), **filters(data)}
+    assume(arguments["interp_type"] != "nn")  # beyond the right edge DALI reads other memory
+    arguments["crop"] = [float(data.draw(st.integers(1, 15))) for _ in range(count)]
+    arguments |= {f"crop_pos_{axis}": data.draw(st.floats(0, 1, width=32)) for axis in "xyz"[:count]}
+    if layout[0] in "DH":  # with other dimensions in front DALI mirrors the wrong ones
+        arguments["mirror"] = data.draw(st.integers(0, 7))
+    expected = dali.call("resize_crop_mirror", [Laid(image, layout)], **arguments)
+    found = resize_crop_mirror(as_tensor(image, layout=layout), **arguments)
+    agree(found.array, expected.array, image)
+
+
+@given(data=st.data())
+def test_arrays_are_resized_as_dali_does(dali: Oracle, data):
+    shape = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=2))
+    image = np.random.default_rng(1).integers(0, 99, shape).astype(data.draw(st.sampled_from(["uint8", "float32"])))
+    axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1))
+    each = {"sizes": st.floats(1, 20, width=32), "scales": st.floats(0.5, 2, width=16)}
+    method = data.draw(st.sampled_from(["sizes", "scales"]))
+    arguments = {"axes": axes, method: [data.draw(each[method]) for _ in axes], **filters(data)}
+    arguments["size_rounding"] = data.draw(st.sampled_from(["round", "truncate", "ceil"]))
+    if method == "sizes":
+        arguments["mode"] = data.draw(st.sampled_from(["default", "stretch", "not_larger", "not_smaller"]))
+    if len(axes) == len(shape) and data.draw(st.booleans()):
+        arguments["alignment"] = [data.draw(st.floats(0, 1, width=16)) for _ in axes]
+    if data.draw(st.booleans()):
+        arguments |= data.draw(regions([shape[axis] for axis in axes], beyond=False))
+    expected = dali.call("tensor_resize", [image], **arguments)
+    agree(tensor_resize(image, **arguments).array, expected.array, image)
+
+
+@pytest.mark.parametrize("size", [(667, 500), (999, 1501), (1301, 1201)])
+def test_the_nearest_rows_of_tall_images_are_dalis(dali: Oracle, size):
+    image = np.arange(2000 * 1000, dtype=np.float32).reshape(2000, 1000, 1)
+    arguments = {"size": [float(n) for n in size], "interp_type": "nn"}
+    expected = dali.call("resize", [Laid(image, "HWC")], **arguments)
+    assert np.array_equal(resize(as_tensor(image, layout="HWC"), **arguments).array, expected.array)
+
+
+def test_the_gaussian_filter_is_dalis(dali: Oracle):
+    for size in ([20.0, 17.0], [60.0, 90.0], [37.0, 20.0], [5.0, 53.0]):
+        arguments = {"size": size, "interp_type": "gaussian"}
+        expected = dali.call("resize", [Laid(PHOTO, "HWC")], **arguments)
+        agree(resize(as_tensor(PHOTO, layout="HWC"), **arguments).array, expected.array, PHOTO)
+
+
+def test_photos_are_within_one_level_of_dalis(dali: Oracle):
+    rows, columns = np.mgrid[:375, :500]
+    photo = np.stack([np.sin(rows / 9) + np.cos(columns / 13), rows / 375, np.hypot(rows, columns) % 7], 2)
+    photo = np.clip(photo * 90 + 90 + np.random.default_rng(0).normal(0, 9, photo.shape), 0, 255).astype(np.uint8)
+    for filter in ("linear", "cubic", "lanczos3"):
+        arguments = {"size": [224.0, 224.0], "interp_type": filter}
+        expected = dali.call("resize", [Laid(photo, "HWC")], **arguments)
+        agree(resize(as_tensor(photo, layout="HWC"), **arguments).array, expected.array, photo)

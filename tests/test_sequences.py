@@ -1,0 +1,219 @@
+"""The order of samples and frames, properties, and values for each frame: by hand, and as DALI does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from alike import alike
+from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES
+
+from dynamic import (
+    ArgumentError,
+    Batch,
+    as_batch,
+    as_tensor,
+    element_extract,
+    flip,
+    full_like,
+    get_property,
+    per_frame,
+    permute_batch,
+    rotate,
+    sequence_rearrange,
+)
+from dynamic._origin import Origin
+
+VIDEO = np.random.default_rng(1).integers(0, 255, (4, 5, 6, 3)).astype(np.uint8)
+VIDEO.setflags(write=False)
+NOTHING = Batch([], None, None, np.dtype(np.uint8), 2)
+
+
+def origin(n):
+    return Origin(0, np.arange(n, dtype=np.uint64), [f"class/{i}.jpg" for i in range(n)])
+
+
+# -- samples
+
+
+@given(data=st.data())
+def test_samples_change_places(data):
+    samples = [np.full(data.draw(st.integers(0, 3)), i) for i in range(data.draw(st.integers(1, 5)))]
+    places = [data.draw(st.integers(0, len(samples) - 1)) for _ in samples]
+    batch = Batch(samples, "X", origin(len(samples)))
+    for indices in (places, np.array(places), as_tensor(places), as_batch(places), as_batch([[p] for p in places])):
+        found = permute_batch(batch, indices=indices)
+        assert found.tolist() == [samples[p].tolist() for p in places]
+        assert list(found.origin.names) == [f"class/{p}.jpg" for p in places]
+        assert found.layout == "X"
+    assert permute_batch(as_batch(np.arange(3)), indices=[2, 0, 0]).whole.tolist() == [2, 0, 0]
+
+
+def test_one_sample_is_a_batch_of_one():
+    assert permute_batch(VIDEO, indices=0).shape == VIDEO.shape
+    assert len(permute_batch(VIDEO, indices=[0, 0], batch_size=2)) == 2
+    empty = permute_batch(NOTHING, indices=[])
+    assert (len(empty), empty.ndim) == (0, 2)
+
+
+# -- frames of sequences
+
+
+@given(data=st.data())
+def test_frames_change_places(data):
+    dtype = data.draw(st.sampled_from(ALL_DTYPES))
+    videos = [VIDEO[: data.draw(st.integers(1, 4)), :2, :2].astype(dtype) for _ in range(3)]
+    orders = [data.draw(st.lists(st.integers(-len(v), len(v) - 1), max_size=5)) for v in videos]
+    found = sequence_rearrange(as_batch(videos, layout="FHWC"), new_order=as_batch(orders, dtype="i32"))
+    for sample, video, order in zip(found.samples, videos, orders, strict=True):
+        assert np.array_equal(sample, video[np.array(order, int)])
+    assert found.layout == "FHWC"
+    mirrored = videos[0][::-1]
+    assert np.array_equal(sequence_rearrange(mirrored, new_order=-1).array, mirrored[-1:])
+    for where in (as_tensor(videos[0], layout="FHWC"), as_batch([videos[0]] * 2, layout="FHWC"),
+                  as_batch(np.stack([videos[0]] * 2), layout="FHWC")):  # fmt: skip
+        first, last = element_extract(where, element_map=[0, -1])
+        for part, frame in ((first, videos[0][0]), (last, videos[0][-1])):
+            assert part.layout == "HWC"
+            for sample in part.samples if isinstance(part, Batch) else [part.array]:
+                assert np.array_equal(sample, frame)
+
+
+def test_shapes_of_single_frames():
+    assert element_extract([[1, 2], [3, 4]], element_map=1).tolist() == [3, 4]
+    assert element_extract([1, 2], element_map=[1]).tolist() == 2
+    batch = element_extract(as_batch([[1, 2], [3]]), element_map=0)
+    assert batch.tolist() == [1, 3]
+    for empty in (as_batch(VIDEO)[:0], Batch([], None, None, np.dtype("u1"), 3)):
+        found = element_extract(empty, element_map=3)
+        assert (len(found), found.ndim, found.dtype.name) == (0, 2, "u8")
+    assert len(element_extract(VIDEO, element_map=0, batch_size=3)) == 3
+
+
+# -- properties
+
+
+def test_properties():
+    batch = Batch([np.zeros(1), np.zeros(2)], "X", origin(2))
+    assert [bytes(x.numpy()) for x in get_property(batch, key="source_info")] == [b"class/0.jpg", b"class/1.jpg"]
+    assert [bytes(x.numpy()) for x in get_property(batch, key="layout")] == [b"X", b"X"]
+    assert bytes(get_property(batch[1], key="source_info").numpy()) == b"class/1.jpg"
+    assert get_property(VIDEO, key="layout").shape == get_property(VIDEO, key="source_info").shape == (0,)
+    empty = get_property(batch[:0], key="layout")
+    assert (len(empty), empty.ndim, empty.dtype.name) == (0, 1, "u8")
+
+
+# -- values for each frame
+
+
+def test_marking_frames():
+    assert per_frame([1, 2]).layout == "F"
+    assert per_frame(np.zeros((2, 3))).layout == "F*"
+    assert per_frame(as_tensor([[1]], layout="FX")).layout == "FX"
+    assert per_frame(as_tensor([[1]], layout="WX"), replace=True).layout == "FX"
+    batch = as_batch(np.zeros((2, 3)))
+    assert np.shares_memory(per_frame(batch).whole, batch.whole)
+    assert per_frame(NOTHING).layout == "F*"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_each_frame_has_its_own_value(whole):
+    mirrored = np.stack([VIDEO[0], VIDEO[1][:, ::-1], VIDEO[2], VIDEO[3][:, ::-1]])
+    values = per_frame([0, 1, 0, 1])
+    found = flip(as_tensor(VIDEO, layout="FHWC"), horizontal=values)
+    assert (found.layout, found.tolist()) == ("FHWC", mirrored.tolist())
+    assert flip(VIDEO, horizontal=values, batch_size=2).tolist() == [mirrored.tolist()] * 2
+    videos = as_batch(np.stack([VIDEO, VIDEO]) if whole else [VIDEO, VIDEO], layout="FHWC")
+    both = flip(videos, horizontal=values)
+    assert both.tolist() == [mirrored.tolist()] * 2
+    assert both.layout == "FHWC"
+    own = flip(videos, horizontal=per_frame(as_batch([[0, 1, 0, 1], [0, 0, 0, 0]])), vertical=as_batch([0, 1]))
+    assert own.tolist() == [mirrored.tolist(), VIDEO[:, ::-1].tolist()]
+    assert flip(as_tensor(VIDEO, layout="FHWC"), horizontal=per_frame([1])).tolist() == VIDEO[:, :, ::-1].tolist()
+    several = flip(as_tensor(VIDEO, layout="FHWC"), horizontal=per_frame(as_batch([[1] * 4, [0] * 4])))
+    assert several.tolist() == [VIDEO[:, :, ::-1].tolist(), VIDEO.tolist()]
+
+
+def test_videos_of_different_lengths_and_sizes():
+    videos = as_batch([VIDEO, VIDEO[:2, :3], VIDEO[:0]], layout="FHWC")
+    values = per_frame(as_batch([[1, 0, 0, 1], [1, 0], np.zeros(0, np.int32)], dtype="i32"))
+    found = flip(Batch(videos.samples, "FHWC", origin(3)), horizontal=values)
+    assert found.shape == [(4, 5, 6, 3), (2, 3, 6, 3), (0, 0, 0, 0)]  # no frame tells what it would have become
+    assert np.array_equal(found.samples[1], np.stack([VIDEO[0, :3, ::-1], VIDEO[1, :3]]))
+    assert list(found.origin.names) == ["class/0.jpg", "class/1.jpg", "class/2.jpg"]
+    none = flip(videos[:0], horizontal=values[:0])
+    assert (len(none), none.ndim, none.layout) == (0, 4, "FHWC")
+
+
+def test_an_input_may_have_values_for_each_frame():
+    numbers = per_frame(np.arange(4, dtype=np.uint8)[:, None, None, None])
+    found = full_like(as_tensor(VIDEO, layout="FHWC"), numbers)
+    assert [np.unique(frame).tolist() for frame in found.array] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda: permute_batch(as_batch([1, 2]), indices=[0]), "'indices' must be 2 integers"),
+    (lambda: permute_batch(as_batch([1, 2]), indices=[0, 2]), r"'indices' must be in \[0, 1\]"),
+    (lambda: permute_batch(as_batch([1, 2]), indices=[0, -1]), r"'indices' must be in \[0, 1\]"),
+    (lambda: permute_batch(as_batch([1, 2]), indices=[0.0, 1.0]), "'indices' must be 2 integers"),
+    (lambda: permute_batch(as_batch([1, 2]), indices=[0, 1], batch_size=3), "'batch_size' must be 2"),
+    (lambda: sequence_rearrange(VIDEO, new_order=[4]), r"'new_order' must be in \[-4, 3\]"),
+    (lambda: sequence_rearrange(as_tensor(VIDEO, layout="DHWC"), new_order=[0]), "'input' must be a sequence"),
+    (lambda: sequence_rearrange(3, new_order=[0]), "'input' must be a sequence"),
+    (lambda: sequence_rearrange(VIDEO[:0], new_order=[0]), "'new_order' must be empty"),
+    (lambda: element_extract(VIDEO, element_map=4), r"'element_map' must be in \[-4, 3\]"),
+    (lambda: element_extract(as_batch([VIDEO, VIDEO[:2]]), element_map=2), r"'element_map' must be in \[-2, 1\]"),
+    (lambda: element_extract(VIDEO, element_map=[]), "'element_map' must be one or more integers"),
+    (lambda: element_extract(VIDEO, element_map=[0.5]), "'element_map' must be one or more integers"),
+    (lambda: element_extract(as_tensor(VIDEO, layout="DHWC"), element_map=0), "'input' must be a sequence"),
+    (lambda: get_property(VIDEO, key="name"), "'key' must be 'source_info' or 'layout'"),
+    (lambda: per_frame(3), "'input' must be of one or more dimensions"),
+    (lambda: per_frame(as_tensor([1], layout="X")), "'input' must be laid out with F first.*replace=True"),
+    (lambda: flip(VIDEO, horizontal=per_frame([1, 0, 1])), "flip.*'horizontal' must be a value for each of the 4"),
+    (lambda: flip(as_batch([VIDEO, VIDEO]), horizontal=per_frame(as_batch([[1] * 4, [0] * 3]))),
+     r"'horizontal\[1\]' must be a value for each of the 4"),
+    (lambda: flip(VIDEO[0], horizontal=per_frame([1, 0])), "'horizontal' must be given only with a video"),
+    (lambda: rotate(VIDEO, angle=per_frame([0, 45, 0, 0])), "rotate.*'angle' must be such that all.*keep_size or size"),
+])  # fmt: skip
+def test_what_does_not_fit_is_refused(call, told):
+    with pytest.raises(ArgumentError, match=told):
+        call()
+
+
+# -- as DALI does it
+
+
+@given(data=st.data())
+def test_sequences_are_dalis(dali: Oracle, data):
+    dtype = data.draw(st.sampled_from([str(d) for d in ALL_DTYPES]))
+    layout = data.draw(st.sampled_from(["", "FHWC"]))
+    videos = [VIDEO[: data.draw(st.integers(1, 4)), :, : data.draw(st.integers(1, 4))].astype(dtype) for _ in range(3)]
+    batch = Samples(videos, layout or None)
+    orders = [data.draw(st.lists(st.integers(0, len(v) - 1), min_size=1, max_size=5)) for v in videos]
+    alike(dali, "sequence_rearrange", [batch], new_order=Samples([np.array(order, np.int32) for order in orders]))
+    alike(dali, "sequence_rearrange", [Laid(videos[0], layout)], new_order=orders[0])
+    least = min(map(len, videos))
+    element_map = data.draw(st.lists(st.integers(0, least - 1), min_size=1, max_size=3))
+    alike(dali, "element_extract", [batch], element_map=element_map)
+    alike(dali, "element_extract", [Laid(videos[0], layout)], element_map=element_map)
+    places = [data.draw(st.integers(0, 2)) for _ in videos]
+    alike(dali, "permute_batch", [batch], indices=Samples(places))
+    alike(dali, "get_property", [batch], key=data.draw(st.sampled_from(["layout", "source_info"])))
+    alike(dali, "per_frame", [batch])
+    alike(dali, "per_frame", [Samples(videos, "DHWC")], replace=True)
+
+
+@given(data=st.data())
+def test_values_for_each_frame_are_dalis(dali: Oracle, data):
+    counts = [data.draw(st.integers(1, 4)) for _ in range(2)]
+    videos = Samples([VIDEO[:n, : 5 - i] for i, n in enumerate(counts)], "FHWC")
+    angles = [np.array([data.draw(st.floats(-180, 180, width=16)) for _ in range(n)], np.float32) for n in counts]
+    more = data.draw(st.sampled_from([{"keep_size": True}, {"size": [7, 8], "fill_value": 9.0}]))
+    expected = dali.call("rotate", [videos], angle=Samples(angles, "F"), **more)
+    found = rotate(as_batch(videos.samples, layout="FHWC"), angle=per_frame(as_batch(angles)), **more)
+    assert found.layout == expected.layout
+    for a, b in zip(found.samples, expected.samples, strict=True):
+        assert a.shape == b.shape
+        assert np.abs(a.astype(int) - b).max() <= 1

@@ -1,0 +1,264 @@
+"""slice, pad and erase: against plain NumPy, by hand, and as DALI does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import ArgumentError, as_batch, as_tensor, erase, pad
+
+RAMP = np.arange(5 * 6 * 2, dtype=np.uint8).reshape(5, 6, 2)
+RAMP.setflags(write=False)
+IMAGE = as_tensor(RAMP, layout="HWC")
+parts = st.floats(0, 1, width=32)
+
+
+def half_up(value: float) -> int:
+    return int(np.trunc(value + np.copysign(0.5, value)))
+
+
+def window(image: np.ndarray, starts, extents, fill) -> np.ndarray:
+    """A window by the plainest means: pad a lot, then index."""
+    far = 100
+    wide = np.stack([np.pad(image[..., c], far, constant_values=fill[c]) for c in range(image.shape[2])], axis=-1)
+    return wide[tuple(slice(far + s, far + s + e) for s, e in zip(starts, extents, strict=True))]
+
+
+@given(x=st.integers(-8, 8), y=st.integers(-8, 8), width=st.integers(0, 9), height=st.integers(0, 9))
+def test_a_slice_is_a_part_of_the_array_and_of_what_is_around_it(x, y, width, height):
+    expected = window(RAMP, (y, x), (height, width), (7, 9))
+    outside = {"out_of_bounds_policy": "pad", "fill_values": (7, 9)}
+    for found in (
+        ndd.slice(IMAGE, start=(x, y), shape=(width, height), **outside),
+        ndd.slice(IMAGE, start=(y, x), end=(y + height, x + width), axis_names="HW", **outside),
+        ndd.slice(RAMP, [y, x], [height, width], axes=(0, -2), **outside),
+        ndd.slice(IMAGE, [float(x), float(y)], [width, height], normalized_anchor=False, **outside),
+    ):
+        assert np.array_equal(found.array, expected)
+    trimmed = ndd.slice(IMAGE, start=(x, y), shape=(width, height), out_of_bounds_policy="trim_to_shape").array
+    inside = RAMP[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]
+    assert np.array_equal(trimmed, inside)
+    if min(x, y) >= 0 and x + width <= 6 and y + height <= 5:
+        assert np.array_equal(ndd.slice(IMAGE, start=(x, y), shape=(width, height)).array, inside)
+    else:
+        with pytest.raises(ArgumentError, match=r"slice\(\): argument 'start' must be (inside of|no larger than)"):
+            ndd.slice(IMAGE, start=(x, y), shape=(width, height))
+
+
+@given(a=parts, b=parts, size=st.integers(1, 500))
+def test_both_ends_of_relative_windows_are_rounded(a, b, size):
+    array, low, high = np.arange(size), min(a, b), max(a, b)
+    expected = array[half_up(low * size) : half_up(high * size)]
+    assert np.array_equal(ndd.slice(array, np.array([low]), np.array([high - low]), axes=0).array, expected)
+    first, last = (half_up(float(np.float32(part) * np.float32(size))) for part in (low, high))
+    for arguments in ({"rel_end": high}, {"end": last}, {"shape": last - first}):
+        if "shape" not in arguments or float(np.float32(low) * np.float32(size)) % 1 == 0:
+            found = ndd.slice(array, rel_start=low, axes=[0], **arguments)
+            assert np.array_equal(found.array, array[first:last])
+
+
+def test_each_end_has_a_default_and_any_dimension_is_an_axis():
+    assert np.array_equal(ndd.slice(IMAGE, start=(1, 2)).array, RAMP[2:, 1:])
+    assert np.array_equal(ndd.slice(IMAGE, end=(3, 2)).array, RAMP[:2, :3])
+    assert np.array_equal(ndd.slice(IMAGE, rel_shape=0.5).array, RAMP[:3, :3])
+    assert np.array_equal(ndd.slice(IMAGE, start=1, axis_names="C").array, RAMP[..., 1:])
+    assert np.array_equal(ndd.slice(RAMP[0, :, 0], start=[2], end=[4], axes=-1).array, RAMP[0, 2:4, 0])
+    assert ndd.slice(IMAGE, start=1, axis_names="C").layout == "HWC"
+    assert ndd.slice(RAMP, start=1).layout is None
+
+
+def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
+    found = ndd.slice(IMAGE, start=-1, end=3, axis_names="C", out_of_bounds_policy="pad", fill_values=(1, 2, 3, 4))
+    assert found.array[0, 1].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({}, "'start' must be given"), ({"start": 1, "rel_start": 0.5}, "'rel_start' must be left out beside 'start'"),
+    ({"end": 3, "shape": 1}, "'shape' must be left out beside 'end'"), ({"shape": -1}, "'shape' must be such"),
+    ({"start": (1, 2, 3)}, "'start' must be one value, or 2"),
+    ({"start": 3, "end": 1}, "'end' must be such that no window ends before it begins"),
+    ({"start": 0, "axis_names": "Q"}, "'axis_names' must be different letters of the layout 'HWC'"),
+    ({"start": 0, "axis_names": "HH"}, "'axis_names'"), ({"start": 0, "axes": 3}, "'axes'"),
+    ({"start": 0, "axes": (0, -3)}, "'axes' must be different dimensions"),
+    ({"start": -1, "out_of_bounds_policy": "pad", "fill_values": (1, 2, 3)}, "'fill_values' must be one value or 2"),
+])  # fmt: skip
+def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+        ndd.slice(IMAGE, **arguments)
+
+
+@pytest.mark.parametrize(("inputs", "told"), [
+    (([1, 2],), "'shape' must be given"), (([1], [2]), "'anchor' must be 2 numbers"),
+    (([1, 2], [1, 2, 3]), "'shape' must be 2 numbers"), (([np.nan, 0.0], [0.0, 1.0]), "'anchor' must be finite"),
+])  # fmt: skip
+def test_wrong_anchors_are_named(inputs, told):
+    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+        ndd.slice(IMAGE, *inputs)
+    with pytest.raises(ArgumentError, match="'start' must be left out beside an anchor"):
+        ndd.slice(IMAGE, [1, 2], [1, 2], start=1)
+
+
+def test_samples_have_anchors_and_shapes_of_their_own():
+    batch = as_batch([RAMP, RAMP[:4]], layout="HWC")
+    found = ndd.slice(batch, as_batch([[1, 2], [0, 0]]), as_batch([[2, 3], [1, 4]]))
+    assert found.shape == [(3, 2, 2), (4, 1, 2)]
+    assert np.array_equal(found.samples[0], RAMP[2:5, 1:3])
+    same = as_batch(np.stack([RAMP, RAMP]), layout="HWC")
+    assert np.array_equal(ndd.slice(same, as_batch([[0, 0], [1, 1]]), [2, 2]).samples[1], RAMP[1:3, 1:3])
+
+
+@given(shapes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=4),
+       align=st.integers(1, 3), fill=st.integers(-2, 300))  # fmt: skip
+def test_padded_samples_are_as_large_as_the_largest(shapes, align, fill):
+    samples = [np.full(shape, i, np.uint8) for i, shape in enumerate(shapes)]
+    found = pad(as_batch(samples), align=align, fill_value=fill)
+    height, width = (-(-max(extents) // align) * align for extents in zip(*shapes, strict=True))
+    for i, (sample, shape) in enumerate(zip(found.samples, shapes, strict=True)):
+        assert sample.shape == (height, width)
+        assert (sample[: shape[0], : shape[1]] == i).all()
+        outside = np.ones(sample.shape, bool)
+        outside[: shape[0], : shape[1]] = False
+        assert (sample[outside] == min(max(fill, 0), 255)).all()
+
+
+def test_extents_that_are_given_do_not_depend_on_the_batch():
+    batch = as_batch([np.zeros((2, 3), np.uint8), np.zeros((4, 1), np.uint8)], layout="HW")
+    assert pad(batch).shape == [(4, 3), (4, 3)]
+    assert pad(batch, axes=[0]).shape == [(4, 3), (4, 1)]
+    assert pad(batch, axis_names="W").shape == [(2, 3), (4, 3)]
+    assert pad(batch, shape=(3, -1)).shape == [(3, 3), (4, 3)]
+    assert pad(batch, shape=as_batch([[-1, 6], [3, -1]])).shape == [(4, 6), (4, 3)]
+    assert pad(batch, axes=as_batch([[1], [0]]), shape=5).shape == [(2, 5), (5, 1)]
+    assert pad(batch, axes=0, shape=4, align=3).shape == [(6, 3), (6, 1)]
+    colours = pad(as_tensor(np.zeros((1, 1, 2), np.uint8), layout="HWC"), shape=(1, 2, 2), fill_value=(7.6, -3))
+    assert colours.array[0, 1].tolist() == [8, 0]
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"align": 0}, "'align'"), ({"shape": (1, 2)}, "'shape' must be one value, or 3"), ({"axes": 3}, "'axes'"),
+    ({"axis_names": "X"}, "'axis_names'"), ({"fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"),
+])  # fmt: skip
+def test_arguments_of_pad_that_do_not_fit_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"pad\(\): argument {told}"):
+        pad(IMAGE, **arguments)
+
+
+boxes = st.lists(st.tuples(*[st.integers(-3, 7)] * 4), min_size=1, max_size=3)
+
+
+@given(boxes=boxes, fill=st.sampled_from([5, (7, 9)]))
+def test_what_is_in_a_region_is_erased_and_nothing_else(boxes, fill):
+    anchor = [number for y, x, _, _ in boxes for number in (y, x)]
+    shape = [number for _, _, height, width in boxes for number in (height, width)]
+    expected = RAMP.copy()
+    for y in range(5):
+        for x in range(6):
+            if any(top <= y < top + height and left <= x < left + width for top, left, height, width in boxes):
+                expected[y, x] = fill
+    assert np.array_equal(erase(IMAGE, anchor=anchor, shape=shape, fill_value=fill).array, expected)
+    assert np.array_equal(erase(RAMP, anchor=anchor, shape=shape, fill_value=fill).array, expected)  # DALI dies of it
+    planes = erase(as_tensor(RAMP.transpose(2, 0, 1), layout="CHW"), anchor=anchor, shape=shape, fill_value=fill)
+    assert np.array_equal(planes.array, expected.transpose(2, 0, 1))
+
+
+def test_regions_by_parts_and_by_their_middle():
+    found = erase(
+        np.zeros((10, 10), np.uint8), anchor=(0.1, 0.25), shape=(0.5, 0.5), normalized=True, fill_value=1
+    ).array
+    assert (found[1:6, 2:7] == 1).all()
+    assert found.sum() == 25
+    middle = erase(np.zeros(9, np.uint8), anchor=4, shape=3, axes=0, centered_anchor=True, fill_value=1)
+    assert middle.tolist() == [0, 0, 1, 1, 1, 0, 0, 0, 0]  # from 2.5 to 5.5, both cut off
+    assert erase(IMAGE, anchor=0, shape=1, axis_names="C", fill_value=3).array[2, 3].tolist() == [3, 31]
+    assert np.array_equal(erase(IMAGE).array, RAMP)
+    assert erase(IMAGE, shape=(1, 1), fill_value=300).array[0, 0].tolist() == [255, 255]
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"anchor": (0, 0)}, "'shape' must be"), ({"anchor": (0, 0, 1, 1), "shape": (1, 1)}, "'shape' must be"),
+    ({"anchor": (0, 0), "shape": (1, 1, 2, 2)}, "'anchor' must be"), ({"anchor": 1, "shape": 1}, "'anchor' must be"),
+    ({"shape": (1, 1), "fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2")])  # fmt: skip
+def test_regions_that_do_not_fit_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"erase\(\): argument {told}"):
+        erase(IMAGE, **arguments)
+
+
+def drawn_image(data, kinds):
+    shape = tuple(data.draw(st.integers(1, 12)) for _ in range(2)) + (data.draw(st.integers(1, 4)),)
+    values = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 120, shape)
+    return values.astype(data.draw(st.sampled_from(kinds.split())))
+
+
+@given(data=st.data())
+def test_slices_are_dalis(dali: Oracle, data):
+    images = [
+        drawn_image(data, kind)
+        for kind in [data.draw(st.sampled_from(["uint8", "int8", "uint16", "int64", "float16", "float64"]))] * 2
+    ]
+    order = data.draw(st.sampled_from(["WH", "HW", "H", "WC"]))
+    count = len(order)
+    whole, part = st.integers(-4, 9), st.floats(0, 1, width=32)
+    begin = data.draw(st.sampled_from(["start", "rel_start", None]))
+    end = data.draw(st.sampled_from(["shape", "rel_shape"] + [None] * (begin is not None)))
+    arguments = {"axis_names": order, "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "trim_to_shape"]))}
+    varying = {}
+    for name in (begin, end):
+        if name is not None:
+            values = st.integers(0, 9) if name == "shape" else whole if name == "start" else part
+            varying[name] = [data.draw(st.lists(values, min_size=count, max_size=count)) for _ in images]
+    if end is None:
+        varying[begin] = [[min(value, 1) for value in values] for values in varying[begin]]
+    if "rel_shape" in varying:  # DALI refuses some windows that end where they begin, for its own rounding
+        varying["rel_shape"] = [[value + 0.01 for value in values] for values in varying["rel_shape"]]
+    kinds = {name: np.float32 if "rel" in name else np.int32 for name in varying}
+    theirs = {name: Samples([np.array(v, kinds[name]) for v in values]) for name, values in varying.items()}
+    ours = {name: as_batch([np.array(v, kinds[name]) for v in values]) for name, values in varying.items()}
+    arguments["fill_values"] = [data.draw(st.integers(0, 99))]
+    expected = dali.call("slice", [Samples(images, "HWC")], **arguments, **theirs)
+    found = ndd.slice(as_batch(images, layout="HWC"), **arguments, **ours)
+    assert found.layout == expected.layout
+    for a, b in zip(found.samples, expected.samples, strict=True):
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
+
+
+@given(data=st.data())
+def test_padded_batches_are_dalis(dali: Oracle, data):
+    kind = data.draw(st.sampled_from(["uint8", "int16", "float32", "float16", "int64"]))
+    images = [drawn_image(data, kind)[..., :1] for _ in range(3)]
+    arguments = {"fill_value": data.draw(st.integers(0, 99)) * 1.0}
+    if data.draw(st.booleans()):
+        arguments["axis_names"] = data.draw(st.sampled_from(["HW", "W", "WH"]))
+    count = len(arguments.get("axis_names", "HWC"))
+    if data.draw(st.booleans()):
+        arguments["align"] = data.draw(st.lists(st.integers(1, 5), min_size=count, max_size=count))
+    if data.draw(st.booleans()):
+        arguments["shape"] = data.draw(st.lists(st.integers(-1, 14), min_size=count, max_size=count))
+    expected = dali.call("pad", [Samples(images, "HWC")], **arguments)
+    found = pad(as_batch(images, layout="HWC"), **arguments)
+    assert found.layout == expected.layout
+    assert all(
+        a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(found.samples, expected.samples, strict=True)
+    )
+
+
+@given(data=st.data())
+def test_erased_images_are_dalis(dali: Oracle, data):
+    image = drawn_image(data, "uint8 int8 uint16 int32 float16 float32")
+    names = data.draw(st.sampled_from(["HW", "WH", "W", "C"]))
+    count, relative = len(names) * data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    numbers = st.floats(0, 1, width=32) if relative else st.floats(-3, 12, width=32)
+    arguments = {
+        "anchor": data.draw(st.lists(numbers, min_size=count, max_size=count)),
+        "shape": data.draw(st.lists(numbers, min_size=count, max_size=count)),
+        "axis_names": names, "normalized": relative, "centered_anchor": data.draw(st.booleans()),
+        "fill_value": data.draw(st.sampled_from([[3.0], [float(c) for c in range(image.shape[2])]])),
+    }  # fmt: skip
+    expected = dali.call("erase", [Laid(image, "HWC")], **arguments)
+    found = erase(as_tensor(image, layout="HWC"), **arguments)
+    assert found.array.dtype == expected.array.dtype
+    assert np.array_equal(found.array, expected.array)

@@ -1,0 +1,571 @@
+"""Warps and maps of images, and points: in plain NumPy, and as DALI does them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import ALL_DTYPES, arrays, read_only
+
+import dynamic as ndd
+from dynamic import ArgumentError, as_batch, as_tensor, coord_flip, coord_transform, rotate, transforms, warp_affine
+from dynamic.experimental import remap, warp_perspective
+from dynamic.kernels.cpu import maps, warp
+
+BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
+SHIFT = ((1.0, 0.0, 1.0), (0.0, 1.0, 0.0))
+any_dtype = st.sampled_from(ALL_DTYPES)
+numbers = st.floats(-3, 3, width=16)
+
+
+def noise(shape, dtype, seed=0) -> np.ndarray:
+    """Values from 0 to 200, which every type holds, read-only; of bools and int8 fewer."""
+    generator = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return read_only(generator.random(shape) < 0.5)
+    return read_only((generator.random(shape) * (120 if dtype == np.int8 else 200)).astype(dtype))
+
+
+def by_hand(image, x, y, fill, border, interpolation) -> np.ndarray:
+    """What is at points of an image, (x, y) from the centre of the first pixel, in float64, tap by tap."""
+    taps, weigh = {
+        "nn": ([0], lambda t: [1.0 + 0 * t]),
+        "linear": ([0, 1], lambda t: [1 - t, t]),
+        "cubic": ([-1, 0, 1, 2], lambda t: [_cubic(1 + t), _cubic(t), _cubic(1 - t), _cubic(2 - t)]),
+    }[interpolation]
+    shift = 0.5 if interpolation == "nn" else 0.0
+    left, top = np.floor(x + shift).astype(int), np.floor(y + shift).astype(int)
+    across, down = weigh(x + shift - left), weigh(y + shift - top)
+    result = 0.0
+    for (i, dy), (j, dx) in itertools.product(zip(taps, down, strict=True), zip(taps, across, strict=True)):
+        rows, above = _inside(top + i, image.shape[0], border)
+        columns, beside = _inside(left + j, image.shape[1], border)
+        tap = image[rows, columns].astype(np.float64)
+        if border == "constant":
+            tap[above | beside] = fill
+        result = result + tap * (dy * dx)[..., None]
+    return result
+
+
+def _cubic(d):
+    a = -0.75
+    return np.where(d <= 1, ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a)
+
+
+def _inside(index, extent, border):
+    outside = (index < 0) | (index >= extent)
+    if border == "wrap":
+        return index % extent, outside
+    if border.startswith("reflect"):
+        edge = int(border == "reflect_101")
+        period = max(1, 2 * (extent - edge))
+        index = index % period
+        return np.where(index < extent, index, period - 1 + edge - index) % extent, outside
+    return np.clip(index, 0, extent - 1), outside
+
+
+def points(matrix, size):
+    """The points that a perspective finds for the pixels of a result, from the centre of the first pixel."""
+    y, x = np.indices(size) + 0.5
+    u, v, w = np.tensordot(matrix, np.stack([x, y, np.ones(size)]), 1)
+    return u / w - 0.5, v / w - 0.5
+
+
+def close(found, expected, dtype, edges=None, level=0.0) -> bool:
+    """Whether values are those of float64, rounded and saturated to a dtype."""
+    if np.dtype(dtype).kind != "f":
+        info = np.iinfo(dtype) if np.dtype(dtype).kind != "b" else np.iinfo("uint8")
+        expected = np.clip(expected, info.min, info.max)
+        level += 0.502
+    tolerance = level + (0.2 if dtype == np.float16 else 2e-2 if dtype == np.float32 else 1e-9)
+    good = np.abs(found.astype(np.float64) - expected).max(axis=-1) <= tolerance
+    return bool((good if edges is None else good | edges).all())
+
+
+# -- warp_affine --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def affine_warps(draw):
+    shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)))
+    size = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    matrix = np.array(draw(st.lists(numbers, min_size=6, max_size=6))).reshape(2, 3) * [1, 1, 4]
+    return shape, size, matrix, draw(st.none() | st.integers(0, 100))
+
+
+@given(affine_warps(), any_dtype, st.sampled_from(["nn", "linear"]))
+def test_an_affine_warp_is_that_of_numpy(case, dtype, interp_type):
+    shape, size, matrix, fill = case
+    image = noise(shape, dtype)
+    found = warp_affine(image, matrix, size=size, fill_value=fill, interp_type=interp_type).array
+    x, y = points(np.concatenate([matrix, [[0, 0, 1]]]), size)
+    filled = fill if dtype.kind != "b" or fill is None else fill > 0
+    expected = by_hand(image, x, y, filled, "replicate" if fill is None else "constant", interp_type)
+    edges = (np.abs(np.stack([x, y]) - np.round(np.stack([x, y]) + 0.5) + 0.5) < 1e-6).any(axis=0)
+    if dtype.kind == "b":
+        assert (np.abs(found - expected).max(axis=-1) < 0.5001).all() or edges.any()
+        return
+    assert close(found, expected, dtype, edges if interp_type == "nn" else None)
+
+
+@given(st.integers(0, 3), st.lists(numbers, min_size=6, max_size=6), st.booleans())
+def test_a_matrix_may_be_given_in_many_forms(seed, flat, inverse_map):
+    image = noise((5, 6, 3), "uint8", seed)
+    if abs(flat[0] * flat[4] - flat[1] * flat[3]) < 1e-3:
+        flat = [1, 0, 2, 0, 1, 3]
+    nested = [flat[:3], flat[3:]]
+    square = [*nested, [0, 0, 1]]
+    forms = [flat, tuple(flat), nested, np.array(nested, np.float32), np.array(nested), as_tensor(nested), square,
+             np.array(square).ravel().tolist(), as_tensor(np.array(nested, ">f8"))]  # fmt: skip
+    first = warp_affine(image, matrix=flat, inverse_map=inverse_map).array
+    for form in forms:
+        assert np.array_equal(warp_affine(image, matrix=form, inverse_map=inverse_map).array, first)
+        assert np.array_equal(warp_affine(image, form, inverse_map=inverse_map).array, first)
+    batch = as_batch([image, image])
+    for several in (as_batch([nested, nested]), as_batch([flat, flat]), as_batch([square, square])):
+        for call in (lambda m: warp_affine(batch, m), lambda m: warp_affine(image, matrix=m)):
+            assert all(np.array_equal(s, warp_affine(image, flat).array) for s in call(several).samples)
+
+
+@given(st.floats(-400, 400, width=32), st.integers(2, 40), st.integers(2, 40), st.booleans())
+def test_a_rotation_is_that_of_rotate(angle, height, width, filled):
+    image = noise((height, width, 3), "uint8")
+    arguments = {"fill_value": 7} if filled else {}
+    matrix = transforms.rotation(angle=angle, center=[width / 2, height / 2])
+    warped = warp_affine(image, matrix=matrix, **arguments).array.astype(int)
+    rotated = rotate(image, angle=angle, keep_size=True, **arguments).array
+    assert np.abs(warped - rotated).max() <= 1
+
+
+def test_a_warp_and_its_inverse_are_one_another():
+    image = noise((20, 30, 1), "float32")
+    matrix = [[0.9, 0.2, -1.0], [-0.1, 1.1, 2.0]]
+    inverse = np.linalg.inv([*matrix, [0, 0, 1]])
+    a = warp_affine(image, matrix, fill_value=5).array
+    np.testing.assert_allclose(warp_affine(image, inverse, fill_value=5, inverse_map=False).array, a, atol=1e-3)
+    with pytest.raises(ArgumentError, match="'matrix' must be one that has an inverse"):
+        warp_affine(image, [1, 2, 0, 2, 4, 0], inverse_map=False)
+
+
+def test_frames_may_have_matrices_of_their_own():
+    video = noise((2, 4, 5, 3), "uint8")
+    matrices = np.array([SHIFT, ((1, 0, 0), (0, 1, 1))], np.float32)
+    warped = warp_affine(as_tensor(video, layout="FHWC"), matrices).array
+    assert np.array_equal(warped[0], warp_affine(video[0], SHIFT).array)
+    assert np.array_equal(warped[1], warp_affine(video[1], matrices[1]).array)
+    both = warp_perspective(as_tensor(video, layout="FHWC"), np.stack([np.eye(3)] * 2)).array
+    assert np.array_equal(both, video)
+
+
+def test_a_volume_is_moved_along_x_y_and_z():
+    volume = np.arange(2 * 3 * 4, dtype=np.int32).reshape(2, 3, 4)
+    for axis, row in ((2, 0), (1, 1), (0, 2)):
+        matrix = np.eye(3, 4)
+        matrix[row, 3] = 1
+        moved = warp_affine(as_tensor(volume, layout="DHW"), matrix, fill_value=-1).array
+        expected = np.full_like(volume, -1)
+        np.moveaxis(expected, axis, 0)[:-1] = np.moveaxis(volume, axis, 0)[1:]
+        assert np.array_equal(moved, expected)
+    assert warp_affine(as_tensor(volume, layout="DHW"), np.eye(3, 4), size=(1, 2, 5.9)).shape == (1, 2, 5)
+
+
+def test_channels_first_and_last_are_alike():
+    image = noise((6, 7, 3), "uint8")
+    matrix = [[0.8, 0.3, 1.0], [-0.2, 1.0, 0.5]]
+    last = warp_affine(image, matrix, fill_value=(1, 2, 300), size=(4, 9)).array
+    first = warp_affine(as_tensor(image.transpose(2, 0, 1), layout="CHW"), matrix, fill_value=(1, 2, 300), size=(4, 9))
+    assert np.array_equal(first.array.transpose(1, 2, 0), last)
+    gray = warp_affine(image[..., 1], matrix, fill_value=2, size=(4, 9)).array
+    assert np.array_equal(gray, last[..., 1])
+
+
+def test_large_images_are_warped_in_tiles_without_seams():
+    image = noise((700, 1300, 1), "uint8")
+    matrix = [[1.0, 0.001, 0.25], [-0.002, 1.0, 0.5]]
+    for interp_type in ("linear", "nn"):
+        found = warp_affine(image, matrix, interp_type=interp_type).array
+        x, y = points(np.array([*matrix, [0, 0, 1]]), (700, 1300))
+        expected = by_hand(image, x, y, None, "replicate", interp_type)
+        differences = np.abs(found - np.floor(expected + 0.5))
+        assert differences.max() <= 1
+        assert (differences > 0).mean() < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_empty_images_and_results(dtype):
+    empty = np.empty((0, 4, 3), dtype)
+    assert (warp_affine(empty, SHIFT, size=(2, 2), fill_value=9).array == 9).all()
+    assert warp_affine(noise((4, 4, 3), dtype), SHIFT, size=(0, 5)).shape == (0, 5, 3)
+    assert (warp_perspective(empty, np.eye(3), size=(2, 2), fill_value=9).array == 9).all()
+    for border in BORDERS[1:]:
+        assert (warp_perspective(empty, np.eye(3), size=(2, 2), border_mode=border).array == 0).all()
+    assert warp_perspective(noise((4, 4, 3), dtype), np.eye(3), size=(0, 5)).shape == (0, 5, 3)
+    assert (remap(empty, np.zeros((2, 3)), np.zeros((2, 3))).array == 0).all()
+    assert remap(noise((4, 4, 3), dtype), np.zeros((0, 3)), np.zeros((0, 3))).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({}, "'matrix' must be given"), ({"matrix": [1, 2]}, "'matrix' must be 2 rows of 3 numbers, or 3 rows"),
+    ({"matrix": np.eye(3) * 2}, "'matrix' must be affine"), ({"matrix": np.eye(3, 4)}, "'matrix' must be 2 rows"),
+    ({"matrix": [np.inf] * 6}, "'matrix' must be .*finite"), ({"matrix": SHIFT, "size": (1,) * 3}, "'size' must be 2"),
+    ({"matrix": SHIFT, "fill_value": (1, 2)}, "'fill_value' must be one value or 3"),
+    ({"matrix": SHIFT, "interp_type": "cubic"}, "'interp_type'"), ({"matrix": [SHIFT] * 2}, "'matrix' must be 2 rows"),
+    ({"matrix": "SHIFT"}, "'matrix'"), ({"matrix": as_batch([SHIFT, ((np.nan,) * 3,) * 2])}, r"'matrix\[1\]' must be"),
+])  # fmt: skip
+def test_wrong_arguments_of_warps_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        warp_affine(noise((4, 5, 3), "uint8"), **arguments)
+
+
+def test_two_matrices_are_refused():
+    with pytest.raises(ArgumentError, match="'matrix' must be left out"):
+        warp_affine(noise((4, 5, 3), "uint8"), SHIFT, matrix=SHIFT)
+    with pytest.raises(ArgumentError, match="'matrix' must be finite"):
+        warp_affine(noise((4, 5, 3), "uint8"), np.full((2, 3), np.nan))
+
+
+# -- perspectives and maps ----------------------------------------------------------------------------------------
+
+
+@st.composite
+def perspectives(draw):
+    """A matrix whose points are in front of the eye, an image, and a size."""
+    shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)))
+    size = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    matrix = np.array(draw(st.lists(numbers, min_size=9, max_size=9))).reshape(3, 3) * [1, 1, 4]
+    matrix[2] = [matrix[2, 0] / 64, matrix[2, 1] / 64, 1 + abs(matrix[2, 2])]
+    return shape, size, matrix
+
+
+@given(perspectives(), any_dtype, st.sampled_from(BORDERS), st.sampled_from(["nn", "linear", "cubic"]))
+def test_a_perspective_is_that_of_numpy(case, dtype, border, interp_type):
+    shape, size, matrix = case
+    image = noise(shape, dtype)
+    found = warp_perspective(image, matrix, size=size, border_mode=border, fill_value=1, interp_type=interp_type).array
+    assert found.shape == (*size, shape[2])
+    assert found.dtype == dtype
+    x, y = points(matrix, size)
+    expected = by_hand(image, x, y, 1, border, interp_type)
+    edges = (np.abs(np.stack([x, y]) - np.round(np.stack([x, y]) + 0.5) + 0.5) < 1e-3).any(axis=0)
+    if dtype.kind == "b":
+        assert found.dtype == bool
+    elif interp_type == "cubic":  # OpenCV has its weights in steps of 1/32 pixel
+        assert close(found, expected, dtype, level=20.0)
+    else:
+        assert close(found, expected, dtype, edges if interp_type == "nn" else None)
+
+
+@given(perspectives(), st.sampled_from(["uint8", "float64"]), st.sampled_from(["corner", "center"]), st.booleans())
+def test_origins_and_inverses(case, dtype, origin, inverse):
+    shape, size, matrix = case
+    image = noise(shape, dtype)
+    if abs(np.linalg.det(matrix)) < 0.1:
+        matrix = np.eye(3)
+    shift = maps.moved(0.5) if origin == "center" else np.eye(3)
+    plain = warp_perspective(image, shift @ matrix @ np.linalg.inv(shift), size=size).array.astype(float)
+    given_ = np.linalg.inv(matrix) if inverse else matrix
+    found = warp_perspective(image, given_, size=size, inverse_map=not inverse, pixel_origin=origin).array
+    assert np.abs(found - plain).max() <= (1 if dtype == "uint8" else 1e-3)
+
+
+def test_a_flat_perspective_is_an_affine_warp():
+    image = noise((30, 40, 3), "uint8")
+    matrix = [[0.9, 0.1, 2.0], [-0.05, 1.1, -3.0]]
+    for form in (matrix, [*matrix, [0, 0, 1]], [[4 * v for v in row] for row in [*matrix, [0, 0, 1]]]):
+        found = warp_perspective(image, form).array.astype(int)
+        assert np.abs(found - warp_affine(image, matrix, fill_value=0).array).max() <= 1
+
+
+def test_points_on_and_beyond_the_horizon():
+    image = noise((6, 6, 1), "float32")
+    vanishing = [[1, 0, 0], [0, 1, 0], [0.25, 0, -0.625]]  # w is 0 where x is 2.5
+    for border in BORDERS:
+        for interp_type in ("nn", "linear", "cubic"):
+            found = warp_perspective(image, vanishing, border_mode=border, interp_type=interp_type).array
+            assert np.isfinite(found).all()
+            far = warp_perspective(image, [[1, 0, 1e12], [0, 1, -1e12], [0, 0, 1]], border_mode=border).array
+            assert np.isfinite(far).all()
+            if border == "constant":
+                assert (far == 0).all()
+                assert (found[:, 2] == 0).all()
+            if border == "replicate":
+                assert (far == image[0, -1]).all()
+    with pytest.raises(ArgumentError, match="inverse"):
+        warp_perspective(image, np.zeros((3, 3)), inverse_map=False)
+
+
+@given(st.data(), any_dtype, st.sampled_from(["nn", "linear", "cubic"]), st.sampled_from(["corner", "center"]))
+def test_maps_name_the_points_to_read(data, dtype, interp, origin):
+    size = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    image = noise((5, 7, data.draw(st.integers(1, 5))), dtype)
+    x, y = (data.draw(arrays(kind, size)) / 100 for kind in ("float32", "float64"))
+    found = remap(image, x, y, interp=interp, pixel_origin=origin).array
+    shift = 0.5 if origin == "corner" else 0.0
+    x, y = x.astype(np.float64) - shift, y.astype(np.float64) - shift
+    expected = by_hand(image, x, y, 0, "constant", interp)
+    edges = (np.abs(np.stack([x, y]) - np.round(np.stack([x, y]) + 0.5) + 0.5) < 1e-6).any(axis=0)
+    if dtype.kind != "b":
+        assert close(found, expected, dtype, edges if interp == "nn" else None, 20.0 if interp == "cubic" else 0.0)
+
+
+def test_maps_are_for_all_frames_or_for_each():
+    video = as_tensor(noise((2, 3, 4, 1), "uint8"), layout="FHWC")
+    y, x = (np.indices((3, 4)) + 0.5).astype(np.float32)
+    assert np.array_equal(remap(video, x, y).array, video.array)
+    each = remap(video, np.stack([x, x + 1]), np.stack([y, y])[..., None]).array
+    assert np.array_equal(each[0], video.array[0])
+    assert np.array_equal(each[1, :, :3], video.array[1, :, 1:])
+    planes = as_tensor(video.array.transpose(0, 3, 1, 2), layout="FCHW")
+    assert np.array_equal(remap(planes, x, y).array, planes.array)
+    for wrong in (x[None, None], np.stack([x] * 3), x[0]):
+        with pytest.raises(ArgumentError, match="'mapx' must be a number for each pixel"):
+            remap(video, wrong, y)
+    with pytest.raises(ArgumentError, match="'mapy' must be of the shape of mapx"):
+        remap(video, x, y[:2])
+
+
+@pytest.mark.parametrize("interpolation", ["nn", "linear", "cubic"])
+def test_images_beyond_the_limits_of_opencv_and_within_are_alike(interpolation, monkeypatch):
+    image = noise((40, 50, 3), "uint8")
+    matrix = np.array([[0.9, 0.1, 0.3], [-0.1, 1.0, 0.7], [1e-4, -1e-4, 1.0]])
+    for border in BORDERS:
+        fast, exact = np.empty((2, 60, 70, 3), np.uint8)
+        maps.perspective(image, matrix, fast, fill=3, border=border, interpolation=interpolation)
+        with monkeypatch.context() as patch:
+            patch.setattr(warp, "OPENCV_LIMIT", 0)
+            maps.perspective(image, matrix, exact, fill=3, border=border, interpolation=interpolation)
+        differences = np.abs(fast.astype(int) - exact).max(axis=-1)
+        assert (differences > (12 if interpolation == "cubic" else 1)).mean() <= (1e-3 if interpolation == "nn" else 0)
+
+
+# -- points -------------------------------------------------------------------------------------------------------
+
+
+@given(arrays(any_dtype, st.tuples(st.integers(0, 4), st.integers(1, 3))), st.tuples(*[st.integers(0, 1)] * 3),
+       st.tuples(*[numbers] * 3), st.permutations("xyz"))  # fmt: skip
+def test_points_are_mirrored_about_a_centre(array, flips, centers, order):
+    layout = "".join(order)[: array.shape[-1]]
+    arguments = {f"flip_{c}": f for c, f in zip("xyz", flips, strict=True)}
+    arguments |= {f"center_{c}": f for c, f in zip("xyz", centers, strict=True)}
+    found = coord_flip(array, layout=layout, **arguments).array
+    assert found.dtype == (array.dtype.newbyteorder("=") if array.dtype.kind == "f" else np.float32)
+    expected = array.astype(np.float64)
+    for i, letter in enumerate(layout):
+        if arguments[f"flip_{letter}"]:
+            expected[:, i] = 2 * arguments[f"center_{letter}"] - expected[:, i]
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if found.itemsize == 2 else 1e-6, atol=1e-2)
+    if layout == "xyz"[: len(layout)]:
+        assert np.array_equal(coord_flip(array, **arguments).array, found)
+
+
+@pytest.mark.parametrize(("array", "layout", "told"), [
+    (np.zeros((2, 4)), "", "'points'"), (np.float32(1), "", "'points'"), (np.zeros((2, 2)), "xyz", "'layout'"),
+    (np.zeros((2, 2)), "xx", "'layout'"), (np.zeros((2, 0)), "", "'points'")])  # fmt: skip
+def test_points_that_are_none(array, layout, told):
+    with pytest.raises(ArgumentError, match=told):
+        coord_flip(array, layout=layout)
+
+
+@given(st.data(), any_dtype, any_dtype, st.integers(1, 6), st.integers(2, 6))
+def test_points_are_multiplied_and_moved(data, kind, dtype, columns, rows):
+    array = data.draw(arrays(kind, st.tuples(st.integers(0, 3), st.integers(0, 3), st.just(columns))))
+    matrix = np.array(data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns)))
+    matrix = matrix.reshape(rows, columns)
+    vector = np.array(data.draw(st.lists(numbers, min_size=rows, max_size=rows)))
+    both = np.column_stack([matrix, vector])
+    forms = [
+        {"M": matrix, "T": vector}, {"M": matrix.tolist(), "T": vector.tolist()}, {"M": matrix.ravel(), "T": vector},
+        {"MT": both}, {"MT": both.ravel().tolist()},
+    ]  # fmt: skip
+    expected = array.astype(np.float64) @ matrix.T + vector
+    found = [coord_transform(array, dtype=dtype.name, **form).array for form in forms]
+    assert all(np.array_equal(one, found[0]) for one in found)
+    assert found[0].shape == (*array.shape[:-1], rows)
+    assert found[0].dtype == dtype
+    scale = 1 + np.abs(array.astype(np.float64)).max(initial=0) * np.abs(matrix).sum(axis=1).max()
+    if dtype.kind == "f":
+        limit = {2: 6e4, 4: 1e38, 8: 1e308}[dtype.itemsize]
+        tolerance = {2: 1e-3, 4: 1e-5, 8: 1e-5}[dtype.itemsize] * scale
+        assert np.abs(np.clip(found[0].astype(np.float64), -limit, limit) - np.clip(expected, -limit, limit)).max(
+            initial=0) <= tolerance  # fmt: skip
+    elif dtype.kind != "b":
+        info = np.iinfo(dtype)
+        assert (
+            np.abs(found[0] - np.clip(expected, float(info.min), float(info.max))).max(initial=0) <= 0.5 + 1e-5 * scale
+        )
+
+
+def test_numbers_are_factors_and_are_added_to_all():
+    array = np.array([[1.0, 2.0, 3.0]], np.float32)
+    assert coord_transform(array).tolist() == array.tolist()
+    assert coord_transform(array, M=2, T=1).tolist() == [[3, 5, 7]]
+    assert coord_transform(array, MT=2).tolist() == [[2, 4, 6]]
+    assert coord_transform(array, T=[1, 2, 3]).tolist() == [[2, 4, 6]]
+    assert coord_transform(array, M=[[1, 1, 1]], T=1).tolist() == [[7]]
+    assert coord_transform(array[0], M=as_batch([2, 3])).tolist() == [[2, 4, 6], [3, 6, 9]]
+    assert coord_transform(np.array([[2**53 + 1]]), dtype="int64").tolist() == [[2**53]]
+    assert coord_transform(np.array([[2**24 + 1]]), dtype="int64").tolist() == [[2**24 + 1]]
+    image = as_tensor(np.full((2, 2, 3), 100, np.uint8), layout="HWC")
+    gray = coord_transform(image, M=[[0.5, 0.25, 0.25]], dtype="uint8")
+    assert (gray.layout, gray.shape) == ("HWC", (2, 2, 1))
+    assert (gray.array == 100).all()
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"M": [1, 2]}, "'M' must be one number, or rows of 3"), ({"MT": np.eye(3)}, "'MT' must be"),
+    ({"MT": np.eye(3, 4), "T": 1}, "'MT' must be left out"), ({"MT": 1, "M": 1}, "'MT' must be left out"),
+    ({"M": np.eye(3), "T": [1, 2]}, "'T' must be one number or 3"), ({"T": np.nan}, "'T' must be")])  # fmt: skip
+def test_wrong_matrices_of_points_are_named(arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        coord_transform(np.zeros((2, 3)), **arguments)
+
+
+# -- as DALI does it ----------------------------------------------------------------------------------------------
+
+extents = {"F": st.integers(1, 3), "D": st.integers(1, 4), "H": st.integers(1, 24), "W": st.integers(1, 24)}
+
+
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "int16", "int32", "float32"]),
+       layout=st.sampled_from(["HWC", "FHWC", "DHWC", "FDHWC"]))  # fmt: skip
+def test_affine_warps_are_dalis(dali: Oracle, data, dtype, layout):
+    dims = 3 if "D" in layout else 2
+    channels = data.draw(st.integers(1, 5))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    images = [noise([channels if c == "C" else data.draw(extents[c]) for c in layout], dtype, i) for i in range(2)]
+    matrices = [(np.eye(dims, dims + 1) + generator.normal(0, 0.3, (dims, dims + 1))).astype("f4") for _ in images]
+    for matrix in matrices:
+        matrix[:, -1] *= 8
+    arguments = {"inverse_map": data.draw(st.booleans()), "interp_type": data.draw(st.sampled_from(["nn", "linear"]))}
+    if data.draw(st.booleans()):
+        arguments["fill_value"] = data.draw(st.floats(0, 100, width=16))
+    if data.draw(st.booleans()):
+        arguments["size"] = data.draw(st.lists(st.floats(1, 9, width=16), min_size=dims, max_size=dims))
+    expected = dali.call("warp_affine", [Samples(images, layout)], matrix=Samples(matrices), **arguments)
+    found = warp_affine(as_batch(images, layout=layout), matrix=as_batch(matrices), **arguments)
+    assert found.layout == expected.layout
+    for a, b in zip(found.samples, expected.samples, strict=True):
+        _alike(a, b)
+
+
+def _alike(found, expected, level=1.0, share=1e-4):
+    """Whether values are DALI's, but for one level, or for a few that lie on an edge between two pixels."""
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    difference = np.abs(found.astype(np.float64) - expected)
+    allowed = level if found.dtype.kind != "f" else (level - 1) + 1e-4 * np.maximum(100, np.abs(expected))
+    assert (difference > allowed).sum() <= max(3, share * found.size)
+
+
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "uint16", "int16", "float32"]),
+       layout=st.sampled_from(["HWC", "FHWC", "CHW", "HW", "FCHW"]))  # fmt: skip
+def test_perspectives_are_dalis(dali: Oracle, data, dtype, layout):
+    # But for uint8, DALI interpolates in steps of 1/32 pixel: slopes of at most 5 a pixel keep it within a level.
+    channels = data.draw(st.sampled_from([1, 3, 4]))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shape = [channels if c == "C" else data.draw(extents[c]) + 4 * (c != "F") for c in layout]
+    places = np.indices(shape)
+    image = (20 + 3 * places[layout.index("W")] + 2 * places[layout.index("H")]).astype(dtype)
+    if dtype == "uint8" and data.draw(st.booleans()):
+        image = noise(shape, dtype)
+    deviations = np.array([[0.1, 0.1, 2], [0.1, 0.1, 2], [0.002, 0.002, 0]])
+    matrix = (np.eye(3) + generator.normal(0, 1, (3, 3)) * deviations).astype("f4")
+    border = data.draw(st.sampled_from(BORDERS))
+    arguments = {
+        "interp_type": data.draw(st.sampled_from(["nn", "linear"])),
+        "pixel_origin": data.draw(st.sampled_from(["corner", "center"])),
+        "inverse_map": data.draw(st.booleans()),
+        "border_mode": border,
+    }
+    if data.draw(st.booleans()):
+        arguments["fill_value"] = [data.draw(st.floats(0, 100, width=16))]
+    if data.draw(st.booleans()):
+        arguments["size"] = data.draw(st.lists(st.floats(1, 9, width=16), min_size=2, max_size=2))
+    expected = dali.call("experimental.warp_perspective", [Laid(image, layout)], matrix=matrix, **arguments)
+    found = warp_perspective(as_tensor(image, layout=layout), matrix=matrix, **arguments)
+    assert found.layout == expected.layout
+    steps = 1.0 if dtype == "uint8" or border not in {"constant", "wrap"} else 5.0  # at an edge slopes are steeper
+    _alike(found.array, expected.array, level=1.0 + steps * (dtype != "uint8"))
+
+
+@given(data=st.data(), count=st.integers(1, 8), columns=st.integers(1, 3))
+def test_mirrored_points_are_dalis(dali: Oracle, data, count, columns):
+    array = np.random.default_rng(0).normal(0, 10, (count, columns)).astype("f4")
+    arguments = {f"flip_{c}": data.draw(st.integers(0, 1)) for c in "xyz"[:columns]}
+    arguments |= {f"center_{c}": data.draw(numbers) for c in "xyz"[:columns]}
+    arguments["layout"] = "".join(data.draw(st.permutations("xyz"[:columns])))
+    expected = dali.call("coord_flip", [array], **arguments)
+    _alike(coord_flip(array, **arguments).array, expected.array)
+
+
+@given(data=st.data(), kind=st.sampled_from(["uint8", "int16", "uint16", "int32", "float32"]),
+       columns=st.integers(1, 6), rows=st.integers(1, 6))  # fmt: skip
+def test_multiplied_points_are_dalis(dali: Oracle, data, kind, columns, rows):
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    array = noise(data.draw(st.sampled_from([(4, columns), (2, 3, columns)])), kind)
+    matrix = generator.normal(0, 1, (rows, columns)).astype("f4")
+    vector = generator.normal(0, 30, rows).astype("f4")
+    arguments = data.draw(st.sampled_from([
+        {"M": matrix, "T": vector}, {"MT": np.column_stack([matrix, vector])}, {"M": matrix}, {"M": 1.5, "T": 2.25},
+        {"T": generator.normal(0, 1, columns).astype("f4")}, {},
+    ]))  # fmt: skip
+    if data.draw(st.booleans()):
+        arguments = {**arguments, "dtype": kind}
+    expected = dali.call("coord_transform", [array], **arguments)
+    found = coord_transform(array, **arguments)
+    _alike(found.array, expected.array)
+
+
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "float32"]), height=st.integers(2, 20), width=st.integers(1, 20))
+def test_spheres_and_waters_are_dalis(dali: Oracle, data, dtype, height, width):
+    images = [noise((height, width, data.draw(st.integers(1, 4))), dtype, i) for i in range(2)]
+    mask = [1, data.draw(st.integers(0, 1))]
+    arguments = {"interp_type": data.draw(st.sampled_from(["nn", "linear"]))}
+    arguments["fill_value"] = data.draw(st.floats(0, 100, width=16)) if dtype == "float32" else 5.0
+    names = [f"{name}_{axis}" for name in ("ampl", "freq", "phase") for axis in "xy"]
+    waves = {name: data.draw(st.floats(0.125, 2, width=16)) for name in names}
+    for name, more in (("sphere", {}), ("water", waves)):
+        expected = dali.call(name, [Samples(images, "HWC")], **arguments, mask=Samples(mask), **more)
+        found = getattr(ndd, name)(as_batch(images, layout="HWC"), **arguments, mask=as_batch(mask), **more)
+        for a, b in zip(found.samples, expected.samples, strict=True):
+            _alike(a, b)
+
+
+def test_a_sphere_keeps_its_centre_and_its_poles():
+    image = noise((9, 9, 3), "uint8")
+    found = ndd.sphere(image).array
+    assert np.array_equal(found[4, [0, 4, 8]], image[4, [0, 4, 8]])
+    assert np.array_equal(found[[0, 8], 4], image[[0, 8], 4])
+    assert np.array_equal(found[4, 6], image[4, 5])  # half a radius from the centre it reads at a quarter
+    assert (found[0, 0] == 0).all()
+    assert np.array_equal(ndd.sphere(image, mask=0).array, image)
+    assert np.array_equal(ndd.sphere(as_tensor(image.transpose(2, 0, 1), layout="CHW")).array, found.transpose(2, 0, 1))
+
+
+def test_waves_move_rows_and_columns():
+    image = noise((8, 9, 1), "float32")
+    still = ndd.water(image, ampl_x=0, ampl_y=0).array
+    assert np.array_equal(still, image)
+    moved = ndd.water(image, ampl_x=2, freq_x=0, phase_x=np.pi / 2, ampl_y=0, fill_value=-1).array
+    assert np.array_equal(moved[:, :7], image[:, 2:])
+    assert (moved[:, 7:] == -1).all()
+    moved = ndd.water(image, ampl_x=0, ampl_y=1, freq_y=np.pi, phase_y=1, interp_type="linear").array
+    step = np.cos(1.0)  # up and down by turns; half a pixel is missing
+    place = 3 + step - 0.5
+    row = int(np.floor(place))
+    assert moved[3, 4, 0] == pytest.approx(_between(image[:, :, 0], row, place - row, 4), rel=1e-4)
+    assert np.array_equal(ndd.water(image, mask=0).array, image)
+
+
+def _between(image, row, part, column):
+    """What is half a pixel before a column, and between two rows."""
+    rows = image[row] * (1 - part) + image[row + 1] * part
+    return (rows[column] + rows[column - 1]) / 2
+
+
+def test_names():
+    assert ndd.experimental.warp_perspective is warp_perspective
+    assert ndd.experimental.remap is remap
