@@ -262,7 +262,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
     size = -(-nbytes // step) * step
     with _lock:
         for block in _blocks:
-            if block.nbytes == size and _references(block) == _FREE:
+            if size <= block.nbytes <= size + size // 2 and _references(block) == _FREE:
                 return numpy.ndarray(shape, dtype, buffer=block)
         fresh = numpy.empty(size, numpy.uint8)
         if size <= _KEPT:

@@ -34,7 +34,7 @@ Extents: TypeAlias = tuple[int, ...]
 _PART = 1 << 14  # numbers that are made at once: their words stay in the cache
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
-_AHEAD, _MOST_AHEAD = 8, 256  # words that are computed beyond those that are asked for
+_MOST_AHEAD = 256  # words that are computed at once without need
 _IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
 #: For each distribution its arguments by name, and what those are that are not given.
@@ -285,9 +285,9 @@ def on_cpu(name: str, argument: str, value: Any) -> Tensor | Batch:
 class Words:
     """The words of a sample, one after the other."""
 
-    def __init__(self, draw: Draw, sample: int) -> None:
+    def __init__(self, draw: Draw, sample: int, known: list[int]) -> None:
         self._draw, self._sample = draw, sample
-        self.known: list[int] = []  #: words so far, of which those from `place` on are the next ones
+        self.known = known  #: words so far, of which those from `place` on are the next ones
         self.place = 0
 
     def __iter__(self) -> Words:
@@ -301,13 +301,13 @@ class Words:
     def look(self, end: int) -> None:
         """Know the words before one."""
         if len(self.known) < end:
-            more = max(end - len(self.known), min(len(self.known), _MOST_AHEAD)) + _AHEAD
+            more = max(end - len(self.known), min(len(self.known), _MOST_AHEAD))
             self.known += self._draw.some(self._sample, len(self.known), more)
 
 
 def sampled(
     call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
-    kinds: Sequence[tuple[int, Any]],
+    kinds: Sequence[tuple[int, Any]], ahead: int = 8,
 ) -> tuple[Tensor | Batch, ...]:  # fmt: skip
     """The results of a random operator that has inputs, made sample by sample. Here the source moves on.
 
@@ -317,6 +317,7 @@ def sampled(
         check: Called with the inputs and arguments of each sample before anything is drawn.
         make: Called with the words of a sample, and its inputs and arguments: its results.
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
+        ahead: How many words a sample needs, about: those of all samples are computed together.
     """
     count = 1 if call.n is None else call.n
     columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
@@ -332,11 +333,12 @@ def sampled(
             raise
 
     def one(i: int) -> None:
-        results[i] = noted(i, make, Words(draw, i))
+        results[i] = noted(i, make, Words(draw, i, beginnings[i]))
 
     for i in range(count):
         noted(i, check)
     draw = call.source.draw(call.n)
+    beginnings = draw.beginnings(ahead)
     _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays))
     if call.n is None:
         return tuple(map(Tensor, results[0]))

@@ -193,6 +193,17 @@ class Draw(NamedTuple):
         counter = int(self.high[sample]) << 64 | self.low
         return words(self.key, (4 * counter + self.phase + start) % (1 << 130), count)
 
+    def beginnings(self, count: int) -> list[list[int]]:
+        """The first words of each sample, of all samples at once."""
+        each = (self.phase + count + 3) // 4
+        steps = numpy.arange(each, dtype=numpy.uint64)
+        low = steps + numpy.uint64(self.low)
+        high = numpy.asarray(self.high)[:, None] + (low < numpy.uint64(self.low))
+        found = blocks(numpy, self.key, numpy.tile(low, len(high)), high.reshape(-1))
+        table = numpy.stack(found, axis=1).reshape(len(high), 4 * each)[:, self.phase : self.phase + count]
+        lists: list[list[int]] = table.tolist()
+        return lists
+
     def stream(self, sample: int, element: int = 0) -> Iterator[int]:
         """The words of one element, one after the other without end: for methods that reject some."""
         place = ELEMENT_STRIDE * element

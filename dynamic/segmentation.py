@@ -259,7 +259,7 @@ _cache_lock = threading.Lock()
 
 def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function finds in a mask, or has found when it last came."""
-    digest = hashlib.blake2b(numpy.ascontiguousarray(mask), digest_size=32).digest()
+    digest = hashlib.sha256(numpy.ascontiguousarray(mask)).digest()
     key = (digest, mask.shape, mask.dtype.str, function.__name__, arguments)
     with _cache_lock:
         found = _cache.pop(key, None)

@@ -57,6 +57,7 @@ def _normalized(
     draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
 ) -> None:
     """Dimensions that the samples have, and a mean and a deviation for each place along the last."""
+    fixed.pop("batch", None)  # with it, a sample depends on the others
     axes = sorted(draw(st.sets(st.integers(0, max(0, samples[0].ndim - 1)), min_size=1)))
     if "axes" in fixed:
         fixed["axes"] = tuple(axes)

@@ -232,13 +232,13 @@ def test_offsets_from_anchors():
     np.testing.assert_allclose(made.array[0], expected, atol=1e-12)
 
 
-def test_many_boxes_and_anchors_are_matched_in_parts(monkeypatch):
+def test_anchors_are_a_sequence_or_an_array():
     generator = np.random.default_rng(1)
-    array, anchors = (np.sort(generator.random((n, 2, 2)), axis=1).reshape(n, 4) for n in (50, 40))
-    expected = box_encoder(array, np.arange(50), anchors=anchors)
-    monkeypatch.setattr("dynamic.kernels.cpu.boxes._PAIRS", 90)
-    found = box_encoder(array, np.arange(50), anchors=anchors.reshape(-1).tolist())
-    assert all(np.array_equal(a.array, b.array) for a, b in zip(found, expected, strict=True))
+    array, anchors = (np.sort(generator.random((n, 2, 2)), axis=1).reshape(n, 4) for n in (5, 40))
+    expected = box_encoder(array, np.arange(5), anchors=anchors)
+    for same in (anchors.reshape(-1).tolist(), anchors.reshape(-1), anchors.tolist(), as_tensor(anchors)):
+        found = box_encoder(array, np.arange(5), anchors=same)
+        assert all(np.array_equal(a.array, b.array) for a, b in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(("arguments", "told"), [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ALL_DTYPES
 
-from dynamic import ArgumentError, as_batch, as_tensor, normalize
+from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, normalize
 
 LAYOUTS = ["HWC", "CHW", "HW", "FHWC", "FCHW", "W", "XYZW"]
 
@@ -261,3 +261,13 @@ def agree(found, expected):
     else:
         scale = max(1.0, float(np.abs(expected).max(initial=0)))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_pooled_values_do_not_depend_on_threads_or_on_the_order_of_memory(threads):
+    values = np.random.default_rng(8)
+    samples = [values.normal(size=(200, 300, 3)).astype(np.float32) for _ in range(5)]
+    expected = normalize(as_batch(samples), axes=[0, 1], batch=True)
+    with EvalContext(num_threads=threads):
+        found = normalize(as_batch([np.asfortranarray(x) for x in samples]), axes=[0, 1], batch=True)
+    assert all(np.array_equal(a, b) for a, b in zip(found.samples, expected.samples, strict=True))

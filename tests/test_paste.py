@@ -87,6 +87,17 @@ def test_what_is_not_said_is_all_of_an_image_at_the_corner():
     assert many.shape == [(4, 3, 2), (5, 5, 2)]
 
 
+def test_a_mosaic_covers_its_canvas_and_overlapping_windows_of_as_much_area_do_not():
+    halves = {"output_size": (4, 6), "in_anchors": [[0, 0], [0, 0]], "shapes": [[4, 3], [4, 3]]}
+    assert (multi_paste(IMAGE, IMAGE, out_anchors=[[0, 0], [0, 3]], **halves).array == np.hstack([RAMP, RAMP])).all()
+    for _ in range(3):  # in memory that was used before
+        found = multi_paste(IMAGE, IMAGE, out_anchors=[[0, 0], [0, 2]], **halves).array
+        assert not found[:, 5].any()
+        assert np.array_equal(found[:, 2:5], RAMP)
+    empty = multi_paste(IMAGE, IMAGE, IMAGE, output_size=(4, 3), shapes=[[4, 3], [0, 3], [4, 0]])
+    assert np.array_equal(empty.array, RAMP)
+
+
 def test_parts_of_extents_are_cut_off_for_places_and_rounded_up_for_sizes():
     image = laid(np.arange(100, dtype=np.uint8).reshape(10, 10), "HW")
     found = multi_paste(image, output_size=(20, 20), in_anchors_rel=[[0.19, 0.35]], shapes_rel=[[0.19, 0.31]],

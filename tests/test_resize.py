@@ -130,6 +130,16 @@ def test_sizes(shape, arguments, expected):
     assert resize(np.zeros(shape, np.uint8), **arguments).shape == expected
 
 
+def test_a_region_may_be_a_point_or_far_away():
+    image = np.arange(100, dtype=np.uint8)[None]
+    for at, level in ((0.5, 0), (30.5, 30), (-9000, 0), (9000, 99)):
+        found = resize(image, size=[1, 3], roi_start=[0, at], roi_end=[1, at])
+        assert found.tolist() == [[level] * 3]
+    assert resize(image[:0], size=[0, 3], roi_start=0, roi_end=9).shape == (0, 3)
+    found = tensor_resize(image, sizes=3, axes=1, roi_start=0.5, roi_end=0.53, roi_relative=True)
+    assert found.tolist() == [[50, 51, 52]]
+
+
 def test_volumes_have_a_depth():
     volume = as_tensor(np.zeros((4, 6, 8, 2)), layout="DHWC")
     assert resize(volume, resize_z=2).shape == (2, 3, 4, 2)
@@ -220,6 +230,7 @@ def test_the_extents_are_told_where_they_are_asked_for():
     (tensor_resize, {"scales": 1, "mode": "not_larger"}, "'mode'"), (tensor_resize, {"sizes": 1, "axes": 3}, "'axes'"),
     (tensor_resize, {"sizes": 1, "axes": (0, 0)}, "'axes' must be different"),
     (tensor_resize, {"sizes": 1, "axis_names": "X"}, "'axis_names'"),
+    (tensor_resize, {"sizes": 1, "axis_names": "H", "axes": 0}, "'axes' must be left out"),
     (random_resized_crop, {}, "'size'"), (random_resized_crop, {"size": (1, 2, 3)}, "'size'"),
     (random_resized_crop, {"size": 4, "random_area": (0.5, 0.1)}, "'random_area'"),
     (random_resized_crop, {"size": 0}, "'size'")])  # fmt: skip

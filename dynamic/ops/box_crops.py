@@ -133,7 +133,8 @@ def random_bbox_crop(
     if call.values["output_bbox_indices"]:
         kinds.append((1, "int32"))
     make = functools.partial(_cropped, rules)
-    return sampled(call, list(inputs.values()), _check, make, kinds)
+    ahead = min(256, 40 + 6 * rules.attempts)
+    return sampled(call, list(inputs.values()), _check, make, kinds, ahead)
 
 
 def _rules(call: Call) -> box_windows.Rules:
@@ -172,8 +173,8 @@ def _check(boxes: Array, labels: Array | None = None, /, **values: Any) -> None:
         raise ArgumentError(_NAME, "labels", f"one for each of the {len(boxes)} boxes", f"shape {labels.shape}")
     ndim = boxes.shape[1] // 2
     layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
-    corners = read(boxes.astype(numpy.float32), layout)
-    if not ((corners >= -_TOLERANCE) & (corners <= 1 + _TOLERANCE)).all():
+    ends = read(boxes, layout) if "W" in layout else boxes
+    if len(boxes) and not -_TOLERANCE <= ends.min() <= ends.max() <= 1 + _TOLERANCE:
         raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
     for name in ("crop_shape", "input_shape"):
         _extents(name, values[name], values["shape_layout"], ndim)

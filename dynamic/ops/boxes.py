@@ -203,7 +203,7 @@ def bbox_rotate(
         raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
     image, canvas = _image_and_canvas(angle, input_shape, shape_layout, size or None, keep_size=keep_size)
     boxes = kernels.read(_real(bboxes), bbox_layout)
-    with numpy.errstate(over="ignore", invalid="ignore"):
+    with numpy.errstate(all="ignore"):
         turned = kernels.rotated(boxes, angle, image, canvas, mode, normalized=bbox_normalized)
         found, kept = kernels.within(turned, canvas, remove_threshold)
     found = kernels.written(found, bbox_layout)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -108,6 +110,8 @@ def _composed(
     sources, places = _sources(images, in_ids, across), _spatial(layout)
     shape = list(images[0].shape)
     for source in sources:
+        if source.shape == sources[0].shape:
+            continue
         alike = len(source.shape) == len(shape) and all(
             source.shape[i] == sources[0].shape[i] for i in range(len(shape)) if i not in places
         )
@@ -164,7 +168,8 @@ def multi_paste(
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
     sources, places = _sources(images, in_ids, across), _spatial(layout)
-    canvas = [tuple(out.shape[place] for place in places)] * len(sources)
+    whole = tuple(out.shape[place] for place in places)
+    canvas = [whole] * len(sources)
     wholes = [tuple(source.shape[place] for place in places) for source in sources]
     starts = _rows("in_anchors", in_anchors, in_anchors_rel, wholes, numpy.floor)
     rest = [tuple(b - a for a, b in zip(start, whole, strict=True))
@@ -176,7 +181,8 @@ def multi_paste(
     )
     _check_inside("in_anchors", starts, sizes, wholes)
     _check_inside("out_anchors", targets, sizes, canvas)
-    out.fill(0)
+    if not _covered(whole, targets, sizes):
+        out.fill(0)
     for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
         regions.copied_part(source, places, start, size, target, out)
     return out
@@ -202,6 +208,17 @@ def _rows(
     parts = [numpy.array(row, numpy.float32) * numpy.array(whole, numpy.float32)
              for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
     return [tuple(int(value) for value in rounding(part)) for part in parts]
+
+
+def _covered(canvas: tuple[int, ...], targets: list[tuple[int, ...]], sizes: list[tuple[int, ...]]) -> bool:
+    """Whether windows that do not overlap cover a canvas, as those of a mosaic do."""
+    if sum(map(math.prod, sizes)) != math.prod(canvas):
+        return False
+    windows = zip(targets, sizes, strict=True)
+    return not any(
+        all(a < c + d and c < a + b for a, b, c, d in zip(*one, *other, strict=True))
+        for one, other in itertools.combinations(windows, 2)
+    )
 
 
 def _check_inside(

@@ -202,22 +202,24 @@ def _regions(
     whole: tuple[int, ...], axes: list[int], anchor: Any, extent: Any, normalized: tuple[bool, bool], *, centered: bool
 ) -> list[tuple[Any, ...]]:
     """The regions to erase, in float32 as DALI reckons."""
-    corners, sizes = (numpy.clip(numpy.asarray(value, numpy.float64).reshape(-1), -_FAR, _FAR).astype(numpy.float32)
-                      for value in (anchor, extent))  # fmt: skip
+    corners, sizes = (
+        [anchor] if isinstance(anchor, float) else anchor,
+        [extent] if isinstance(extent, float) else extent,
+    )
     count = len(axes)
     for name, values, others in (("anchor", corners, sizes), ("shape", sizes, corners)):
         if count == 0 or len(values) % count or (len(values) and len(others) > len(values)):
             expected = f"{count} numbers for each region, as many as of the {'shape' if name == 'anchor' else 'anchor'}"
-            raise ArgumentError("erase", name, expected, shown(values.tolist()))
-    if not len(sizes):
-        if len(corners):
+            raise ArgumentError("erase", name, expected, shown(values))
+    if not sizes:
+        if corners:
             raise ArgumentError("erase", "shape", "given where there are anchors", "nothing")
         return []
-    if not len(corners):
-        corners = numpy.zeros_like(sizes)
-    extents = numpy.tile(numpy.array([whole[axis] for axis in axes], numpy.float32), len(sizes) // count)
-    low = corners * extents if normalized[0] else corners
-    size = sizes * extents if normalized[1] else sizes
+    low, size = numpy.array([corners or [0.0] * len(sizes), sizes]).clip(-_FAR, _FAR).astype(numpy.float32)
+    if True in normalized:
+        extents = numpy.array([whole[axis] for axis in axes] * (len(sizes) // count), numpy.float32)
+        low = low * extents if normalized[0] else low
+        size = size * extents if normalized[1] else size
     low = low - size / numpy.float32(2) if centered else low
     bounds = list(zip(low.tolist(), (low + size).tolist(), strict=True))
     found = []

@@ -6,10 +6,11 @@ words at once, and then it is found which of them were drawn.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -26,7 +27,8 @@ _AT_ONCE = 256  # windows that are compared with boxes at once
 _UNIT = numpy.float32(2.0**-32)
 _BELOW_ONE = numpy.float32(1 - 2.0**-24)
 
-Extents = tuple[int, ...]
+Extents: TypeAlias = tuple[int, ...]
+Pair: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def search(
         A window, or None for the whole image; and whether it is as the rules say, not only the best one.
     """
     source = _Random(rules, boxes.shape[1] // 2, image) if crop is None else _Fixed(crop, image or ())
+    sizes = areas(boxes)
     count, best = 0, -1.0
     found: Found | None = None
     good = False
@@ -77,7 +80,7 @@ def search(
         for start in range(0, rules.attempts, _AT_ONCE):
             windows, pixels = source.draw(words, min(_AT_ONCE, rules.attempts - start))
             chosen = None
-            for k, overlap in enumerate(_overlaps(windows, boxes, rules)):
+            for k, overlap in enumerate(_overlaps(windows, boxes, sizes, rules)):
                 if overlap >= threshold or overlap > best:
                     best, chosen = overlap, k
             if chosen is not None:
@@ -88,15 +91,15 @@ def search(
     return found, good
 
 
-def _overlaps(windows: Array, boxes: Array, rules: Rules) -> list[float]:
+def _overlaps(windows: Array, boxes: Array, sizes: Array, rules: Rules) -> list[float]:
     """For each window the least overlap with a box, or the largest one if one box is enough."""
     if not len(boxes) or not len(windows):
         return [0.0] * len(windows)
     common = _common(windows, boxes)
-    sizes = numpy.broadcast_to(areas(boxes), common.shape)
+    whole = numpy.broadcast_to(sizes, common.shape)
     if not rules.of_boxes:
-        sizes = sizes + areas(windows)[:, None] - common
-    found = numpy.divide(common, sizes, out=numpy.zeros_like(common), where=common > 0)
+        whole = sizes + areas(windows)[:, None] - common
+    found = numpy.divide(common, whole, out=numpy.zeros_like(common), where=common > 0)
     overlaps: list[float] = (found.min(1) if rules.all_boxes else found.max(1)).tolist()
     return overlaps
 
@@ -150,6 +153,16 @@ class _Fixed:
         return numpy.concatenate([low, numpy.array(self._crop, numpy.float32) / image + low], axis=1), starts
 
 
+@functools.lru_cache(maxsize=64)
+def _ratios(given: tuple[tuple[float, float], ...], ndim: int) -> tuple[dict[Pair, Any], dict[Pair, Any]]:
+    """The allowed ratios of each two extents, float32, and those of them, either way round, that are one number."""
+    ranges = [(numpy.float32(least), numpy.float32(largest)) for least, largest in given]
+    pairs = itertools.combinations(range(ndim), 2)
+    allowed = {pair: ranges[k % len(ranges)] for k, pair in enumerate(pairs)}
+    fixed = {pair: least for pair, (least, largest) in allowed.items() if least == largest}
+    return allowed, {**fixed, **{(j, i): numpy.float32(1 / float(ratio)) for (i, j), ratio in fixed.items()}}
+
+
 class _Random:
     """Windows of random extents and places."""
 
@@ -158,11 +171,7 @@ class _Random:
         low, high = (numpy.float32(bound) for bound in rules.scaling)
         self._low, self._range = low, high - low
         self._image = None if image is None else numpy.array(image, numpy.float32)[:, None]
-        pairs = itertools.combinations(range(ndim), 2)
-        ranges = [(numpy.float32(least), numpy.float32(largest)) for least, largest in rules.ratios]
-        self._ratios = {pair: ranges[k % len(ranges)] for k, pair in enumerate(pairs)}
-        fixed = {pair: least for pair, (least, largest) in self._ratios.items() if least == largest}
-        self._fixed = {**fixed, **{(j, i): numpy.float32(1 / float(ratio)) for (i, j), ratio in fixed.items()}}
+        self._ratios, self._fixed = _ratios(rules.ratios, ndim)
         self._first = self._end = 0  # the words whose windows are known
         self._fits: list[bool] = []
 

@@ -17,11 +17,13 @@ from .warp import quarter_turns
 
 __all__ = ["areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
 
-_PAIRS = 1 << 18  # of boxes and anchors that are compared at once
+_PLAIN = ("xyXY", "xyzXYZ")
 
 
 def read(boxes: Array, layout: str) -> Array:
     """A copy of boxes whose coordinates are laid out in any order, with ends ("xyXY") or extents ("xyWH")."""
+    if layout in _PLAIN:
+        return boxes.copy()
     found = boxes[:, _order(layout)]
     if "W" in layout:
         half = len(layout) // 2
@@ -31,6 +33,8 @@ def read(boxes: Array, layout: str) -> Array:
 
 def written(boxes: Array, layout: str) -> Array:
     """A copy of boxes in a layout."""
+    if layout in _PLAIN:
+        return boxes.copy()
     half = len(layout) // 2
     made = numpy.empty_like(boxes)
     made[:, _order(layout)] = boxes
@@ -68,7 +72,10 @@ def rotated(
     cos, sin = map(real, _cos_and_sin(angle))
     turned_x, turned_y = x * cos + y * sin, y * cos - x * sin
     turned_x, turned_y = turned_x + canvas_width / 2, turned_y + canvas_height / 2
-    found = numpy.stack([turned_x.min(1), turned_y.min(1), turned_x.max(1), turned_y.max(1)], axis=1)
+    found = numpy.empty_like(boxes)
+    for d, turned in enumerate((turned_x, turned_y)):
+        turned.min(1, out=found[:, d])
+        turned.max(1, out=found[:, d + 2])
     if mode != "expand":
         _shrink(found, x[:, 1] - x[:, 0], y[:, 2] - y[:, 0], real(0.25 if mode == "halfway" else 0.5))
     return found
@@ -100,16 +107,18 @@ def _shrink(boxes: Array, width: Array, height: Array, share: Any) -> None:
 
 def within(boxes: Array, canvas: tuple[int, int], least: float) -> tuple[Array, Array]:
     """Boxes cut off at the edges of a canvas, and which of them keep at least such a part of their area."""
-    cut = numpy.clip(boxes, 0, numpy.array(canvas * 2, boxes.dtype))
-    with numpy.errstate(divide="ignore", invalid="ignore"):
-        kept = areas(cut) / areas(boxes) >= boxes.dtype.type(least)
+    cut = numpy.minimum(numpy.maximum(boxes, 0), numpy.array(canvas * 2, boxes.dtype))
+    kept = areas(cut) / areas(boxes) >= boxes.dtype.type(least)
     return cut[kept], kept
 
 
 def areas(boxes: Array) -> Array:
     """The areas of boxes, or their volumes."""
     half = boxes.shape[1] // 2
-    return numpy.prod(boxes[:, half:] - boxes[:, :half], axis=1, dtype=boxes.dtype)
+    found = boxes[:, half] - boxes[:, 0]
+    for d in range(1, half):
+        found *= boxes[:, half + d] - boxes[:, d]
+    return found
 
 
 def matched(boxes: Array, anchors: Array, criteria: float) -> tuple[Array, Array]:
@@ -118,41 +127,59 @@ def matched(boxes: Array, anchors: Array, criteria: float) -> tuple[Array, Array
     Each box has the anchor that overlaps it most, unless a later box needs the same. Of equals the last one is taken.
 
     Args:
-        boxes: One or more.
+        boxes: Any number.
         anchors: One or more.
         criteria: A part of the union of an anchor and a box.
 
     Returns:
         For each anchor its box, and whether it stands for one.
     """
-    best, whose = numpy.full(len(anchors), -1, boxes.dtype), numpy.zeros(len(anchors), numpy.intp)
-    at_once = max(1, _PAIRS // len(anchors))
-    every = numpy.arange(len(anchors))
-    for start in range(0, len(boxes), at_once):
-        part = _overlaps(boxes[start : start + at_once], anchors)
-        part[numpy.arange(len(part)), len(anchors) - 1 - part[:, ::-1].argmax(1)] = 2
-        last = len(part) - 1 - part[::-1].argmax(0)
-        found = part[last, every]
-        better = found >= best
-        best[better], whose[better] = found[better], start + last[better]
-    return whose, best > boxes.dtype.type(criteria)
+    columns = numpy.ascontiguousarray(_ordered(anchors).T)
+    sizes = (columns[2] - columns[0]) * (columns[3] - columns[1])
+    best = numpy.full(len(anchors), numpy.finfo(boxes.dtype).tiny, boxes.dtype)
+    whose = numpy.zeros(len(anchors), numpy.intp)
+    overlaps, other = numpy.empty_like(best), numpy.empty_like(best)
+    for i, box in enumerate(_ordered(boxes)):
+        _overlaps(box, columns, sizes, overlaps, other)
+        overlaps[len(overlaps) - 1 - int(overlaps[::-1].argmax())] = 2
+        better = numpy.flatnonzero(overlaps >= best)
+        best[better], whose[better] = overlaps[better], i
+    return whose, best > max(boxes.dtype.type(criteria), numpy.finfo(boxes.dtype).tiny)
 
 
-def _overlaps(boxes: Array, anchors: Array) -> Array:
-    """The intersection of each box with each anchor, as a part of their union."""
-    common = numpy.minimum(boxes[:, None, 2], anchors[:, 2]) - numpy.maximum(boxes[:, None, 0], anchors[:, 0])
-    height = numpy.minimum(boxes[:, None, 3], anchors[:, 3]) - numpy.maximum(boxes[:, None, 1], anchors[:, 1])
-    numpy.maximum(common, 0, out=common)
-    common *= numpy.maximum(height, 0, out=height)
-    union = numpy.add(areas(boxes)[:, None], areas(anchors), out=height)
-    union -= common
-    return numpy.divide(common, union, out=common, where=common > 0)
+def _ordered(boxes: Array) -> Array:
+    """Boxes, those that end before they start without extents."""
+    return numpy.concatenate([boxes[:, :2], numpy.maximum(boxes[:, 2:], boxes[:, :2])], axis=1)
+
+
+def _overlaps(box: Array, anchors: Array, sizes: Array, out: Array, other: Array) -> None:
+    """Write the intersection of a box with each anchor, as a part of their union.
+
+    Args:
+        box: The box.
+        anchors: A row for each coordinate.
+        sizes: Their areas.
+        out: Where to.
+        other: Memory as large.
+    """
+    numpy.clip(anchors[2], box[0], box[2], out=out)
+    out -= numpy.clip(anchors[0], box[0], box[2], out=other)
+    height = numpy.clip(anchors[3], box[1], box[3])
+    height -= numpy.clip(anchors[1], box[1], box[3], out=other)
+    out *= height
+    numpy.add(sizes, (box[2] - box[0]) * (box[3] - box[1]), out=other)
+    other -= out
+    numpy.maximum(other, numpy.finfo(out.dtype).tiny, out=other)
+    out /= other
 
 
 def encoded(boxes: Array) -> Array:
     """The centres and extents of boxes."""
-    starts, ends = boxes[:, :2], boxes[:, 2:]
-    return numpy.concatenate([(starts + ends) / 2, ends - starts], axis=1)
+    found = numpy.empty_like(boxes)
+    for d in range(2):  # a column is faster than two
+        found[:, d] = (boxes[:, d] + boxes[:, d + 2]) / 2
+        found[:, d + 2] = boxes[:, d + 2] - boxes[:, d]
+    return found
 
 
 def offsets(boxes: Array, anchors: Array, means: Sequence[float], stds: Sequence[float], scale: float) -> Array:

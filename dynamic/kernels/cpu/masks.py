@@ -83,8 +83,13 @@ def _boxes(image: Array, mask: Array, step: int) -> Array:
     slices, rows, columns = image.shape
     if not mask.size:
         return numpy.empty((0, 2, mask.ndim), numpy.int64)
-    _, numbers, statistics, _ = cv2.connectedComponentsWithStats(image.reshape(slices * rows, columns), connectivity=4)
+    flat = image.reshape(slices * rows, columns)
+    x, y, width, height = cv2.boundingRect(flat)  # most of an image is often empty, and finding out takes little time
+    part = flat[y : y + height, x : x + width] if slices == 1 and width else flat
+    _, numbers, statistics, _ = cv2.connectedComponentsWithStats(part, connectivity=4)
     left, top, width, height = statistics[1:, :4].T.astype(numpy.int64)
+    if part is not flat:
+        left, top = left + x, top + y
     slice_of, top = numpy.divmod(top, rows)
     starts = [*numpy.unravel_index(slice_of, (1, *mask.shape[:-2])), top // step, left // step]
     extents = [numpy.ones_like(top)] * (len(starts) - 2) + [(height + step - 1) // step, (width + step - 1) // step]

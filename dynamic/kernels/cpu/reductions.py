@@ -13,14 +13,14 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._array import Array, empty
 
 __all__ = ["NARROW", "extreme", "squares", "total"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
-_SMALL = 1 << 13  # elements of temporaries that malloc keeps: larger ones cost a page fault for each page
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
+_UNSHARED = 1 << 13  # elements of vectors that no BLAS shares out to threads of its own
 
 _FLOAT64 = numpy.dtype("float64")
 #: Types of which float32 holds every value. OpenCV adds them, and their squares, in integers or float64.
@@ -101,7 +101,7 @@ def _by_planes(
         return function(blocks, centres)
     result = numpy.empty((before, 1, behind), kind)
     step = max(1, 4 * _CACHED // (count * behind))
-    memory = numpy.empty((behind, min(step, before), count), blocks.dtype)
+    memory = empty((behind, min(step, before), count), blocks.dtype)
     for i in range(0, before, step):
         some = slice(i, i + step)
         part = blocks[some]
@@ -133,7 +133,7 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
     width = _LONG // behind
     whole = count // width * width
     sums = numpy.zeros(behind)
-    distances = numpy.empty((_CACHED // (width * behind), width * behind), numpy.float32)
+    distances = empty((_CACHED // (width * behind), width * behind), numpy.dtype(numpy.float32))
     for table in (block[:whole].reshape(-1, width * behind), block[whole:]):
         columns = table.shape[1]
         squares = numpy.zeros(columns)
@@ -142,6 +142,8 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
             part = table[k : k + len(distances)]
             if centres is not None:
                 part = numpy.subtract(part, centres, out=distances[: len(part), :columns])
+            elif part.dtype == numpy.uint8 and behind > 1:
+                part = part.astype(numpy.uint16)  # of which OpenCV is faster
             if behind == 1:
                 squares[0] += cv2.norm(part, cv2.NORM_L2SQR)
             else:
@@ -152,21 +154,29 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
 
 def _squares_by_numpy(blocks: Array, centres: Array | None) -> Array:
     before, count, behind = blocks.shape
+    rows = max(1, min(count, _CACHED // max(1, behind)))
+    samples = max(1, min(before, _CACHED // max(1, rows * behind)))
+    memory = empty((2, samples, rows, behind), _FLOAT64)
     result = numpy.empty((before, 1, behind))
-    rows = max(1, min(count, _SMALL // max(1, behind)))
-    samples = max(1, _SMALL // max(1, rows * behind))
 
-    def squared(chosen: slice, part: Array) -> Array:
-        if centres is not None:
-            part = numpy.subtract(part, centres[chosen], dtype=_FLOAT64)
-        return numpy.multiply(part, part, dtype=_FLOAT64)
+    def distances(chosen: slice, first: int, out: Array) -> Array:
+        part = blocks[chosen, first : first + rows]
+        out = out[: part.shape[0], : part.shape[1]]
+        if centres is None:
+            out[...] = part
+            return out
+        return numpy.subtract(part, centres[chosen], out=out)
 
     for i in range(0, before, samples):
         chosen = slice(i, i + samples)
-        sums = squared(chosen, blocks[chosen, :rows])
+        sums = distances(chosen, 0, memory[0])
+        if behind == 1 and _SHORT <= count <= _UNSHARED:
+            result[chosen, 0, 0] = numpy.vecdot(sums[:, :, 0], sums[:, :, 0])
+            continue
+        numpy.multiply(sums, sums, out=sums)
         for k in range(rows, count, rows):
-            more = squared(chosen, blocks[chosen, k : k + rows])
-            sums[:, : more.shape[1]] += more
+            more = distances(chosen, k, memory[1])
+            sums[:, : more.shape[1]] += numpy.multiply(more, more, out=more)
         result[chosen] = _folded(numpy.add, sums, _FLOAT64)
     return result
 

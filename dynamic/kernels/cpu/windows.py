@@ -51,10 +51,18 @@ _SHORT = 64  # elements
 
 
 @functools.lru_cache(maxsize=256)
-def _converted(values: bytes, shape: tuple[int, ...], to: numpy.dtype[Any]) -> Array:
-    """A few float64 as another type; converting these takes longer than filling many a window with them."""
-    converted: Array = numpy.asarray(convert(numpy, numpy.frombuffer(values).reshape(shape), to))
-    return converted
+def _row(fill: bytes, shape: tuple[int, ...], to: numpy.dtype[Any], last: tuple[int, ...]) -> Array:
+    """Float64 as another type, repeated along the last dimensions of an array: what takes longer than filling with it.
+
+    NumPy copies whole rows fast, and pixels of a few channels one by one.
+    """
+    values = numpy.asarray(convert(numpy, numpy.frombuffer(fill).reshape(shape), to))
+    wide = [1] * (len(last) - len(shape)) + list(shape)
+    if len(last) > 1:
+        wide[-1] = last[-1]
+        if last[-1] < _SHORT:
+            wide[-2] = last[-2]
+    return numpy.ascontiguousarray(numpy.broadcast_to(values, wide))
 
 
 def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
@@ -66,13 +74,8 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
         fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
     """
     values = numpy.asarray(fill, numpy.float64)
-    values = _converted(values.tobytes(), values.shape, array.dtype)
-    shape = [1] * (array.ndim - values.ndim) + list(values.shape)
-    if array.ndim > 1:  # NumPy copies whole rows fast, and pixels of a few channels one by one
-        shape[-1] = array.shape[-1]
-        if shape[-1] < _SHORT:
-            shape[-2] = array.shape[-2]
-    whole = numpy.broadcast_to(numpy.ascontiguousarray(numpy.broadcast_to(values, shape)), array.shape)
+    row = _row(values.tobytes(), values.shape, array.dtype, array.shape[-2:])
+    whole = numpy.broadcast_to(row, array.shape)
     for part in parts:
         array[part] = whole[part]
 

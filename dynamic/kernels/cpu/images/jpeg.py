@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import numpy
 import simplejpeg
 
 from dynamic._array import empty
+from dynamic.errors import DecodeError
 
 from . import exif
 from ._common import (
@@ -32,6 +34,7 @@ __all__ = ["FORMAT", "decode", "header"]
 FORMAT = "JPEG"
 _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC, 0xC4, 0xC8, 0xCC, 0xE1, 0xEE
 _DRI = 0xDD
+_BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
 _PROGRESSIVE = 0xC2
 #: Frames that are not supported, by marker.
@@ -86,6 +89,19 @@ def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
 
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the markers up to the first scan."""
+    return _begun(bytes(data[:_BEGINNING]), limits) or _header(data, limits)
+
+
+@functools.lru_cache(maxsize=1024)
+def _begun(beginning: bytes, limits: Limits) -> Header | None:
+    """The header, where the first bytes hold all of it: remembered, because a call asks for it two or three times."""
+    try:
+        return _header(memoryview(beginning), limits)
+    except DecodeError:
+        return None
+
+
+def _header(data: Buffer, limits: Limits) -> Header:
     frame: tuple[int, Buffer] | None = None
     orientation, transform, height_at, restarts = 1, None, 0, False
     for marker, start, end in _segments(data, 2):
