@@ -351,11 +351,14 @@ def _small_shape(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed
 
 
 def _frames_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any, fixed: Any) -> None:
-    if samples[0].ndim and "new_order" in varying:
+    samples[:] = [sample if sample.ndim else sample[None] for sample in samples]
+    varying.pop("new_order", None)
+    if len(samples) > 1 and draw(st.booleans()):
+        fixed.pop("new_order", None)
         varying["new_order"] = [
             tuple(draw(st.lists(st.integers(-len(x), len(x) - 1), min_size=1, max_size=3))) for x in samples
         ]
-    elif samples[0].ndim:
+    else:
         fixed["new_order"] = draw(st.sampled_from([0, (0, -1)]))
 
 
