@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from alike import alike
+from alike import alike, ours
 from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ALL_DTYPES
 
+import dynamic as ndd
 from dynamic import (
     ArgumentError,
     Batch,
@@ -23,6 +24,7 @@ from dynamic import (
     permute_batch,
     rotate,
     sequence_rearrange,
+    warp_affine,
 )
 from dynamic._origin import Origin
 
@@ -209,10 +211,24 @@ def test_sequences_are_dalis(dali: Oracle, data):
 def test_values_for_each_frame_are_dalis(dali: Oracle, data):
     counts = [data.draw(st.integers(1, 4)) for _ in range(2)]
     videos = Samples([VIDEO[:n, : 5 - i] for i, n in enumerate(counts)], "FHWC")
-    angles = [np.array([data.draw(st.floats(-180, 180, width=16)) for _ in range(n)], np.float32) for n in counts]
-    more = data.draw(st.sampled_from([{"keep_size": True}, {"size": [7, 8], "fill_value": 9.0}]))
-    expected = dali.call("rotate", [videos], angle=Samples(angles, "F"), **more)
-    found = rotate(as_batch(videos.samples, layout="FHWC"), angle=per_frame(as_batch(angles)), **more)
+    size = data.draw(st.sampled_from([{"keep_size": True}, {"size": [7, 8], "fill_value": 9.0}]))
+    for name, argument, values, more in (
+        ("rotate", "angle", st.floats(-180, 180, width=16), size),
+        ("brightness", "brightness", st.floats(0, 2, width=16), {}),
+        ("gaussian_blur", "sigma", st.floats(0.5, 3, width=16), {}),
+    ):
+        own = [np.array([data.draw(values) for _ in range(n)], np.float32) for n in counts]
+        expected = dali.call(name, [videos], **{argument: Samples(own, "F")}, **more)
+        found = getattr(ndd, name)(ours(videos), **{argument: per_frame(as_batch(own))}, **more)
+        close(found, expected)
+    matrices = [np.array([[[1, data.draw(st.floats(0, 1, width=16)), i], [0, 1, 0.5]] for i in range(n)], np.float32)
+                for n in counts]  # fmt: skip
+    expected = dali.call("warp_affine", [videos, Samples(matrices, "F**")], fill_value=3.0)
+    close(warp_affine(ours(videos), per_frame(as_batch(matrices)), fill_value=3.0), expected)
+
+
+def close(found, expected):
+    """Whether bytes differ by one at most."""
     assert found.layout == expected.layout
     for a, b in zip(found.samples, expected.samples, strict=True):
         assert a.shape == b.shape
