@@ -129,7 +129,7 @@ def test_arguments_may_differ_between_samples_that_are_given_at_once():
         out[...] = a * np.reshape(times, (-1, 1)) + more
         return out
 
-    batch = as_batch([[1, 2], [3, 4], [5, 6]])
+    batch = as_batch(np.array([[1, 2], [3, 4], [5, 6]]))
     assert scaled(batch, times=as_batch([1, 0, 2])).tolist() == [[1, 2], [0, 0], [10, 12]]
     assert scaled(batch, times=as_batch([1, 0, 2]), more=1).tolist() == [[2, 3], [1, 1], [11, 13]]
     assert seen == [(2, [1, 0, 2])] * 2
