@@ -10,7 +10,8 @@ import collections
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from .errors import ArgumentError, shown
@@ -18,6 +19,7 @@ from .errors import ArgumentError, shown
 __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num_threads"]
 
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
+_WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
 _MOST = 1024
 
 _lock = threading.Lock()
@@ -101,11 +103,23 @@ def run(function: Callable[[int], None], n: int, work: int) -> None:
         work: Bytes that all calls together read and write.
     """
     threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
+    first = 0
+    if threads > 1:
+        begun = time.perf_counter()
+        function(0)
+        first = 1
+        if time.perf_counter() - begun < _WORTH_SHARING:
+            threads = 1
     if threads <= 1:
-        for i in range(n):
+        for i in range(first, n):
             function(i)
         return
-    todo = collections.deque(range(n))
+    _share(function, range(first, n), min(threads, n - first))
+
+
+def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int) -> None:
+    """Call a function for each of some numbers, on so many threads, this one included."""
+    todo = collections.deque(numbers)
 
     def work_off() -> None:
         try:
@@ -141,7 +155,11 @@ def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
         work: Bytes that all calls together read and write.
     """
     parts = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
-    run(lambda k: function(slice(k * n // parts, (k + 1) * n // parts)), parts, work)
+    if parts <= 1:
+        if n:
+            function(slice(0, n))
+        return
+    _share(lambda k: function(slice(k * n // parts, (k + 1) * n // parts)), range(parts), parts)
 
 
 def _threads() -> ThreadPoolExecutor:

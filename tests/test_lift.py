@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Annotated, Any
 
 import numpy as np
@@ -368,6 +369,7 @@ def test_a_wrong_mark_or_default_is_found_when_it_is_declared():
 @pytest.fixture
 def threads(monkeypatch):
     monkeypatch.setattr(_pool, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_pool, "_WORTH_SHARING", 0)
     with ndd.EvalContext(num_threads=4):
         yield
 
@@ -378,6 +380,21 @@ def test_the_pool_calls_once_for_each(n, threads_):
     with ndd.EvalContext(num_threads=threads_):
         _pool.run(seen.append, n, 1 << 30)
     assert sorted(seen) == list(range(n))
+
+
+def test_short_tasks_are_not_shared(monkeypatch):
+    """Threads that would take turns every few microseconds wait for each other longer than they work."""
+    for worth, shared in ((0.0, True), (10.0, False)):
+        monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
+        seen = set()
+
+        def task(i, seen=seen):
+            seen.add(threading.get_ident())
+            time.sleep(0.002)
+
+        with ndd.EvalContext(num_threads=4):
+            _pool.run(task, 40, 1 << 30)
+        assert (len(seen) > 1) is shared
 
 
 def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):

@@ -128,6 +128,7 @@ def test_threads_change_nothing(operator, data):
     results = attempt(on_batch, operator, samples, layout, varying, fixed)
     with pytest.MonkeyPatch.context() as patch, ndd.EvalContext(num_threads=4):
         patch.setattr("dynamic._pool._WORTH_THREADS", 0)
+        patch.setattr("dynamic._pool._WORTH_SHARING", 0)
         again = on_batch(operator, samples, layout, varying, fixed)
     for one, many in zip(results, again, strict=True):
         assert all(equal(x, y) for x, y in zip(one.samples, many.samples, strict=True))

@@ -15,7 +15,7 @@ from .windows import copied, filled
 
 __all__ = ["copied_part", "erased", "masked", "pasted"]
 
-_AT_ONCE = 1 << 13  #: pixels of a mask that are made at once, in memory that stays in the cache
+_AT_ONCE = 1 << 16  #: pixels of a mask that are made at once: in the cache, but in few steps
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
