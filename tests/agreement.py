@@ -47,7 +47,7 @@ KNOWN = {
     "gaussian_blur": "without a layout DALI blurs channels too",
     "grid_mask": "in videos and volumes DALI masks the first two dimensions",
     "resize": "negative limits; 'nn' beside other filters in a mirrored region, where DALI reads other memory",
-    "resize_crop_mirror": "negative limits, mirrored regions, and windows beyond the edges, where DALI reads other memory",
+    "resize_crop_mirror": "negative limits, mirrored regions and windows beyond edges, where DALI reads other memory",
     "tensor_resize": "DALI leaves out regions of outer dimensions that keep their size",
     "normalize": "noise of float32 where all values are alike",
     "crop_mirror_normalize": "a scale of 0 gives NaN in DALI",
