@@ -43,6 +43,7 @@ FLOORS = [
     ["context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
+    ["pytorch.*"],
 ]
 LONGEST = 500
 LIFT = 350

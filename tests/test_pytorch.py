@@ -1,0 +1,284 @@
+"""Pipelines and readers in PyTorch: DALI's iterators, and the data set for loaders with workers."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic.errors import StateError
+from dynamic.pipeline import fn, pipeline_def
+from dynamic.readers import File
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, LastBatchPolicy  # noqa: E402
+
+COUNT = 23
+FILL, DROP, PARTIAL = LastBatchPolicy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of one byte, their number."""
+    root = tmp_path_factory.mktemp("numbers")
+    for i in range(COUNT):
+        (root / f"{i:02}").write_bytes(bytes([i]))
+    return root
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=12)
+def numbers(folder, **reader):
+    data, labels = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
+                                   name="reader", **reader)  # fmt: skip
+    return data, labels, fn.random.uniform(range=(0.0, 1.0))
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=12)
+def counted(stop=None):
+    def source(info):
+        if info.idx_in_epoch == stop:
+            raise StopIteration
+        return np.array([info.epoch_idx, info.idx_in_epoch])
+
+    return fn.external_source(source, batch=False, name="source")
+
+
+def plain(batches):
+    return [[{name: value.tolist() for name, value in each.items()} for each in batch] for batch in batches]
+
+
+def data(batches, pipeline=0):
+    """The numbers of the files, batch by batch."""
+    return [batch[pipeline]["data"].ravel().tolist() for batch in batches]
+
+
+NAMES = ["data", "label", "draw"]
+
+
+# Iterators
+
+
+def test_batches_are_dicts_of_tensors(folder):
+    with numbers(folder) as pipe, numbers(folder) as same:
+        batch = next(GenericIterator(pipe, NAMES, reader_name="reader"))
+        assert [{name: (value.dtype, tuple(value.shape)) for name, value in each.items()} for each in batch] == [
+            {"data": (torch.uint8, (4, 1)), "label": (torch.int32, (4, 1)), "draw": (torch.float32, (4,))}
+        ]
+        for value, output in zip(batch[0].values(), same.run(), strict=True):
+            assert value.tolist() == output.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 23, 30])
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("policy", LastBatchPolicy)
+def test_the_last_batch(folder, policy, shards, size):
+    pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size) for k in range(shards)]
+    make = functools.partial(GenericIterator, pipes, NAMES, reader_name="reader", auto_reset=True,
+                             last_batch_policy=policy)  # fmt: skip
+    chunk = size * shards
+    if policy is DROP and chunk > COUNT:
+        with pytest.raises(ArgumentError, match="so small that there is a batch"):
+            make()
+        return
+    iterator = make()
+    for _ in range(3):
+        batches = list(iterator)
+        sizes = [[len(each["data"]) for each in batch] for batch in batches]
+        all_ = [x for k in range(shards) for batch in data(batches, k) for x in batch]
+        assert len(batches) == len(iterator) == (COUNT // chunk if policy is DROP else math.ceil(COUNT / chunk))
+        if policy is PARTIAL:
+            assert sorted(all_) == list(range(COUNT))
+        else:
+            assert sizes == [[size] * shards] * len(batches)
+            assert policy is DROP or set(all_) == set(range(COUNT))
+            assert policy is FILL or len(set(all_)) == len(all_)
+    assert iterator.size == (COUNT // shards if policy is DROP else math.ceil(COUNT / shards))
+    for pipe in pipes:
+        pipe.close()
+
+
+def test_fill_repeats_the_last_sample(folder):
+    with numbers(folder) as pipe:
+        *_, last = data(GenericIterator(pipe, NAMES, reader_name="reader"))
+    with numbers(folder) as pipe:
+        *_, part = data(GenericIterator(pipe, NAMES, reader_name="reader", last_batch_policy="partial"))
+    assert last == [*part, part[-1]]
+
+
+@pytest.mark.parametrize("policy", ["fill", "DROP", PARTIAL])
+def test_a_size_ends_the_epochs_of_endless_sources(policy):
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10, auto_reset="yes", last_batch_policy=policy)
+        epochs = [[batch[0]["x"][:, 1].tolist() for batch in iterator] for _ in range(2)]
+        assert len(iterator) == len(epochs[0])
+    last = {"fill": [[8, 9, 10, 11]], "DROP": [], PARTIAL: [[8, 9]]}[policy]
+    assert epochs[0] == [[0, 1, 2, 3], [4, 5, 6, 7], *last]
+    assert epochs[1][0] == ([8, 9, 10, 11] if policy == "DROP" else [12, 13, 14, 15])
+
+
+def test_a_source_that_ends_with_the_size_ends_one_epoch():
+    with counted(stop=8) as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=8, auto_reset="yes")
+        epochs = [[batch[0]["x"].tolist() for batch in iterator] for _ in range(3)]
+    assert epochs == [[[[e, k] for k in range(4)], [[e, k] for k in range(4, 8)]] for e in range(3)]
+
+
+def test_without_a_size_it_goes_on_until_the_source_ends(folder):
+    with counted(stop=6) as pipe:
+        iterator = GenericIterator(pipe, ["x"])
+        for epoch in range(2):
+            assert [len(batch[0]["x"]) for batch in iterator] == [4, 2]
+            assert list(zip(range(1), iterator, strict=False))[0][1][0]["x"][0].tolist() == [2 * epoch + 1, 0]
+            next(iterator)
+            with pytest.raises(StopIteration):
+                next(iterator)
+        with pytest.raises(TypeError, match="no length"):
+            len(iterator)
+    with numbers(folder) as pipe:
+        iterator = GenericIterator(pipe, NAMES)
+        assert len([next(iterator) for _ in range(20)]) == 20
+
+
+def test_the_next_epoch_begins_at_reset_or_iter(folder):
+    with numbers(folder) as pipe:
+        iterator = GenericIterator(pipe, NAMES, reader_name="reader")
+        first = data(iterator)
+        with pytest.raises(StopIteration):
+            iterator.next()
+        iterator.reset()
+        second = [iterator.next()]
+        with pytest.warns(UserWarning, match="in the middle of an epoch"):
+            iterator.reset()
+        for _ in range(5):
+            second.append(iterator.next())
+        iterator.reset()  # before it has said that the epoch is over
+        third = data(iterator)
+        fourth = [iterator.next() for _ in iterator.output_map] if iter(iterator) else None
+        assert len(first) == len(second) == len(third) == 6
+        assert len({json.dumps(epoch[:3]) for epoch in (first, data(second), third, data(fourth))}) == 4
+        iterator = GenericIterator(pipe, NAMES, reader_name="reader", auto_reset="yes")
+        assert len(list(iterator)) == 3  # what was left
+        assert len(list(iterator)) == 6
+
+
+@settings(max_examples=60)
+@given(values=st.data())
+def test_an_iterator_goes_on_in_mid_epoch(folder, values):
+    policy, shards = values.draw(st.sampled_from(LastBatchPolicy)), values.draw(st.integers(1, 2))
+    size = values.draw(st.integers(1, 6))
+
+    def made(texts=None):
+        pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size, checkpoint=None if not texts else texts[k],
+                         prefetch_queue_depth=values.draw(st.integers(0, 2))) for k in range(shards)]  # fmt: skip
+        return GenericIterator(pipes, NAMES, reader_name="reader", last_batch_policy=policy,
+                               prepare_first_batch=values.draw(st.booleans()))  # fmt: skip
+
+    whole = made()
+    epochs = [plain(whole) for _ in range(3)]
+    run, found = made(), [[]]
+    while len(found) < 4:
+        for _ in range(values.draw(st.integers(1, 5))):
+            batch = next(run, None)
+            if batch is None:
+                found.append([])
+                run.reset()
+            else:
+                found[-1] += plain([batch])
+        texts = run.checkpoints()
+        for pipe in run._pipelines:
+            pipe.close()
+        run = made(texts)
+    # an epoch that ended right before a stop ends once more
+    assert [epoch for epoch in found if epoch][:2] == epochs[:2]
+    for pipe in (*run._pipelines, *whole._pipelines):
+        pipe.close()
+
+
+def test_the_count_of_an_epoch_by_size_goes_on():
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10)
+        expected = [plain(iterator) for _ in range(2)]
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10)
+        first = plain([next(iterator)])
+        texts = iterator.checkpoints()
+        rest = plain(iterator)
+        ended = iterator.checkpoints()
+        iterator.reset()
+        begun = iterator.checkpoints()
+    assert json.loads(texts[0])["states"]["iterator"]["state"]["given"] == {"dtype": "int64", "shape": [1], "data": [4]}
+    for text, epochs in ((texts[0], [rest, expected[1]]), (ended[0], [[], expected[1]]), (begun[0], [expected[1]])):
+        with counted(checkpoint=text) as pipe:
+            iterator = GenericIterator(pipe, ["x"], size=10)
+            assert [plain(iterator) for _ in epochs] == epochs
+            assert pipe.checkpoint() == iterator.checkpoints()[0]
+    assert first + rest == expected[0]
+    with counted(checkpoint=texts[0]) as pipe:
+        with pytest.raises(StateMismatch, match="size: 10 in the state, 12 here"):
+            GenericIterator(pipe, ["x"], size=12)
+        with pytest.raises(StateMismatch, match="pipelines: 1 in the state, 2 here"):
+            GenericIterator([pipe, pipe], ["x"], size=10)
+
+
+def test_samples_of_different_shapes_are_padded_or_an_error_that_names_the_output():
+    @pipeline_def(batch_size=2, num_threads=1)
+    def ragged():
+        return fn.external_source(lambda info: np.ones(1 + info.idx_in_epoch, np.int16), batch=False), 5
+
+    with ragged() as pipe:
+        with pytest.raises(ArgumentError, match=r"'dynamic_shape' must be True for output 'x', .* \(\(1,\) and \(2,\)\)"):
+            next(GenericIterator(pipe, ["x", "y"]))
+        padded = next(GenericIterator(pipe, ["x", "y"], dynamic_shape=True))[0]["x"]
+    assert padded.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_wrong_arguments_are_named(folder):
+    with numbers(folder) as pipe, numbers(folder, batch_size=2) as other:
+        for arguments, told in [
+            ({"pipelines": []}, "'pipelines' must be a Pipeline or a list"),
+            ({"pipelines": [pipe, other]}, r"of one batch size; got \[4, 2\]"),
+            ({"output_map": ["a", "a"]}, "'output_map' must be a list of distinct names"),
+            ({"output_map": "data"}, "'output_map'"), ({"size": 0}, "'size'"), ({"size": 5}, "'size' must be left out"),
+            ({"auto_reset": "maybe"}, "'auto_reset' must be one of False, None, no"),
+            ({"last_batch_policy": "pad"}, "'last_batch_policy' must be one of .*partial"),
+            ({"reader_name": "raeder"}, "'reader_name' .*That is 'reader'"),
+            ({"pipelines": [pipe, pipe], "reader_name": None}, "'reader_name'"),
+        ]:  # fmt: skip
+            with pytest.raises(ArgumentError, match=told):
+                GenericIterator(**{"pipelines": pipe, "output_map": NAMES, "reader_name": "reader", **arguments})
+        with pytest.raises(ArgumentError, match="a list of 3 names"):
+            next(ClassificationIterator(pipe, reader_name="reader"))
+        pipe.run()
+        for _ in pipe.next_epoch():
+            pass
+        with pytest.raises(StateMismatch, match=r"different epochs: \[1, 0\]"):
+            GenericIterator([pipe, numbers(folder)], NAMES, reader_name="reader")
+    with counted() as pipe, pytest.raises(ArgumentError, match="no reader"):
+        GenericIterator(pipe, ["x"], reader_name="source")
+
+
+def test_an_error_leaves_the_iterator_where_it_was(tmp_path):
+    @pipeline_def(batch_size=2, num_threads=1)
+    def files():
+        return fn.readers.file(file_root=tmp_path, files=list("abcd"), name="reader")
+
+    for name in "abd":
+        (tmp_path / name).write_bytes(name.encode())
+    with files() as pipe:
+        iterator = ClassificationIterator(pipe, reader_name="reader")
+        assert next(iterator)[0]["label"].tolist() == [[0], [1]]
+        for _ in range(2):
+            with pytest.raises(ValueError, match="c"):
+                next(iterator)
+        (tmp_path / "c").write_bytes(b"c")
+        assert [batch[0]["label"].tolist() for batch in iterator] == [[[2], [3]]]
