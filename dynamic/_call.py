@@ -65,6 +65,20 @@ class Call:
             return self.fixed
         return {**self.fixed, **{name: values[i] for name, values in self.varying.items()}}
 
+    def one_array_each(self) -> bool:
+        """Whether each input is a Batch that holds one array."""
+        return all(isinstance(x, Batch) and x.whole is not None for x in self.inputs)
+
+    def likeness(self, i: int) -> Any:
+        """What shape and dtype of the result of a sample depend on: samples of one are alike; None where none are."""
+        key = (*(x.samples[i].shape if isinstance(x, Batch) and x.whole is None else None for x in self.inputs),
+               *(values[i] for values in self.varying.values()))  # fmt: skip
+        try:
+            hash(key)
+        except TypeError:  # an argument that is an array
+            return None
+        return key
+
     def uniform(self) -> bool:
         """Whether all samples have the same shapes and arguments."""
         return not self.varying and all(isinstance(x, Tensor) or x.whole is not None for x in self.inputs)

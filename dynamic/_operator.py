@@ -11,16 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    ParamSpec,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Any, Concatenate, Generic, ParamSpec, get_args, get_origin, get_type_hints, overload
 
 import numpy
 
@@ -60,15 +51,16 @@ class Operator(Generic[P]):
         out_kind: Callable[..., Any] | None,
         across: Callable[..., Any] | None,
         output_of_values: bool,
-        whole: bool,
+        whole: bool | Sequence[str],
         devices: tuple[str, ...],
         name: str | None,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
-        self.devices, self.output_of_values, self.whole = devices, output_of_values, whole
-        self.out_kind, self.across, self.views = out_kind, across, whole and output is None
+        self.devices, self.output_of_values, self.whole = devices, output_of_values, whole is not False
+        self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
+        self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
@@ -116,8 +108,8 @@ class Operator(Generic[P]):
     def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
         if not self._least <= len(given) <= (math.inf if self.variadic else self._most):
             names = ", ".join(map(self._name_of_input, range(len(self.inputs))))
-            expected = "one or more positional arguments" if self.variadic else (
-                f"{len(self.inputs)} positional arguments ({names})" if self.inputs else "left out")  # fmt: skip
+            many = f"{len(self.inputs)} positional arguments ({names})" if self.inputs else "left out"
+            expected = "one or more positional arguments" if self.variadic else many
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
         count = self._count(inputs, arguments, batch_size)
@@ -199,7 +191,7 @@ class Operator(Generic[P]):
 
     def _results(self, call: Call) -> Any:
         """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
-        if self.whole and not call.varying and all(isinstance(x, Batch) and x.whole is not None for x in call.inputs):
+        if self.whole and call.varying.keys() <= self._listed and call.one_array_each():
             return self._results_at_once(call)
         samples = call.samples()
         specs = self._specs(call, samples) if self.output is not None else None
@@ -235,12 +227,13 @@ class Operator(Generic[P]):
         arguments, body = {**call.fixed, **layout}, self.__wrapped__  # type: ignore[attr-defined]
         if self.views:
             return body(*wholes, **arguments)
-        ((shape, kind),) = self._specs(call, [tuple(whole[0, ...] for whole in wholes)])
+        shape, kind = self._specs(call, [tuple(whole[0, ...] for whole in wholes)] * call.count)[0]
         storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
 
         def some(part: slice) -> None:
+            own = {name: values[part] for name, values in call.varying.items()}
             try:
-                body(*(whole[part] for whole in wholes), **arguments, out=storage[part])
+                body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part])
             except Exception as error:
                 error.add_note(f"In {self.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
                 raise
@@ -252,9 +245,14 @@ class Operator(Generic[P]):
         """Shape and dtype of the results of each sample; of one where they are all alike."""
         assert self.output is not None, "asked of operators with an output function"
         specs: list[Any] = []
+        known: dict[Any, Any] = {}  # many samples are alike
         for i in range(1 if call.uniform() and not self.output_of_values else call.count):
+            key = None if self.output_of_values else call.likeness(i)
             try:
-                specs.append(self.output(*samples[i], **call.arguments(i)))
+                spec = known.get(key) or self.output(*samples[i], **call.arguments(i))
+                specs.append(spec)
+                if key is not None:
+                    known[key] = spec
             except DataError as error:
                 call.failures[i] = error
                 specs.append(None)
@@ -312,7 +310,7 @@ def operator(
     output: Callable[..., Any] | None = None,
     out_layout: Any = None,
     output_of_values: bool = False,
-    whole: bool = False,
+    whole: bool | Sequence[str] = False,
     devices: Sequence[str] = ("cpu",),
     name: str | None = None,
     out_kind: Callable[..., Any] | None = None,
@@ -335,7 +333,9 @@ def operator(
             input's; none where it has not as many letters as the result dimensions. A tuple for several outputs.
         output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
-            front, layout "N...". Without `output` it gives views of its input, or copies where there is no view.
+            front, layout "N...". Or the names of arguments that may differ between these samples, and are lists then;
+            the shape of the result may not depend on them. Without `output` it gives views of its input, or copies
+            where there is no view.
         devices: Where the function runs.
         name: What errors call it, where that is not the function's own name.
         out_kind: Called with the number of dimensions and the dtype of the first input and the arguments that are the

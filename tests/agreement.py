@@ -2,7 +2,8 @@
 
     DYNAMIC_DALI_PYTHON=/path/to/python python tests/agreement.py [--cases 200] [--show 3] [operator ...]
 
-Prints the table of `docs/agreement.md`. What DALI refuses to do is counted and not compared.
+Prints the table of `docs/agreement.md`. Drawn are types and layouts that most of DALI's operators take; what it refuses
+all the same is counted and not compared.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from strategies import calls
 from dynamic import ArgumentError, as_batch
 from dynamic._operator import Operator, registry
 
+LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
+DTYPES = frozenset(map(np.dtype, ("uint8", "int16", "int32", "float32")))
 #: Floats agree within this part of the largest of the values.
 TOLERANCE = 1e-4
 #: Integers agree within one level, or this part of their value: DALI calculates in float32.
@@ -36,9 +39,8 @@ class Tally:
     values: int = 0
     equal: int = 0
     close: int = 0
-    against: list[str] = field(
-        default_factory=list
-    )  #: calls with results of another shape, dtype or layout, or far off
+    #: Calls with results of another shape, dtype or layout, or far off.
+    against: list[str] = field(default_factory=list)
 
     def row(self, name: str) -> str:
         """A line of the table."""
@@ -55,23 +57,31 @@ def listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, tuple) else [results]
 
 
+def rows(name: str, value: Any) -> Any:
+    """A tuple as an array of the types that DALI knows; a matrix as rows, which it wants."""
+    if not isinstance(value, tuple):
+        return value
+    array = np.asarray(value)
+    array = array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
+    return array.reshape({6: (2, 3), 9: (3, 3), 12: (3, 4)}[len(value)]) if name == "matrix" else array
+
+
 def ask(dali: Oracle, operator: Operator, call: Any, tally: Tally) -> None:
     """Put one call to both, and count."""
     samples, layout, varying, fixed = call
-    first = as_batch(samples, layout=layout)
-    further = FURTHER_INPUTS.get(operator.name, lambda _: [])(first)
-    given_ = [first, *further][: len(operator.inputs)]
+    if fixed.get("dtype") not in ("float32", "uint8") and "dtype" not in [a.name for a in operator._required]:
+        fixed.pop("dtype", None)
     size = {} if operator.inputs else {"batch_size": len(samples)}
     try:
+        first = as_batch(samples, layout=layout)
+        further = FURTHER_INPUTS.get(operator.name, lambda _: [])(first)
+        given_ = [first, *further][: len(operator.inputs)]
         ours = listed(operator(*given_, **size, **fixed, **{name: as_batch(each) for name, each in varying.items()}))
     except ArgumentError:
         return  # the arguments do not go together
     inputs = [Samples([native(s) for s in samples], layout), *further][: len(operator.inputs)]
-    there = {k: list(v) if isinstance(v, tuple) else v for k, v in fixed.items()}
-    there |= {
-        k: Samples([np.asarray(value) if isinstance(value, tuple) else value for value in v])
-        for k, v in varying.items()
-    }
+    there = {k: v if not isinstance(v, tuple) else rows(k, v) if k == "matrix" else list(v) for k, v in fixed.items()}
+    there |= {k: Samples([rows(k, value) for value in each]) for k, each in varying.items()}
     try:
         theirs = listed(dali.call(operator.name, inputs, timeout=20, **size, **there))
     except DaliError:
@@ -119,6 +129,8 @@ def values_compared(x: np.ndarray, y: np.ndarray, tally: Tally) -> str:
 def tally_of(dali: Oracle, operator: Operator, cases: int) -> Tally:
     """Compare so many calls, fewer where we refuse some of them ourselves."""
     tally = Tally()
+    operator.layouts = tuple(x for x in operator.layouts or () if x in LAYOUTS) or operator.layouts
+    operator.dtypes = operator.dtypes & DTYPES or operator.dtypes
 
     @settings(max_examples=cases, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
               suppress_health_check=list(HealthCheck))  # fmt: skip

@@ -17,7 +17,6 @@ FLOORS = [
     ["dtypes", "_layout", "_pool"],
     ["devices"],
     ["_array"],
-    ["_pool"],
     ["_arithmetic", "_repr"],
     ["data.*"],
     ["_interop"],

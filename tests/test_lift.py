@@ -120,6 +120,24 @@ def test_what_depends_on_all_samples_is_found_once(whole):
         scaled([1], across=3)
 
 
+def test_arguments_may_differ_between_samples_that_are_given_at_once():
+    seen = []
+
+    @lift(output=lambda a, **_: (a.shape, a.dtype), whole=("times",))
+    def scaled(a: Array, /, *, times: PerSample[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
+        seen.append((a.ndim, times))
+        out[...] = a * np.reshape(times, (-1, 1)) + more
+        return out
+
+    batch = as_batch(np.array([[1, 2], [3, 4], [5, 6]]))
+    assert scaled(batch, times=as_batch([1, 0, 2])).tolist() == [[1, 2], [0, 0], [10, 12]]
+    assert scaled(batch, times=as_batch([1, 0, 2]), more=1).tolist() == [[2, 3], [1, 1], [11, 13]]
+    assert seen == [(2, [1, 0, 2])] * 2
+    assert scaled(batch, more=as_batch([1, 0, 2])).tolist() == [[2, 3], [3, 4], [7, 8]]
+    assert scaled(as_batch([[1], [2, 3]]), times=as_batch([5, 6])).tolist() == [[5], [12, 18]]
+    assert seen[2:] == [(1, 1)] * 3 + [(1, 5), (1, 6)]
+
+
 def test_what_an_empty_batch_becomes_may_be_declared():
     @lift(
         out_layout=lambda layout, *, keep: layout if keep else None,

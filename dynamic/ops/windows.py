@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -104,7 +105,8 @@ def _normalised_layout(layout: str | None, /, output_layout: str = "CHW", **_: A
     """The layout of the result: frames first, channels before depth, height and width or after them."""
     layout = layout or output_layout
     space = "".join(letter for letter in "DHW" if letter in layout)
-    return ("F" if "F" in layout else "") + (f"C{space}" if output_layout == "CHW" else f"{space}C")
+    before = "".join(letter for letter in "NF" if letter in layout)
+    return before + (f"C{space}" if output_layout == "CHW" else f"{space}C")
 
 
 def _normalised(
@@ -118,7 +120,7 @@ def _normalised(
     return tuple(sizes[letter] for letter in _normalised_layout(layout, output_layout)), dtype.dtype
 
 
-@operator(layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout)
+@operator(layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout, whole=("mirror",))
 def crop_mirror_normalize(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
@@ -168,29 +170,41 @@ def crop_mirror_normalize(
                                  crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
     channels = image.shape[layout.index("C")]
     factors, shifts = _factors(channels, mean, std, scale, shift)
-    last = [layout.index(letter) for letter in "FDHWC" if letter in layout]
-    pixels, starts, extents = image.transpose(last), [starts[i] for i in last], [extents[i] for i in last]
-    made = _normalised_layout(layout, output_layout)
-    results = out.transpose([made.index(letter) for letter in "CFDHW" if letter in made])
-    fill = _fill(_CMN, fill_values, channels, 0, results.ndim)
+    fill = _fill(_CMN, fill_values, channels, 0, out.ndim)
+    order, places = _orders(layout, output_layout)
+    pixels, results = image.transpose(order), out.transpose(places)
+    starts, extents = [starts[i] for i in order], [extents[i] for i in order]
     box = [(max(start, 0), min(start + extent, size))
            for start, extent, size in zip(starts[:-1], extents[:-1], pixels.shape[:-1], strict=True)]  # fmt: skip
     there = [slice(first - start, max(first, stop) - start) for (first, stop), start in zip(box, starts, strict=False)]
-    if mirror:
-        width = extents[-2]
-        there[-1] = slice(width - there[-1].stop, width - there[-1].start)
+    mirrored = [*there[:-1], slice(extents[-2] - there[-1].stop, extents[-2] - there[-1].start)]
     window = pixels[tuple(slice(first, max(first, stop)) for first, stop in box)]
     if len(results) > channels or window.shape[:-1] != results.shape[1:]:
         outside = convert(numpy, numpy.asarray(fill, numpy.float64), results.dtype)
         results[:channels] = outside
         results[channels:] = 0 if outside.ndim else outside
-    windows.normalised(window, factors, shifts, results[(slice(channels), *there)], mirror=bool(mirror))
+    parts = [results[(slice(channels), *place)] for place in (there, mirrored)]
+    flags: Any = mirror
+    if isinstance(flags, list):  # many samples at once
+        for i, flag in enumerate(map(bool, flags)):
+            windows.normalised(window[i], factors, shifts, parts[flag][:, i], mirror=flag)
+    else:
+        windows.normalised(window, factors, shifts, parts[bool(flags)], mirror=bool(flags))
     return out
 
 
+@functools.lru_cache(256)
+def _orders(layout: str, output_layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How to transpose an image to (samples, frames, depth,) height, width, channels; and its result, channels first."""
+    made = _normalised_layout(layout, output_layout)
+    return (tuple(layout.index(letter) for letter in "NFDHWC" if letter in layout),
+            tuple(made.index(letter) for letter in "CNFDHW" if letter in made))  # fmt: skip
+
+
+@functools.lru_cache(256)
 def _factors(
     channels: int, mean: float | tuple[float, ...], std: float | tuple[float, ...], scale: float, shift: float
-) -> tuple[Array, Array]:
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What to multiply each channel by, and what to add."""
     given = {}
     for name, values in (("mean", mean), ("std", std)):
@@ -200,7 +214,7 @@ def _factors(
         given[name] = numpy.broadcast_to(flat, channels)
     with numpy.errstate(divide="ignore", invalid="ignore"):
         factors = scale / given["std"]
-        return factors, shift - given["mean"] * factors
+        return tuple(factors.tolist()), tuple((shift - given["mean"] * factors).tolist())
 
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def squares(image: Array, mean: Array, axes: Sequence[int]) -> Array:
         axes: The dimensions, ascending.
     """
     ndim = image.ndim
-    if axes == list(range(1, ndim)) and len(image) <= _FEW:
+    if ndim > 1 and axes == list(range(1, ndim)) and len(image) <= _FEW:
         rows = [squares(image[i], mean[i if len(mean) > 1 else 0], list(range(ndim - 1))) for i in range(len(image))]
         return numpy.stack(rows)
     found = _at_once(image, mean, axes) if image.dtype in _SUMMED else None

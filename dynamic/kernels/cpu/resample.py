@@ -173,7 +173,7 @@ def _bands(
         part = frame[lines.inside, columns.inside]
         if any(lines.padding + sides):
             part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        pixels = numpy.ascontiguousarray(part).tobytes()
+        pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
         box = left, lines.start, across.scale * across.size, band.scale * band.size
         found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
         out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found

@@ -86,13 +86,15 @@ _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
     ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
 
 
-def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
+def normalised(
+    image: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, *, mirror: bool
+) -> None:
     """Multiply each channel by a factor and add a shift, in float32, or in float64 where `out` is.
 
     Args:
         image: The window, shape (..., H, W, C).
-        factors: One for each channel, float64.
-        shifts: One for each channel, float64.
+        factors: One for each channel.
+        shifts: One for each channel.
         out: Where to, shape (C, ..., H, W), of any dtype; integers are rounded and saturated.
         mirror: Whether to swap left and right.
     """
@@ -111,11 +113,11 @@ def normalised(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
         convert(numpy, values, out.dtype, out[channel])
 
 
-def _looked_up(image: Array, factors: Array, shifts: Array, out: Array, *, mirror: bool) -> None:
+def _looked_up(
+    image: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, *, mirror: bool
+) -> None:
     """The same from a table of the 256 values that a channel can have."""
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        values = (numpy.arange(256.0)[None] * factors[:, None] + shifts[:, None]).astype(numpy.float32)
-    tables = convert(numpy, values, out.dtype).view(_TABLES[out.dtype])
+    tables = _tables(factors, shifts, out.dtype)
     planes = cv2.split(image) if image.strides[1:] == (image.shape[2], 1) else numpy.moveaxis(image, -1, 0).copy()
     for plane, table, target in zip(planes, tables, out.view(_TABLES[out.dtype]), strict=True):
         pixels = cv2.flip(plane, 1) if mirror else plane
@@ -123,3 +125,12 @@ def _looked_up(image: Array, factors: Array, shifts: Array, out: Array, *, mirro
             cv2.LUT(pixels, table, target)
         else:
             target[...] = cv2.LUT(pixels, table)
+
+
+@functools.lru_cache(256)
+def _tables(factors: tuple[float, ...], shifts: tuple[float, ...], to: numpy.dtype[Any]) -> Array:
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        values = numpy.arange(256.0) * numpy.array(factors)[:, None] + numpy.array(shifts)[:, None]
+        tables: Array = convert(numpy, values.astype(numpy.float32), to).view(_TABLES[to])
+    tables.flags.writeable = False
+    return tables
