@@ -23,6 +23,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, LastBatchPolicy  # noqa: E402
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 COUNT = 23
 FILL, DROP, PARTIAL = LastBatchPolicy
 
@@ -138,7 +142,8 @@ def test_without_a_size_it_goes_on_until_the_source_ends(folder):
         iterator = GenericIterator(pipe, ["x"])
         for epoch in range(2):
             assert [len(batch[0]["x"]) for batch in iterator] == [4, 2]
-            assert list(zip(range(1), iterator, strict=False))[0][1][0]["x"][0].tolist() == [2 * epoch + 1, 0]
+            iter(iterator)
+            assert next(iterator)[0]["x"][0].tolist() == [2 * epoch + 1, 0]
             next(iterator)
             with pytest.raises(StopIteration):
                 next(iterator)
@@ -178,7 +183,8 @@ def test_an_iterator_goes_on_in_mid_epoch(folder, values):
     size = values.draw(st.integers(1, 6))
 
     def made(texts=None):
-        pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size, checkpoint=None if not texts else texts[k],
+        texts = texts or [None] * shards
+        pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size, checkpoint=texts[k],
                          prefetch_queue_depth=values.draw(st.integers(0, 2))) for k in range(shards)]  # fmt: skip
         return GenericIterator(pipes, NAMES, reader_name="reader", last_batch_policy=policy,
                                prepare_first_batch=values.draw(st.booleans()))  # fmt: skip
@@ -236,7 +242,9 @@ def test_samples_of_different_shapes_are_padded_or_an_error_that_names_the_outpu
         return fn.external_source(lambda info: np.ones(1 + info.idx_in_epoch, np.int16), batch=False), 5
 
     with ragged() as pipe:
-        with pytest.raises(ArgumentError, match=r"'dynamic_shape' must be True for output 'x', .* \(\(1,\) and \(2,\)\)"):
+        with pytest.raises(
+            ArgumentError, match=r"'dynamic_shape' must be True for output 'x', .* \(\(1,\) and \(2,\)\)"
+        ):
             next(GenericIterator(pipe, ["x", "y"]))
         padded = next(GenericIterator(pipe, ["x", "y"], dynamic_shape=True))[0]["x"]
     assert padded.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
@@ -282,3 +290,228 @@ def test_an_error_leaves_the_iterator_where_it_was(tmp_path):
                 next(iterator)
         (tmp_path / "c").write_bytes(b"c")
         assert [batch[0]["label"].tolist() for batch in iterator] == [[[2], [3]]]
+
+
+# The data set
+
+
+def pipelines(folder, **arguments):
+    return functools.partial(numbers, folder, **arguments)
+
+
+def reader(folder, **arguments):
+    files = [f"{i:02}" for i in range(COUNT)]
+    return File(file_root=folder, files=files, random_shuffle=True, seed=5, max_batch_size=4, **arguments)
+
+
+def loader(dataset, workers, **arguments):
+    return torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers, **arguments)
+
+
+def listed(batches):
+    return [{name: value.tolist() for name, value in batch.items()} for batch in batches]
+
+
+def streams(folder, **arguments):
+    """A pipeline that no batch of can be passed over without making it: two readers, and a stream of numbers."""
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=3)
+    def made():
+        data, _ = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], name="reader")
+        other, _ = fn.readers.file(file_root=folder, files=["03", "05", "08"], random_shuffle=True, name="other")
+        return data, other, fn.random.uniform(range=(0.0, 1.0))
+
+    return made(**arguments)
+
+
+def sources(folder):
+    """A pipeline whose source ends its epochs itself."""
+    return counted(stop=10)
+
+
+KINDS = {"pipeline": (pipelines, NAMES), "reader": (lambda folder: functools.partial(reader, folder), NAMES[:2]),
+         "two readers": (lambda folder: functools.partial(streams, folder), NAMES),
+         "source": (lambda folder: functools.partial(sources, folder), ["x"])}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loader_gives_the_same_with_any_number_of_workers_and_goes_on_with_another(folder, kind):
+    make, output_map = KINDS[kind]
+    alone = Dataset(make(folder), output_map)
+    whole = [list(alone) for _ in range(3)]
+    texts = [[json.dumps(batch.state) for batch in epoch] for epoch in whole]
+    epochs = [listed(epoch) for epoch in whole]
+    assert epochs[0] != epochs[1]
+    length = 3 if kind == "source" else 6
+    assert [len(epoch) for epoch in epochs] == [length] * 3
+    # the same with workers, with their states, epoch after epoch
+    dataset = Dataset(make(folder), output_map)
+    for epoch, text in zip(epochs[:2], texts, strict=False):
+        batches = list(loader(dataset, 2))
+        assert listed(batches) == epoch
+        assert [json.loads(json.dumps(batch.state)) for batch in batches] == [json.loads(t) for t in text]
+    # stopped after k batches with some workers, and gone on with others
+    for k, before, after in [(1, 2, 3), (length - 1, 3, 0), (length, 2, 0)]:
+        for batch, _ in zip(loader(Dataset(make(folder), output_map), before), range(k), strict=False):
+            state = json.loads(json.dumps(batch.state))
+        resumed = Dataset(make(folder), output_map)
+        resumed.load_state_dict(state)
+        assert [listed(loader(resumed, after)) for _ in range(2)] == [epochs[0][k:], epochs[1]]
+
+
+def test_every_place_can_be_gone_on_from(folder):
+    dataset = Dataset(pipelines(folder), NAMES)
+    whole = [list(dataset) for _ in range(3)]
+    expected = [batch for epoch in whole[:2] for batch in listed(epoch)]
+    for e in range(2):
+        for k, batch in enumerate(whole[e], 1):
+            dataset.load_state_dict(batch.state)
+            found = listed(dataset)
+            if k < len(whole[e]):
+                assert dataset.state_dict()["states"]["pipeline"]["epoch"] == e + 1
+            assert found == expected[6 * e + k : 6 * e + 6]
+            assert listed(dataset) == listed(whole[e + 1])
+
+
+def test_the_state_of_this_process(folder):
+    dataset = Dataset(lambda: reader(folder))
+    epoch = []
+    for batch in dataset:
+        assert dataset.state_dict() == batch.state
+        epoch += listed([batch])
+        if len(epoch) == 3:
+            state = dataset.state_dict()
+    assert dataset.state_dict()["states"]["reader"]["epoch"] == 1
+    dataset.load_state_dict(state)
+    assert listed(dataset) == epoch[3:]
+    batches = loader(dataset, 1)
+    next(iter(batches))
+    with pytest.raises(RuntimeError, match=r"batch\.state"):
+        dataset.state_dict()
+    dataset.load_state_dict(state)
+    assert dataset.state_dict() == state
+
+
+def test_workers_that_stay_and_a_start_without_fork(folder):
+    dataset = Dataset(pipelines(folder), NAMES)
+    expected = [listed(dataset) for _ in range(3)]
+    staying = loader(Dataset(pipelines(folder), NAMES), 2, persistent_workers=True)
+    assert [listed(staying) for _ in range(3)] == expected
+    del staying
+    dataset = Dataset(reader(folder))
+    expected = [listed(dataset) for _ in range(2)]
+    spawned = loader(Dataset(reader(folder)), 1, multiprocessing_context="spawn")
+    assert [listed(spawned) for _ in range(2)] == expected
+
+
+def test_a_random_seed_is_that_of_all_workers(folder):
+    def make():
+        return numbers(folder, seed=None)
+
+    dataset = Dataset(make, NAMES)
+    found = listed(loader(dataset, 2))
+    assert sorted(x for batch in found for (x,) in batch["data"]) == list(range(COUNT))
+    assert listed(Dataset(make, NAMES)) != found
+
+
+def test_ranks_and_workers_share_an_epoch(folder):
+    found = []
+    for rank in range(2):
+        dataset = Dataset(pipelines(folder, shard_id=rank, num_shards=2, batch_size=3), NAMES)
+        for batch, _ in zip(loader(dataset, 2), range(2), strict=False):
+            found += batch["data"].ravel().tolist()
+            state = batch.state
+    for rank in range(3):
+        dataset = Dataset(pipelines(folder, shard_id=rank, num_shards=3), NAMES)
+        dataset.load_state_dict(state)
+        found += [x for batch in loader(dataset, rank) for x in batch["data"].ravel().tolist()]
+    assert sorted(found) == list(range(COUNT))
+
+
+def test_outputs_are_transformed_in_the_worker(folder):
+    def transform(data, labels):
+        assert isinstance(data, Batch)
+        return data * 2
+
+    dataset = Dataset(reader(folder), ["twice"], transform=transform, batch_size=3)
+    assert len(dataset) == len(loader(dataset, 2)) == 8
+    assert sorted(x for batch in loader(dataset, 2) for (x,) in batch["twice"].tolist()) == list(range(0, 2 * COUNT, 2))
+    again = pickle.loads(pickle.dumps(Dataset(reader(folder))))
+    assert type(again) is Dataset
+    assert len(list(loader(again, 2))) == 6
+
+
+def test_what_a_data_set_refuses(folder):
+    for arguments, told in [
+        ((5,), "'source' must be a function"), ((lambda: 5,), "'source'"), ((numbers(folder),), "'source'"),
+        ((reader(folder), "data"), "'output_map'"),
+        ((File(file_root=folder, files=["00"]),), "'batch_size' must be given"),
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentError, match=told):
+            Dataset(*arguments)
+    with pytest.raises(ArgumentError, match="'batch_size' must be left out"):
+        Dataset(pipelines(folder), batch_size=3)
+    dataset, other = Dataset(pipelines(folder), NAMES), Dataset(reader(folder))
+    with pytest.raises(TypeError, match="no length"):
+        len(dataset)
+    with pytest.raises(ArgumentError, match="'batch_size' must be None with a pytorch.Dataset"):
+        next(iter(torch.utils.data.DataLoader(other, batch_size=2)))
+    state, of_reader = next(iter(dataset)).state, next(iter(other)).state
+    with pytest.raises(StateMismatch, match="of a pipeline, and this has a reader"):
+        other.load_state_dict(state)
+    with pytest.raises(StateMismatch, match="of no pipeline"):
+        dataset.load_state_dict(of_reader)
+    with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
+        Dataset(pipelines(folder, seed=13), NAMES).load_state_dict(state)
+    with pytest.raises(StateMismatch, match="seed: 5 in the state, 6 here"):
+        Dataset(File(file_root=folder, files=reader(folder)._names(list(range(COUNT))), random_shuffle=True, seed=6,
+                     max_batch_size=4)).load_state_dict(of_reader)  # fmt: skip
+    with pytest.raises(StateMismatch, match="workers: 2 in the state, 0 here"):
+        dataset.load_state_dict({**state, "workers": 2})
+    for damaged in (None, {}, {**state, "version": 2}, {**state, "skip": "1"}):
+        with pytest.raises(StateError):
+            dataset.load_state_dict(damaged)
+    dataset.load_state_dict({**state, "states": {**state["states"], "other": {}}})
+    with pytest.raises(StateMismatch, match="'other', which this pipeline has not"):
+        next(iter(dataset))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["pipeline", "reader"])
+def test_torchdatas_loader_goes_on(folder, workers, kind):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    make, output_map = KINDS[kind]
+
+    def made():
+        return torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=workers)
+
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(3)]
+    for stop in range(8):
+        first, epoch = made(), stop // 7  # after 6 batches the epoch has not ended yet
+        if epoch:
+            assert listed(first) == epochs[0]
+        for batch, _ in zip(first, range(stop - 6 * epoch), strict=False):
+            assert listed([batch])[0] in epochs[epoch]
+        state = first.state_dict()
+        resumed = made()
+        resumed.load_state_dict(state)
+        assert [listed(resumed) for _ in range(2)] == [epochs[epoch][stop - 6 * epoch :], epochs[epoch + 1]], stop
+    finished = made()
+    assert listed(finished) == epochs[0]
+    resumed = made()
+    resumed.load_state_dict(finished.state_dict())
+    assert listed(resumed) == epochs[1]
+    other = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=3)
+    other.load_state_dict(state)
+    with pytest.raises((AssertionError, RuntimeError, ValueError)):
+        next(iter(other))
+
+
+def test_importing_it_takes_no_torch():
+    code = "import sys, dynamic.pytorch; assert 'torch' not in sys.modules; dynamic.pytorch.GenericIterator"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no 'Datset'"):
+        from dynamic import pytorch
+
+        pytorch.Datset

@@ -7,8 +7,6 @@ gives what one process alone would give, in that order, and the state after a ba
 from __future__ import annotations
 
 import functools
-import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,7 +19,8 @@ from dynamic.pipeline._graph import OWN, Graph, Step
 from dynamic.pipeline._pipeline import _seed
 from dynamic.readers._reader import Reader
 
-from ._tensors import names, tensors
+from ._iterator import names, tensors
+from ._shared import Shared, Worker
 
 __all__ = ["Batches", "Outputs", "made"]
 
@@ -29,7 +28,6 @@ Source: TypeAlias = "Reader | Callable[[], Reader | Pipeline]"
 
 _OPERATOR = "pytorch.Dataset"
 _TYPES = {"version": int, "states": dict, "skip": int, "workers": int, "ended": bool}
-_ROOM = 1 << 18  # bytes of a state, compressed
 
 
 class Place(NamedTuple):
@@ -49,21 +47,6 @@ class Outputs(dict[str, Any]):
     """
 
     state: State
-
-
-class Worker(NamedTuple):
-    """Which of how many processes this is."""
-
-    number: int
-    total: int
-
-    @classmethod
-    def here(cls) -> Worker:
-        """This process."""
-        import torch.utils.data
-
-        info = torch.utils.data.get_worker_info()
-        return cls(0, 0) if info is None else cls(info.id, info.num_workers)
 
 
 class Batches:
@@ -98,8 +81,6 @@ class Batches:
         transform: Callable[..., Any] | None = None,
         dynamic_shape: bool = False,
     ) -> None:
-        import torch
-
         self.output_map = names(_OPERATOR, output_map)
         self._transform, self._dynamic_shape = transform, bool(dynamic_shape)
         object_: Any = source() if callable(source) and not isinstance(source, Reader) else source
@@ -120,10 +101,7 @@ class Batches:
         self._source = source
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
-        #: Shared by all processes: whether there are workers, how long the text is, and the place where the next
-        #: epoch begins.
-        self._shared = torch.zeros(2 + _ROOM // 8, dtype=torch.int64).share_memory_()
-        self._write(first)
+        self._shared = Shared(first.states)
 
     # -- states -------------------------------------------------------------------------------------------------------
 
@@ -136,10 +114,10 @@ class Batches:
         worker = Worker.here()
         place = self._now or self._own
         if place is None:
-            if not worker.total and self._shared[0]:
+            if not worker.total and self._shared.used:
                 raise RuntimeError("pytorch.Dataset: workers make the batches, ahead of whoever takes them. Take the "
                                    "state of the batch that was used last: batch.state.")  # fmt: skip
-            place = self._next()._replace(skip=worker.number, workers=worker.total)
+            place = Place(self._shared.get(), worker.number, worker.total)
         return _state(place)
 
     def load_state_dict(self, state_dict: State) -> None:
@@ -168,38 +146,28 @@ class Batches:
         if worker.total:
             self._own = place
         else:
-            self._shared[0] = 0
-        if place.ended or not worker.total:
-            self._write(place)
-
-    def _write(self, place: Place) -> None:
-        """Let the next epoch of all processes begin at a place."""
-        text = zlib.compress(json.dumps(place.states).encode())
-        if len(text) > _ROOM:
-            raise StateError(f"{_OPERATOR}: the state is too long for workers to share: {len(text)} bytes.")
-        shared = self._shared.numpy()
-        shared[1] = len(text)
-        shared[2:].view("uint8")[: len(text)] = memoryview(text)
-
-    def _next(self) -> Place:
-        shared = self._shared.numpy()
-        return Place(json.loads(zlib.decompress(shared[2:].view("uint8")[: int(shared[1])].tobytes())))
+            self._shared.put(place.states)
 
     # -- an epoch -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of an epoch that are this process's, from the place that was loaded or the start."""
         worker = Worker.here()
-        place = self._own or self._next()._replace(skip=worker.number)
-        self._own, self._now = None, place._replace(workers=worker.total)
-        stride = max(worker.total, 1)
+        place = Place(self._shared.begin(worker), worker.number, worker.total)
+        place, self._own = self._own or place, None
+        self._now = place if worker.total else None
         if place.ended:
-            return
-        if worker.total:
-            self._shared[0] = 1
-        for outputs, states in self._steps(place, stride):
+            self._shared.end(worker, place.states)
+            return iter(())
+        return self._epoch(place, worker)
+
+    def _epoch(self, place: Place, worker: Worker) -> Iterator[Outputs]:
+        stride = max(worker.total, 1)
+        for outputs, states in (
+            self._of_pipeline(place, stride) if self._reader is None else self._of_reader(place, stride)
+        ):
             if outputs is None:
-                self._write(Place(states))
+                self._shared.end(worker, states)
                 self._now = Place(states, worker.number, worker.total, ended=True) if worker.total else None
                 return
             batch = Outputs(tensors(_OPERATOR, self.output_map, self._transformed(outputs), self._dynamic_shape))
@@ -213,11 +181,8 @@ class Batches:
         result = self._transform(*outputs)
         return result if isinstance(result, (tuple, list)) else (result,)
 
-    def _steps(self, place: Place, stride: int) -> Iterator[tuple[Any, dict[str, JSON]]]:
-        """Batches with the states after them; at the end None, with the states at the start of the next epoch."""
-        return self._of_pipeline(place, stride) if self._reader is None else self._of_reader(place, stride)
-
     def _of_reader(self, place: Place, stride: int) -> Iterator[tuple[Any, dict[str, JSON]]]:
+        """Batches with the states after them; at the end None, with the states at the start of the next epoch."""
         reader, size = self._reader, self._batch_size
         assert reader is not None
         assert size is not None
@@ -239,6 +204,7 @@ class Batches:
         return pipeline, _seed(pipeline._seed if pipeline._seeded else None, place.states)
 
     def _of_pipeline(self, place: Place, stride: int) -> Iterator[tuple[Any, dict[str, JSON]]]:
+        """As of `_of_reader`."""
         pipeline, seed = self._pipeline(place)
         graph = Graph(pipeline._function, pipeline._batch_size, seed, place.states, pipeline._last_batch)
         threads = pipeline._context.num_threads
