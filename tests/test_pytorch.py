@@ -26,6 +26,7 @@ from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, La
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*set_vital.*:UserWarning"),
 ]
 COUNT = 23
 FILL, DROP, PARTIAL = LastBatchPolicy
@@ -491,7 +492,7 @@ def test_torchdatas_loader_goes_on(folder, workers, kind):
         first, epoch = made(), stop // 7  # after 6 batches the epoch has not ended yet
         if epoch:
             assert listed(first) == epochs[0]
-        for batch, _ in zip(first, range(stop - 6 * epoch), strict=False):
+        for _, batch in zip(range(stop - 6 * epoch), first, strict=False):
             assert listed([batch])[0] in epochs[epoch]
         state = first.state_dict()
         resumed = made()
