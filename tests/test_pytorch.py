@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*set_vital.*:UserWarning"),
 ]
+ROOT = Path(__file__).parent.parent
 COUNT = 23
 FILL, DROP, PARTIAL = LastBatchPolicy
 
@@ -516,3 +520,36 @@ def test_importing_it_takes_no_torch():
         from dynamic import pytorch
 
         pytorch.Datset
+
+
+def test_the_examples_of_the_page(folder):
+    page = (ROOT / "docs" / "pipelines.md").read_text()
+    iterator, data_set = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if ">>>" not in block]
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=12)
+    def augmented(folder):
+        return fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
+                               name="photos")  # fmt: skip
+
+    class Stop(Exception):
+        pass
+
+    def run(code, stop, **names):
+        seen, names = [], {"augmented": augmented, "folder": folder, **names}
+
+        def train(data, labels):
+            if len(seen) == stop:
+                raise Stop
+            seen.append(data.tolist())
+
+        with contextlib.suppress(Stop):
+            names["train"] = train
+            exec(code, names)
+        return seen, names
+
+    whole, _ = run(iterator, 99, checkpoint=None)
+    for code, name in ((iterator, "checkpoint"), (data_set, "state")):
+        first, names = run(code, 2, **{name: None})
+        rest, _ = run(code, 99, **{name: names[name]})
+        assert first + rest == whole
+        assert len(whole) == 6
