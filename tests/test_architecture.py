@@ -42,7 +42,7 @@ FLOORS = [
     ["context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
-    ["pytorch.*"],
+    ["pytorch.*", "jax"],
 ]
 LONGEST = 500
 LIFT = 350

@@ -116,6 +116,34 @@ def test_the_last_batch(folder, policy, shards, size):
         pipe.close()
 
 
+#: Of DALI 2.4, for 7 samples and batches of 2, with pad_last_batch=True: the length, the size and an epoch.
+DALI = {
+    (FILL, 1): (4, 7, [[[0, 1]], [[2, 3]], [[4, 5]], [[6, 6]]]), (FILL, 2): (2, 4, None),
+    (DROP, 1): (3, 7, [[[0, 1]], [[2, 3]], [[4, 5]]]), (DROP, 2): (1, 3, None),
+    (PARTIAL, 1): (4, 7, [[[0, 1]], [[2, 3]], [[4, 5]], [[6]]]), (PARTIAL, 2): (2, 4, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize(("policy", "shards"), DALI)
+def test_each_epoch_of_an_iterator_is_whole(folder, policy, shards, pad):
+    @pipeline_def(batch_size=2, num_threads=1)
+    def seven(shard):
+        return fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(7)], name="reader", shard_id=shard,
+                               num_shards=shards, pad_last_batch=pad)  # fmt: skip
+
+    pipes = [seven(k) for k in range(shards)]
+    iterator = ClassificationIterator(pipes, -1, "reader", "yes", last_batch_policy=policy)
+    length, size, epoch = DALI[policy, shards]
+    found = [[[each["label"].flatten().tolist() for each in batch] for batch in iterator] for _ in range(2)]
+    assert (len(iterator), iterator.size) == (length, size)
+    assert [len(batches) for batches in found] == [length] * 2
+    assert epoch is None or found == [epoch] * 2
+    assert policy is DROP or all({x for b in batches for each in b for x in each} == set(range(7)) for batches in found)
+    for pipe in pipes:
+        pipe.close()
+
+
 def test_fill_repeats_the_last_sample(folder):
     with numbers(folder) as pipe:
         *_, last = data(GenericIterator(pipe, NAMES, reader_name="reader"))
