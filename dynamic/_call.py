@@ -112,7 +112,7 @@ class Memory:
         several: Whether they are tuples.
     """
 
-    def __init__(self, call: Call, specs: list[Any], several: bool) -> None:
+    def __init__(self, call: Call, specs: list[Any], *, several: bool) -> None:
         allocate = empty if call.library is numpy else call.library.empty
         rows = specs if several else [(spec,) for spec in specs]
         parts = [_allocated(allocate, list(column), call.count) for column in zip(*rows, strict=True)]

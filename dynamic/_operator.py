@@ -195,7 +195,7 @@ class Operator(Generic[P]):
             return self._results_at_once(call)
         samples = call.samples()
         specs = self._specs(call, samples) if self.output is not None else None
-        memory = Memory(call, specs, bool(self.outputs)) if specs is not None else None
+        memory = Memory(call, specs, several=bool(self.outputs)) if specs is not None else None
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
 

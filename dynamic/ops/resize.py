@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
+from dynamic import _pool
 from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample, Word
 from dynamic._array import Array, asarray
+from dynamic._call import Call as Together
+from dynamic._call import Memory
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source
@@ -372,21 +375,43 @@ def random_resized_crop(
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     if len(wanted) > 2 or not wanted:
         raise ArgumentError(name, "size", "a height and a width, or one number for both", shown(wanted))
-    windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1)).astype(numpy.float32)
-    starts, ends = windows[:, 0], windows.sum(axis=1)
-    region: dict[str, Any] = {"roi_start": Batch(starts), "roi_end": Batch(ends)}
-    if call.n is None:
-        region = {"roi_start": Tensor(starts[0]), "roi_end": Tensor(ends[0])}
+    windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1))
     both = wanted * 2 if len(wanted) == 1 else wanted
-    return resize(image, size=both, **region, antialias=antialias, dtype=dtype, **filters)  # type: ignore[no-any-return]
+    if not len(windows):
+        return resize(image, size=both, dtype=dtype)  # type: ignore[no-any-return]
+    return _shown(call, image, both, windows.tolist())
+
+
+def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: list[Any]) -> Tensor | Batch:
+    """What `resize` makes of a region of each image, given by its corner and its shape: without asking it for each."""
+    layout = _layout_of(image)
+    places = layout.index("H"), layout.index("W")
+    samples = image.samples if isinstance(image, Batch) else [image.array] * len(windows)
+    spans = [
+        {place: Span(size, float(start), float(start + extent))
+         for place, size, start, extent in zip(places, sizes, *window, strict=True)}
+        for window in windows
+    ]  # fmt: skip
+    together = Together([image], image.device, len(windows), call.n is not None, {}, {}, layout, image.origin)
+    memory = Memory(
+        together, [_spec(*each, call.values["dtype"]) for each in zip(samples, spans, strict=True)], several=False
+    )
+    names = ("interp_type", "min_filter", "mag_filter")
+
+    def one(i: int) -> None:
+        interp, smaller, larger = (call.values[k][i] if k in call.varying else call.values[k] for k in names)
+        _fill(samples[i], spans[i], memory.outs[i], call.values["antialias"], interp, smaller, larger, places[1])
+
+    _pool.run(one, len(windows), together.bytes() + memory.nbytes)
+    storage = memory.storages()
+    if call.n is None:
+        return Tensor(storage[0], layout, image.origin)
+    return Batch(storage, layout, image.origin)
 
 
 def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:
     """Height and width of each image."""
-    layout = image.layout or _USUAL.get(image.ndim)
-    if layout not in _FLAT:
-        got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"
-        raise ArgumentError("random_resized_crop", "image", f"laid out as {', '.join(_FLAT)}", got)
+    layout = _layout_of(image)
     arrays = image.samples if isinstance(image, Batch) else [image.array]
     extents = [(array.shape[layout.index("H")], array.shape[layout.index("W")]) for array in arrays]
     for i, both in enumerate(extents):
@@ -394,3 +419,12 @@ def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:
             argument = f"image[{i}]" if isinstance(image, Batch) else "image"
             raise ArgumentError("random_resized_crop", argument, "an image with pixels", f"shape {arrays[i].shape}")
     return extents
+
+
+def _layout_of(image: Tensor | Batch) -> str:
+    """The layout of images, or what it is taken to be."""
+    layout = image.layout or _USUAL.get(image.ndim)
+    if layout not in _FLAT:
+        got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"
+        raise ArgumentError("random_resized_crop", "image", f"laid out as {', '.join(_FLAT)}", got)
+    return layout

@@ -195,7 +195,7 @@ def crop_mirror_normalize(
 
 @functools.lru_cache(256)
 def _orders(layout: str, output_layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How to transpose an image to (samples, frames, depth,) height, width, channels; and its result, channels first."""
+    """How to transpose an image to (samples, frames, depth,) height, width, channels; a result to channels first."""
     made = _normalised_layout(layout, output_layout)
     return (tuple(layout.index(letter) for letter in "NFDHWC" if letter in layout),
             tuple(made.index(letter) for letter in "CNFDHW" if letter in made))  # fmt: skip
