@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,29 @@ def test_the_demo_ends_with_its_sentence_and_its_picture(photos, tmp_path, own):
 def test_the_demo_fails_where_the_folder_has_no_photos(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "resume.py"), str(tmp_path / "none"), "--output", str(tmp_path)]
     assert subprocess.run(command, capture_output=True).returncode != 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_training_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+
+    def run(name: str, *arguments: str) -> tuple[int, str]:
+        command = [sys.executable, str(ROOT / "examples" / "train_pytorch.py"), str(photos), "--output", name]
+        done = subprocess.run([*command, "--steps", "30", *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    whole = run("whole")[1]
+    for kill in (random.randrange(1, 16), random.randrange(17, 30)):  # an epoch has 8 steps
+        code, _ = run("killed", "--kill-at", str(kill), "--every", "4")
+        assert code == -signal.SIGKILL, kill
+    code, rest = run("killed", "--every", "4")
+    assert code == 0
+    assert f"{kill // 4 * 4} steps have been made" in rest
+    assert rest.splitlines()[-1] == whole.splitlines()[-1]
+    assert rest.splitlines()[-1].startswith("weights: ")
+    assert (tmp_path / "whole" / "loss.png").read_bytes() == (tmp_path / "killed" / "loss.png").read_bytes()
+    assert ndd.imread(tmp_path / "whole" / "loss.png").shape == (320, 640, 3)
 
 
 def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch):

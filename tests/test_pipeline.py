@@ -234,8 +234,49 @@ def _next(pipe):
         return pipe.run()
 
 
-@pytest.mark.parametrize("source", [lambda: lambda: [[1], [2]], lambda: [[[1], [2]], [[3], [4]]]],
-                         ids=["function without arguments", "iterable"])  # fmt: skip
+@pytest.mark.parametrize("kind", ["SampleInfo", "BatchInfo", "batch index"])
+def test_sources_of_several_outputs_resume(kind):
+    source, arguments, steps = SOURCES[kind]
+
+    @pipeline_def(batch_size=4, seed=5)
+    def pipeline():
+        first, second = fn.external_source(
+            source=lambda place: (source(place), source(place)), num_outputs=2, **arguments
+        )
+        return first, second * 2
+
+    with pipeline() as pipe:
+        epochs = [[plain(outputs) for outputs in pipe.next_epoch()] for _ in range(2)]
+    assert len(epochs[0]) == steps
+    with pipeline() as pipe:
+        pipe.run()
+        text = pipe.checkpoint()
+    with pipeline(checkpoint=text) as pipe:
+        assert [[plain(outputs) for outputs in pipe.next_epoch()] for _ in range(2)] == [epochs[0][1:], epochs[1]]
+
+
+def test_a_source_beside_a_reader_resumes(folder):
+    @pipeline_def(batch_size=4, seed=5)
+    def pipeline():
+        _, labels = fn.readers.file(file_root=str(folder))
+        return labels, fn.external_source(lambda info: np.array(info.idx_in_epoch), batch=False, name="counted")
+
+    def batches(pipe, count):
+        return [plain(pipe.run()) for _ in range(count)]
+
+    with pipeline() as pipe:
+        expected = batches(pipe, 12)
+    for stop in range(8):
+        with pipeline() as pipe:
+            batches(pipe, stop)
+            text = pipe.checkpoint()
+        with pipeline(checkpoint=text) as pipe:
+            assert batches(pipe, 12 - stop) == expected[stop:]
+
+
+@pytest.mark.parametrize("source", [lambda: lambda: [[1], [2]], lambda: [[[1], [2]], [[3], [4]]],
+                                    lambda: (x for x in [[[1], [2]], [[3], [4]]])],
+                         ids=["function without arguments", "iterable", "generator"])  # fmt: skip
 def test_external_sources_whose_place_nobody_knows(source):
     @pipeline_def(batch_size=2, seed=5)
     def pipeline():

@@ -89,7 +89,7 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize(("name", "least"), [("differences.md", 60), ("checkpoints.md", 12)])
+@pytest.mark.parametrize(("name", "least"), [("differences.md", 60), ("checkpoints.md", 12), ("pipelines.md", 6)])
 def test_pages_name_tests_that_exist(name, least):
     page = (ROOT / "docs" / name).read_text()
     tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))

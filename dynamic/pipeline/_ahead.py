@@ -16,8 +16,8 @@ X = TypeVar("X")
 class Ahead(Generic[X]):
     """Calls a function again and again in a thread of its own, and keeps what it returns until it is taken.
 
-    What the function raises is raised where its result would have been taken; until then it is not called again. A
-    child that was forked has no such thread: make another `Ahead` there.
+    What the function raises is raised where its result would have been taken; it is called again when that is asked
+    for once more. A child that was forked has no such thread: make another `Ahead` there.
 
     Args:
         make: The function. It must not refer to whatever owns this object, or neither is ever freed.
@@ -42,6 +42,9 @@ class Ahead(Generic[X]):
                 if self._thread is None and not self._closed:
                     self._thread = threading.Thread(target=self._work, name="dynamic pipeline", daemon=True)
                     self._thread.start()
+                if self._failed and not self._made:  # the error has been raised
+                    self._failed = False
+                    self._changed.notify_all()
                 while not self._made:
                     if self._closed:
                         raise RuntimeError("The pipeline is closed.")
@@ -50,8 +53,6 @@ class Ahead(Generic[X]):
         if error is not None:
             with self._changed:
                 self._made.clear()
-                self._failed = False
-                self._changed.notify_all()
             raise error
         return result  # type: ignore[return-value]
 

@@ -22,7 +22,7 @@ from dynamic._state import JSON, State
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
 from dynamic.random import RNG
-from dynamic.readers._reader import Reader
+from dynamic.readers._reader import LastBatch, Reader
 
 __all__ = ["Graph", "Name", "Outputs", "Step"]
 
@@ -31,6 +31,8 @@ Source: TypeAlias = Reader | ExternalSource
 
 #: The entry of a checkpoint that belongs to the pipeline itself.
 OWN = "pipeline"
+#: The entry of what goes round a pipeline, such as `dynamic.pytorch.GenericIterator`.
+ITERATOR = "iterator"
 _VERSION = 1
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
 _run: contextvars.ContextVar[Run | None] = contextvars.ContextVar("dynamic.pipeline", default=None)
@@ -75,12 +77,18 @@ class Graph:
         batch_size: The most samples in a batch.
         seed: Of all random numbers, and of readers that are given none.
         states: Of a checkpoint to go on from; each object takes its own when it is made.
+        last_batch: How the first reader ends its epochs, if not as it is told to in the function.
     """
 
     def __init__(
-        self, function: Callable[[], Any], batch_size: int, seed: int, states: Mapping[str, JSON] | None
+        self,
+        function: Callable[[], Any],
+        batch_size: int,
+        seed: int,
+        states: Mapping[str, JSON] | None,
+        last_batch: LastBatch | None = None,
     ) -> None:
-        self.batch_size, self.rng = batch_size, RNG(seed)
+        self.batch_size, self.rng, self.last_batch = batch_size, RNG(seed), last_batch
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, RNG] = {}
         self.primary: str | None = None
@@ -109,9 +117,21 @@ class Graph:
             self._return(before, run.ended)
             raise
         self._runs, self._given = self._runs + 1, {}
+        return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
         primary = self.sources.get(self.primary or "")
-        last = isinstance(primary, Reader) and not len(primary.next_epoch(self.batch_size))
-        return Step(outputs, self.states(run.epoch), run.epoch, last)
+        return isinstance(primary, Reader) and not len(primary.next_epoch(self.batch_size))
+
+    def skip(self) -> None:
+        """Do as if the function had been run; it is, unless a reader is all that would move, or is not made yet."""
+        primary = self.sources.get(self.primary or "")
+        if len(self.sources) > 1 or self.streams or not isinstance(primary, Reader):
+            self.step()
+        elif primary._pass_over(self.batch_size):
+            self._runs += 1
 
     def states(self, epoch: int) -> dict[str, JSON]:
         """The states of everything, as the entries of a checkpoint."""
@@ -263,8 +283,9 @@ class Run:
     # -- readers and sources ------------------------------------------------------------------------------------------
 
     def _read(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        if label == OWN or label.startswith("stream "):
-            raise ArgumentError(f"fn.{path}", "name", f"another than {OWN!r}, and not a stream's", shown(label))
+        if label in (OWN, ITERATOR) or label.startswith("stream "):
+            expected = f"another than {OWN!r} and {ITERATOR!r}, and not a stream's"
+            raise ArgumentError(f"fn.{path}", "name", expected, shown(label))
         new = label not in self.graph.sources
         source = self.graph.source(label, functools.partial(self._make, path, label, inputs, arguments))
         if label not in self._taken:
@@ -283,6 +304,8 @@ class Run:
         if kind is None:
             raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), kinds)
         arguments.setdefault("seed", self.graph.rng.seed)
+        if self.graph.last_batch is not None and self.graph.primary is None:
+            arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
         reader: Reader = getattr(dynamic.readers, kind)(*inputs, name=label, **arguments)
         return reader
 

@@ -14,10 +14,10 @@ from dynamic import ArgumentError, EvalContext, StateMismatch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
-from dynamic.readers._reader import Reader
+from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
-from ._graph import OWN, Graph, Outputs, Step, entries, own_state
+from ._graph import ITERATOR, OWN, Graph, Outputs, Step, entries, own_state
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -72,8 +72,11 @@ class Pipeline:
         self._context = EvalContext(num_threads=num_threads)
         self._function = function
         self._states = None if checkpoint is None else entries(_text(checkpoint))
+        self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
         self._seed = _seed(seed, self._states)
+        self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
+        self._last_batch: LastBatch | None = None
         self.device_id = device_id
         self._ahead: Ahead[Step] | None = None
         self._graph: Graph | None = None
@@ -96,11 +99,19 @@ class Pipeline:
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
-            graph = Graph(self._function, self._batch_size, self._seed, self._states)
+            graph = Graph(self._function, self._batch_size, self._seed, self._states, self._last_batch)
             self._ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
             self._graph = graph
             self._finalizer = weakref.finalize(self, self._ahead.close)
         return self._ahead
+
+    def _end_epochs(self, last_batch: LastBatch) -> None:
+        """Let the first reader end its epochs so, whatever it is told in the function."""
+        if self._last_batch != last_batch:
+            self._last_batch = last_batch
+            if self._ahead is not None:  # what has been made ahead is made again
+                self.close()
+                self._ahead = None
 
     def run(self) -> Outputs:
         """The next batch: what the function returned, as a tuple of Batches.
@@ -176,6 +187,8 @@ class Pipeline:
         states = Checkpoint()
         for name, state in self._own_states().items():
             states.set_state(name, state)
+        if self._iterator is not None:
+            states.set_state(ITERATOR, self._iterator)
         if filename is not None:
             states.save(filename)
         return states.serialize().encode()

@@ -190,6 +190,19 @@ class Reader(Placed):
     def _step(self, place: Place, share: _Share, batch_size: int | None) -> tuple[Batch | Tensor, ...] | None:
         """Read a share, then move on: after an error the place is as before. A single sample may be skipped: None."""
         batches, failed = self._read_share(place, share)
+        self._move(place, share, failed)
+        return batches if batch_size is not None else _single(batches)
+
+    def _pass_over(self, batch_size: int) -> bool:
+        """Go past the next batch of the epoch without reading it; False if there is none."""
+        with self._lock:
+            share = self._share(self._place, batch_size)
+            if share is not None:
+                self._move(self._place, share, {})
+            return share is not None
+
+    def _move(self, place: Place, share: _Share, failed: dict[int, Failure]) -> None:
+        """Go past a share."""
         taken = share.places[: len(share.places) - share.repeated]
         given = Tally.of(self._ids[self._order(place)[taken]])
         if place.position:
@@ -198,7 +211,6 @@ class Reader(Placed):
             self._given, self._before, self._skipped = given, None, {}
         self._skipped |= failed
         self._place = place._replace(position=share.position)
-        return batches if batch_size is not None else _single(batches)
 
     def _end_epoch(self) -> None:
         """Go to the next epoch. What was given in this one is kept until a sample is given there."""

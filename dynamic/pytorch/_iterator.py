@@ -1,0 +1,393 @@
+"""DALI's iterators: batches of pipelines as dicts of torch tensors, epoch by epoch."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy
+
+from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic.checkpoint import array_from_json, array_to_json
+from dynamic.errors import shown
+from dynamic.pipeline import Pipeline
+from dynamic.pipeline._graph import Outputs
+from dynamic.readers._reader import LastBatch
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "names", "tensors"]
+
+Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
+
+
+class LastBatchPolicy(enum.Enum):
+    """What becomes of the last batch of an epoch, where the samples do not fill it."""
+
+    FILL = 0  #: it is filled up with its last sample
+    DROP = 1  #: it is left out
+    PARTIAL = 2  #: it is smaller
+
+
+_OF_READER: dict[LastBatchPolicy, LastBatch] = {
+    LastBatchPolicy.FILL: "pad", LastBatchPolicy.DROP: "drop", LastBatchPolicy.PARTIAL: "partial",
+}  # fmt: skip
+_AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
+
+
+class GenericIterator:
+    """Gives the batches of pipelines as dicts of torch tensors: a list with a dict for each pipeline.
+
+    With `reader_name` an epoch is that of the pipelines' first reader, and exact: every sample comes once, and with
+    FILL and DROP all shards make equally many batches. Without it, and without `size`, it goes on until a source ends.
+
+    It goes on from pipelines that were made with ``checkpoint=``, also in the middle of an epoch, which then ends where
+    it would have.
+
+    Args:
+        pipelines: A `Pipeline`, or a list of them, which run side by side.
+        output_map: A name for each output.
+        size: Samples in an epoch, of all pipelines together, where these have no reader but endless sources.
+        reader_name: Name of the first reader.
+        auto_reset: Begin the next epoch by itself: "yes" or True; else ``reset()`` or a new ``iter()`` does.
+        last_batch_policy: A `LastBatchPolicy`, or its name.
+        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
+            dimension; without it such an output is an error.
+        last_batch_padded: Makes no difference: what a reader pads follows from `last_batch_policy`.
+        prepare_first_batch: Begin to make batches now, not when the first is asked for.
+
+    Raises:
+        ArgumentError: An argument is wrong.
+        StateMismatch: The pipelines come from checkpoints that do not belong together.
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: bool | Literal["yes", "no"] | None = False,
+        *,
+        last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        dynamic_shape: bool = False,
+        last_batch_padded: bool = False,  # noqa: ARG002
+        prepare_first_batch: bool = True,
+    ) -> None:
+        self._operator = type(self).__name__
+        self._pipelines = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
+        self.output_map = names(self._operator, output_map)
+        self._policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
+        self._auto_reset = self._one_of("auto_reset", auto_reset, _AUTO_RESET)
+        self._dynamic_shape = bool(dynamic_shape)
+        self._reader_name, self._size = reader_name, size
+        self._check()
+        if reader_name is not None:
+            for pipeline in self._pipelines:
+                pipeline._end_epochs(_OF_READER[self._policy])
+        self._epochs: list[Iterator[Outputs]] | None = None
+        self._ended = self._begun = False
+        self._meta: dict[str, int] | None = None
+        self._given = self._resumed()
+        if prepare_first_batch:
+            for pipeline in self._pipelines:
+                pipeline.build()
+            self._reader()
+
+    # -- what it is given ---------------------------------------------------------------------------------------------
+
+    def _one_of(self, argument: str, value: Any, known: dict[Any, Any]) -> Any:
+        try:
+            return known[value]
+        except (KeyError, TypeError):
+            words = ", ".join(str(key) for key in known)
+            raise ArgumentError(self._operator, argument, f"one of {words}", shown(value)) from None
+
+    def _check(self) -> None:
+        pipelines = self._pipelines
+        if not pipelines or not all(isinstance(pipeline, Pipeline) for pipeline in pipelines):
+            raise ArgumentError(self._operator, "pipelines", "a Pipeline or a list of some", shown(pipelines))
+        if len({pipeline.batch_size for pipeline in pipelines}) > 1:
+            sizes = str([pipeline.batch_size for pipeline in pipelines])
+            raise ArgumentError(self._operator, "pipelines", "of one batch size", sizes)
+        self.batch_size = pipelines[0].batch_size
+        size = self._size
+        if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != -1):
+            raise ArgumentError(self._operator, "size", "a number of samples, or -1", shown(size))
+        if size != -1 and self._reader_name is not None:
+            raise ArgumentError(self._operator, "size", "left out with reader_name=", shown(size))
+        if size == -1 and self._reader_name is None and len(pipelines) > 1:
+            expected = "the name of the first reader, or size= given, for several pipelines"
+            raise ArgumentError(self._operator, "reader_name", expected, "None")
+
+    def _resumed(self) -> Any:
+        """How many samples each pipeline has given in the epoch, which counts where `size` does: int64, shape (P,)."""
+        epochs = [pipeline._epoch for pipeline in self._pipelines]
+        if len(set(epochs)) > 1:
+            raise StateMismatch(f"{self._operator}: the pipelines are in different epochs: {epochs}.",
+                                [f"epochs: {epochs}"])  # fmt: skip
+        state: Any = self._pipelines[0]._iterator
+        if self._size < 0 or state is None:
+            return numpy.zeros(len(self._pipelines), numpy.int64)
+        given = array_from_json(state["given"])
+        differences = [] if state["size"] == self._size else [f"size: {state['size']} in the state, {self._size} here"]
+        if len(given) != len(self._pipelines):
+            differences.append(f"pipelines: {len(given)} in the state, {len(self._pipelines)} here")
+        if differences:
+            raise StateMismatch(f"{self._operator}: the checkpoint is of another iterator. {'; '.join(differences)}.",
+                                differences)  # fmt: skip
+        return given
+
+    def _reader(self) -> dict[str, int] | None:
+        """What the first reader says of itself, where it makes the epochs."""
+        if self._reader_name is None or self._meta is not None:
+            return self._meta
+        for pipeline in self._pipelines:
+            known = pipeline.reader_meta()
+            assert pipeline._graph is not None
+            first = pipeline._graph.primary
+            if self._reader_name not in known or first != self._reader_name:
+                expected = "the name of the pipeline's first reader, which makes its epochs"
+                hint = f"That is {first!r}." if first in known else "The first source of this pipeline is no reader."
+                raise ArgumentError(self._operator, "reader_name", expected, shown(self._reader_name), hint)
+            self._meta = self._meta or known[self._reader_name]
+        return self._meta
+
+    # -- epochs -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Self:
+        """This iterator; the next epoch begins if this one has ended."""
+        if self._ended or (self._begun and self._over()):
+            self.reset()
+        return self
+
+    def __next__(self) -> Dicts:
+        """The next batch.
+
+        Raises:
+            StopIteration: The epoch has ended.
+        """
+        if self._ended:
+            raise StopIteration
+        try:
+            outputs = self._outputs()
+        except StopIteration:
+            self._ended = True
+            if self._auto_reset:
+                self.reset()
+            raise
+        self._begun = True
+        self._count([0 if output is None else len(output[0]) for output in outputs])
+        return self._dicts(outputs)
+
+    def next(self) -> Dicts:
+        """The next batch, as of ``next()``."""
+        return self.__next__()
+
+    def reset(self) -> None:
+        """Begin the next epoch. In the middle of one nothing happens but a warning."""
+        if not self._ended and self._begun and not self._over():
+            if self._size > 0 or self._reader_name is not None:
+                warnings.warn(f"{self._operator}.reset() does nothing in the middle of an epoch.", stacklevel=2)
+            return
+        for rest in self._epochs or ():
+            next(rest, None)  # so that the pipeline knows of the end
+        if self._ended or self._begun:
+            self._count(-self._given)
+        self._epochs, self._ended, self._begun = None, False, False
+
+    def _over(self) -> bool:
+        """Whether the epoch has no more batches."""
+        if self._size > 0:
+            return bool(self._wanted() <= 0)
+        if self._reader_name is None:
+            return False
+        return all(pipeline._started().peek().epoch != pipeline._epoch for pipeline in self._pipelines)
+
+    def _wanted(self) -> int:
+        """How many samples of `size` are to come; none where the next batch would be the one to drop."""
+        left = self._size - int(self._given.sum())
+        return 0 if self._policy is LastBatchPolicy.DROP and left < self.batch_size * len(self._pipelines) else left
+
+    def _outputs(self) -> list[Outputs | None]:
+        """A batch of each pipeline; None of those whose epoch has ended before that of the others."""
+        if self._reader() is None:
+            if self._size > 0 and self._wanted() <= 0:
+                raise StopIteration
+            return list(self._runs())
+        for pipeline in self._pipelines:
+            pipeline._started().peek()  # if one fails, all stay where they are
+        if self._epochs is None:
+            self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
+        outputs = [next(epoch, None) for epoch in self._epochs]
+        if all(output is None for output in outputs):
+            raise StopIteration
+        return outputs
+
+    def _runs(self) -> Sequence[Outputs]:
+        """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
+        for pipeline in self._pipelines:
+            try:
+                pipeline._started().peek()
+            except StopIteration:
+                if self._size < 0 or self._given.any():
+                    raise
+        return [pipeline.run() for pipeline in self._pipelines]
+
+    def _count(self, given: Any) -> None:
+        """Count samples that were given, where `size` says when an epoch ends."""
+        if self._size > 0:
+            self._given += given
+            for pipeline in self._pipelines:
+                pipeline._iterator = {"version": 1, "size": self._size, "given": array_to_json(self._given)}
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def _dicts(self, outputs: Sequence[Outputs | None]) -> Dicts:
+        found = [
+            None if output is None else tensors(self._operator, self.output_map, output, self._dynamic_shape)
+            for output in outputs
+        ]
+        some = next(values for values in found if values is not None)
+        dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
+        if self._policy is LastBatchPolicy.FILL and (self._size > 0 or self._reader_name is not None):
+            return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
+        if self._policy is LastBatchPolicy.PARTIAL and self._size > 0:
+            return self._cut(dicts)
+        return dicts
+
+    def _cut(self, dicts: Dicts) -> Dicts:
+        """Without what is beyond `size`, from the end."""
+        beyond = int(self._given.sum()) - self._size
+        for each in reversed(dicts):
+            if beyond <= 0:
+                break
+            length = max(map(len, each.values()))
+            each |= {name: value[: max(length - beyond, 0)] for name, value in each.items()}
+            beyond -= length
+        return [each for each in dicts if any(map(len, each.values()))]
+
+    # -- sizes and states ---------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """How many samples an epoch has: of the largest shard, with a reader; -1 where nobody knows."""
+        meta = self._reader()
+        if meta is None:
+            return self._size
+        drop = self._policy is LastBatchPolicy.DROP
+        return (
+            meta["epoch_size"] // meta["number_of_shards"]
+            if drop
+            else _up(meta["epoch_size"], meta["number_of_shards"])
+        )
+
+    def __len__(self) -> int:
+        """How many batches a whole epoch has."""
+        size, step = self.size, self.batch_size * (1 if self._reader_name is not None else len(self._pipelines))
+        if size < 0:
+            raise TypeError(f"{self._operator} has no length without reader_name= or size=.")
+        return size // step if self._policy is LastBatchPolicy.DROP else _up(size, step)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def checkpoints(self) -> list[bytes]:
+        """The checkpoints of the pipelines after the batch that was given last: one for each, to be made anew with."""
+        return [pipeline.checkpoint() for pipeline in self._pipelines]
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.output_map)
+        return f"<{self._operator} of {len(self._pipelines)} pipelines: {outputs}; {self._policy.name}>"
+
+
+class ClassificationIterator(GenericIterator):
+    """A `GenericIterator` of pipelines with two outputs, "data" and "label".
+
+    Args:
+        pipelines: As of `GenericIterator`, like all others.
+        size: Samples in an epoch.
+        reader_name: Name of the first reader.
+        auto_reset: Begin the next epoch by itself.
+        last_batch_policy: What becomes of the last batch.
+        dynamic_shape: Pad samples of different shapes.
+        last_batch_padded: Makes no difference.
+        prepare_first_batch: Begin to make batches now.
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: bool | Literal["yes", "no"] | None = False,
+        *,
+        last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        dynamic_shape: bool = False,
+        last_batch_padded: bool = False,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        super().__init__(
+            pipelines,
+            ["data", "label"],
+            size,
+            reader_name,
+            auto_reset,
+            last_batch_policy=last_batch_policy,
+            dynamic_shape=dynamic_shape,
+            last_batch_padded=last_batch_padded,
+            prepare_first_batch=prepare_first_batch,
+        )
+
+
+_POLICIES: dict[Any, LastBatchPolicy] = dict(
+    itertools.chain.from_iterable(((p, p), (p.name, p), (p.name.lower(), p)) for p in LastBatchPolicy)
+)
+
+
+def _up(number: int, step: int) -> int:
+    return -(-number // step)
+
+
+def _filled(value: torch.Tensor, size: int) -> torch.Tensor:
+    """With its last sample repeated, so that it has so many."""
+    import torch
+
+    missing = size - len(value)
+    if missing <= 0 or not len(value):
+        return value
+    return torch.cat([value, value[-1:].expand(missing, *value.shape[1:])])
+
+
+def names(operator: str, output_map: Any) -> tuple[str, ...]:
+    """The names of outputs, if they are distinct."""
+    found = () if isinstance(output_map, str) else tuple(output_map)
+    if not found or len(set(found)) < len(found) or not all(isinstance(name, str) for name in found):
+        raise ArgumentError(operator, "output_map", "a list of distinct names, one for each output", shown(output_map))
+    return found
+
+
+def tensors(
+    operator: str, output_map: Sequence[str], outputs: Sequence[Batch], dynamic_shape: bool
+) -> dict[str, torch.Tensor]:
+    """Each Batch as one tensor, under its name.
+
+    Raises:
+        ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
+    """
+    if len(output_map) != len(outputs):
+        expected = f"a list of {len(outputs)} names, one for each output"
+        raise ArgumentError(operator, "output_map", expected, shown(list(output_map)))
+    found = {}
+    for name, output in zip(output_map, outputs, strict=True):
+        if not dynamic_shape and len(shapes := set(output.shape)) > 1:
+            some = " and ".join(map(str, sorted(shapes)[:2]))
+            expected = f"True for output {name!r}, whose samples have different shapes ({some})"
+            hint = "They are padded with zeros then. Or make them alike, with resize or crop."
+            raise ArgumentError(operator, "dynamic_shape", expected, "False", hint)
+        found[name] = output.torch(pad=dynamic_shape)
+    return found

@@ -1,0 +1,583 @@
+"""Pipelines and readers in PyTorch: DALI's iterators, and the data set for loaders with workers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic.errors import StateError
+from dynamic.pipeline import fn, pipeline_def
+from dynamic.readers import File
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, LastBatchPolicy  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*set_vital.*:UserWarning"),
+]
+ROOT = Path(__file__).parent.parent
+COUNT = 23
+FILL, DROP, PARTIAL = LastBatchPolicy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of one byte, their number."""
+    root = tmp_path_factory.mktemp("numbers")
+    for i in range(COUNT):
+        (root / f"{i:02}").write_bytes(bytes([i]))
+    return root
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=12)
+def numbers(folder, **reader):
+    data, labels = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
+                                   name="reader", **reader)  # fmt: skip
+    return data, labels, fn.random.uniform(range=(0.0, 1.0))
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=12)
+def counted(stop=None):
+    def source(info):
+        if info.idx_in_epoch == stop:
+            raise StopIteration
+        return np.array([info.epoch_idx, info.idx_in_epoch])
+
+    return fn.external_source(source, batch=False, name="source")
+
+
+def plain(batches):
+    return [[{name: value.tolist() for name, value in each.items()} for each in batch] for batch in batches]
+
+
+def data(batches, pipeline=0):
+    """The numbers of the files, batch by batch."""
+    return [batch[pipeline]["data"].ravel().tolist() for batch in batches]
+
+
+NAMES = ["data", "label", "draw"]
+
+
+# Iterators
+
+
+def test_batches_are_dicts_of_tensors(folder):
+    with numbers(folder) as pipe, numbers(folder) as same:
+        batch = next(GenericIterator(pipe, NAMES, reader_name="reader"))
+        assert [{name: (value.dtype, tuple(value.shape)) for name, value in each.items()} for each in batch] == [
+            {"data": (torch.uint8, (4, 1)), "label": (torch.int32, (4, 1)), "draw": (torch.float32, (4,))}
+        ]
+        for value, output in zip(batch[0].values(), same.run(), strict=True):
+            assert value.tolist() == output.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 23, 30])
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("policy", LastBatchPolicy)
+def test_the_last_batch(folder, policy, shards, size):
+    pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size) for k in range(shards)]
+    make = functools.partial(GenericIterator, pipes, NAMES, reader_name="reader", auto_reset=True,
+                             last_batch_policy=policy)  # fmt: skip
+    chunk = size * shards
+    if policy is DROP and chunk > COUNT:
+        with pytest.raises(ArgumentError, match="so small that there is a batch"):
+            make()
+        return
+    iterator = make()
+    for _ in range(3):
+        batches = list(iterator)
+        sizes = [[len(each["data"]) for each in batch] for batch in batches]
+        all_ = [x for k in range(shards) for batch in data(batches, k) for x in batch]
+        assert len(batches) == len(iterator) == (COUNT // chunk if policy is DROP else math.ceil(COUNT / chunk))
+        if policy is PARTIAL:
+            assert sorted(all_) == list(range(COUNT))
+        else:
+            assert sizes == [[size] * shards] * len(batches)
+            assert policy is DROP or set(all_) == set(range(COUNT))
+            assert policy is FILL or len(set(all_)) == len(all_)
+    assert iterator.size == (COUNT // shards if policy is DROP else math.ceil(COUNT / shards))
+    for pipe in pipes:
+        pipe.close()
+
+
+#: Of DALI 2.4, for 7 samples and batches of 2, with pad_last_batch=True: the length, the size and an epoch.
+DALI = {
+    (FILL, 1): (4, 7, [[[0, 1]], [[2, 3]], [[4, 5]], [[6, 6]]]), (FILL, 2): (2, 4, None),
+    (DROP, 1): (3, 7, [[[0, 1]], [[2, 3]], [[4, 5]]]), (DROP, 2): (1, 3, None),
+    (PARTIAL, 1): (4, 7, [[[0, 1]], [[2, 3]], [[4, 5]], [[6]]]), (PARTIAL, 2): (2, 4, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize(("policy", "shards"), DALI)
+def test_each_epoch_of_an_iterator_is_whole(folder, policy, shards, pad):
+    @pipeline_def(batch_size=2, num_threads=1)
+    def seven(shard):
+        return fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(7)], name="reader", shard_id=shard,
+                               num_shards=shards, pad_last_batch=pad)  # fmt: skip
+
+    pipes = [seven(k) for k in range(shards)]
+    iterator = ClassificationIterator(pipes, -1, "reader", "yes", last_batch_policy=policy)
+    length, size, epoch = DALI[policy, shards]
+    found = [[[each["label"].flatten().tolist() for each in batch] for batch in iterator] for _ in range(2)]
+    assert (len(iterator), iterator.size) == (length, size)
+    assert [len(batches) for batches in found] == [length] * 2
+    assert epoch is None or found == [epoch] * 2
+    assert policy is DROP or all({x for b in batches for each in b for x in each} == set(range(7)) for batches in found)
+    for pipe in pipes:
+        pipe.close()
+
+
+def test_fill_repeats_the_last_sample(folder):
+    with numbers(folder) as pipe:
+        *_, last = data(GenericIterator(pipe, NAMES, reader_name="reader"))
+    with numbers(folder) as pipe:
+        *_, part = data(GenericIterator(pipe, NAMES, reader_name="reader", last_batch_policy="partial"))
+    assert last == [*part, part[-1]]
+
+
+@pytest.mark.parametrize("policy", ["fill", "DROP", PARTIAL])
+def test_a_size_ends_the_epochs_of_endless_sources(policy):
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10, auto_reset="yes", last_batch_policy=policy)
+        epochs = [[batch[0]["x"][:, 1].tolist() for batch in iterator] for _ in range(2)]
+        assert len(iterator) == len(epochs[0])
+    last = {"fill": [[8, 9, 10, 11]], "DROP": [], PARTIAL: [[8, 9]]}[policy]
+    assert epochs[0] == [[0, 1, 2, 3], [4, 5, 6, 7], *last]
+    assert epochs[1][0] == ([8, 9, 10, 11] if policy == "DROP" else [12, 13, 14, 15])
+
+
+def test_a_source_that_ends_with_the_size_ends_one_epoch():
+    with counted(stop=8) as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=8, auto_reset="yes")
+        epochs = [[batch[0]["x"].tolist() for batch in iterator] for _ in range(3)]
+    assert epochs == [[[[e, k] for k in range(4)], [[e, k] for k in range(4, 8)]] for e in range(3)]
+
+
+def test_without_a_size_it_goes_on_until_the_source_ends(folder):
+    with counted(stop=6) as pipe:
+        iterator = GenericIterator(pipe, ["x"])
+        for epoch in range(2):
+            assert [len(batch[0]["x"]) for batch in iterator] == [4, 2]
+            iter(iterator)
+            assert next(iterator)[0]["x"][0].tolist() == [2 * epoch + 1, 0]
+            next(iterator)
+            with pytest.raises(StopIteration):
+                next(iterator)
+        with pytest.raises(TypeError, match="no length"):
+            len(iterator)
+    with numbers(folder) as pipe:
+        iterator = GenericIterator(pipe, NAMES)
+        assert len([next(iterator) for _ in range(20)]) == 20
+
+
+def test_the_next_epoch_begins_at_reset_or_iter(folder):
+    with numbers(folder) as pipe:
+        iterator = GenericIterator(pipe, NAMES, reader_name="reader")
+        first = data(iterator)
+        with pytest.raises(StopIteration):
+            iterator.next()
+        iterator.reset()
+        second = [iterator.next()]
+        with pytest.warns(UserWarning, match="in the middle of an epoch"):
+            iterator.reset()
+        for _ in range(5):
+            second.append(iterator.next())
+        iterator.reset()  # before it has said that the epoch is over
+        third = data(iterator)
+        fourth = [iterator.next() for _ in iterator.output_map] if iter(iterator) else None
+        assert len(first) == len(second) == len(third) == 6
+        assert len({json.dumps(epoch[:3]) for epoch in (first, data(second), third, data(fourth))}) == 4
+        iterator = GenericIterator(pipe, NAMES, reader_name="reader", auto_reset="yes")
+        assert len(list(iterator)) == 3  # what was left
+        assert len(list(iterator)) == 6
+
+
+@settings(max_examples=60)
+@given(values=st.data())
+def test_an_iterator_goes_on_in_mid_epoch(folder, values):
+    policy, shards = values.draw(st.sampled_from(LastBatchPolicy)), values.draw(st.integers(1, 2))
+    size = values.draw(st.integers(1, 6))
+
+    def made(texts=None):
+        texts = texts or [None] * shards
+        pipes = [numbers(folder, shard_id=k, num_shards=shards, batch_size=size, checkpoint=texts[k],
+                         prefetch_queue_depth=values.draw(st.integers(0, 2))) for k in range(shards)]  # fmt: skip
+        return GenericIterator(pipes, NAMES, reader_name="reader", last_batch_policy=policy,
+                               prepare_first_batch=values.draw(st.booleans()))  # fmt: skip
+
+    whole = made()
+    epochs = [plain(whole) for _ in range(3)]
+    run, found = made(), [[]]
+    while len(found) < 4:
+        for _ in range(values.draw(st.integers(1, 5))):
+            batch = next(run, None)
+            if batch is None:
+                found.append([])
+                run.reset()
+            else:
+                found[-1] += plain([batch])
+        texts = run.checkpoints()
+        for pipe in run._pipelines:
+            pipe.close()
+        run = made(texts)
+    # an epoch that ended right before a stop ends once more
+    assert [epoch for epoch in found if epoch][:2] == epochs[:2]
+    for pipe in (*run._pipelines, *whole._pipelines):
+        pipe.close()
+
+
+def test_the_count_of_an_epoch_by_size_goes_on():
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10)
+        expected = [plain(iterator) for _ in range(2)]
+    with counted() as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=10)
+        first = plain([next(iterator)])
+        texts = iterator.checkpoints()
+        rest = plain(iterator)
+        ended = iterator.checkpoints()
+        iterator.reset()
+        begun = iterator.checkpoints()
+    assert json.loads(texts[0])["states"]["iterator"]["state"]["given"] == {"dtype": "int64", "shape": [1], "data": [4]}
+    for text, epochs in ((texts[0], [rest, expected[1]]), (ended[0], [[], expected[1]]), (begun[0], [expected[1]])):
+        with counted(checkpoint=text) as pipe:
+            iterator = GenericIterator(pipe, ["x"], size=10)
+            assert [plain(iterator) for _ in epochs] == epochs
+            assert pipe.checkpoint() == iterator.checkpoints()[0]
+    assert first + rest == expected[0]
+    with counted(checkpoint=texts[0]) as pipe:
+        with pytest.raises(StateMismatch, match="size: 10 in the state, 12 here"):
+            GenericIterator(pipe, ["x"], size=12)
+        with pytest.raises(StateMismatch, match="pipelines: 1 in the state, 2 here"):
+            GenericIterator([pipe, pipe], ["x"], size=10)
+
+
+def test_samples_of_different_shapes_are_padded_or_an_error_that_names_the_output():
+    @pipeline_def(batch_size=2, num_threads=1)
+    def ragged():
+        return fn.external_source(lambda info: np.ones(1 + info.idx_in_epoch, np.int16), batch=False), 5
+
+    with ragged() as pipe:
+        with pytest.raises(
+            ArgumentError, match=r"'dynamic_shape' must be True for output 'x', .* \(\(1,\) and \(2,\)\)"
+        ):
+            next(GenericIterator(pipe, ["x", "y"]))
+        padded = next(GenericIterator(pipe, ["x", "y"], dynamic_shape=True))[0]["x"]
+    assert padded.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_wrong_arguments_are_named(folder):
+    with numbers(folder) as pipe, numbers(folder, batch_size=2) as other:
+        for arguments, told in [
+            ({"pipelines": []}, "'pipelines' must be a Pipeline or a list"),
+            ({"pipelines": [pipe, other]}, r"of one batch size; got \[4, 2\]"),
+            ({"output_map": ["a", "a"]}, "'output_map' must be a list of distinct names"),
+            ({"output_map": "data"}, "'output_map'"), ({"size": 0}, "'size'"), ({"size": 5}, "'size' must be left out"),
+            ({"auto_reset": "maybe"}, "'auto_reset' must be one of False, None, no"),
+            ({"last_batch_policy": "pad"}, "'last_batch_policy' must be one of .*partial"),
+            ({"reader_name": "raeder"}, "'reader_name' .*That is 'reader'"),
+            ({"pipelines": [pipe, pipe], "reader_name": None}, "'reader_name'"),
+        ]:  # fmt: skip
+            with pytest.raises(ArgumentError, match=told):
+                GenericIterator(**{"pipelines": pipe, "output_map": NAMES, "reader_name": "reader", **arguments})
+        with pytest.raises(ArgumentError, match="a list of 3 names"):
+            next(ClassificationIterator(pipe, reader_name="reader"))
+        pipe.run()
+        for _ in pipe.next_epoch():
+            pass
+        with pytest.raises(StateMismatch, match=r"different epochs: \[1, 0\]"):
+            GenericIterator([pipe, numbers(folder)], NAMES, reader_name="reader")
+    with counted() as pipe, pytest.raises(ArgumentError, match="no reader"):
+        GenericIterator(pipe, ["x"], reader_name="source")
+
+
+def test_an_error_leaves_the_iterator_where_it_was(tmp_path):
+    @pipeline_def(batch_size=2, num_threads=1)
+    def files():
+        return fn.readers.file(file_root=tmp_path, files=list("abcd"), name="reader")
+
+    for name in "abd":
+        (tmp_path / name).write_bytes(name.encode())
+    with files() as pipe:
+        iterator = ClassificationIterator(pipe, reader_name="reader")
+        assert next(iterator)[0]["label"].tolist() == [[0], [1]]
+        for _ in range(2):
+            with pytest.raises(ValueError, match="c"):
+                next(iterator)
+        (tmp_path / "c").write_bytes(b"c")
+        assert [batch[0]["label"].tolist() for batch in iterator] == [[[2], [3]]]
+
+
+# The data set
+
+
+def pipelines(folder, **arguments):
+    return functools.partial(numbers, folder, **arguments)
+
+
+def reader(folder, **arguments):
+    files = [f"{i:02}" for i in range(COUNT)]
+    return File(file_root=folder, files=files, random_shuffle=True, seed=5, max_batch_size=4, **arguments)
+
+
+def loader(dataset, workers, **arguments):
+    return torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers, **arguments)
+
+
+def listed(batches):
+    return [{name: value.tolist() for name, value in batch.items()} for batch in batches]
+
+
+def streams(folder, **arguments):
+    """A pipeline that no batch of can be passed over without making it: two readers, and a stream of numbers."""
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=3)
+    def made():
+        data, _ = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], name="reader")
+        other, _ = fn.readers.file(file_root=folder, files=["03", "05", "08"], random_shuffle=True, name="other")
+        return data, other, fn.random.uniform(range=(0.0, 1.0))
+
+    return made(**arguments)
+
+
+def sources(folder):
+    """A pipeline whose source ends its epochs itself."""
+    return counted(stop=10)
+
+
+KINDS = {"pipeline": (pipelines, NAMES), "reader": (lambda folder: functools.partial(reader, folder), NAMES[:2]),
+         "two readers": (lambda folder: functools.partial(streams, folder), NAMES),
+         "source": (lambda folder: functools.partial(sources, folder), ["x"])}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loader_gives_the_same_with_any_number_of_workers_and_goes_on_with_another(folder, kind):
+    make, output_map = KINDS[kind]
+    alone = Dataset(make(folder), output_map)
+    whole = [list(alone) for _ in range(3)]
+    texts = [[json.dumps(batch.state) for batch in epoch] for epoch in whole]
+    epochs = [listed(epoch) for epoch in whole]
+    assert epochs[0] != epochs[1]
+    length = 3 if kind == "source" else 6
+    assert [len(epoch) for epoch in epochs] == [length] * 3
+    # the same with workers, with their states, epoch after epoch
+    dataset = Dataset(make(folder), output_map)
+    for epoch, text in zip(epochs[:2], texts, strict=False):
+        batches = list(loader(dataset, 2))
+        assert listed(batches) == epoch
+        assert [json.loads(json.dumps(batch.state)) for batch in batches] == [json.loads(t) for t in text]
+    # stopped after k batches with some workers, and gone on with others
+    for k, before, after in [(1, 2, 3), (length - 1, 3, 0), (length, 2, 0)]:
+        for batch, _ in zip(loader(Dataset(make(folder), output_map), before), range(k), strict=False):
+            state = json.loads(json.dumps(batch.state))
+        resumed = Dataset(make(folder), output_map)
+        resumed.load_state_dict(state)
+        assert [listed(loader(resumed, after)) for _ in range(2)] == [epochs[0][k:], epochs[1]]
+
+
+def test_every_place_can_be_gone_on_from(folder):
+    dataset = Dataset(pipelines(folder), NAMES)
+    whole = [list(dataset) for _ in range(3)]
+    expected = [batch for epoch in whole[:2] for batch in listed(epoch)]
+    for e in range(2):
+        for k, batch in enumerate(whole[e], 1):
+            dataset.load_state_dict(batch.state)
+            found = listed(dataset)
+            if k < len(whole[e]):
+                assert dataset.state_dict()["states"]["pipeline"]["epoch"] == e + 1
+            assert found == expected[6 * e + k : 6 * e + 6]
+            assert listed(dataset) == listed(whole[e + 1])
+
+
+def test_the_state_of_this_process(folder):
+    dataset = Dataset(lambda: reader(folder))
+    epoch = []
+    for batch in dataset:
+        assert dataset.state_dict() == batch.state
+        epoch += listed([batch])
+        if len(epoch) == 3:
+            state = dataset.state_dict()
+    assert dataset.state_dict()["states"]["reader"]["epoch"] == 1
+    dataset.load_state_dict(state)
+    assert listed(dataset) == epoch[3:]
+    batches = loader(dataset, 1)
+    next(iter(batches))
+    with pytest.raises(RuntimeError, match=r"batch\.state"):
+        dataset.state_dict()
+    dataset.load_state_dict(state)
+    assert dataset.state_dict() == state
+
+
+def test_workers_that_stay_and_a_start_without_fork(folder):
+    dataset = Dataset(pipelines(folder), NAMES)
+    expected = [listed(dataset) for _ in range(3)]
+    staying = loader(Dataset(pipelines(folder), NAMES), 2, persistent_workers=True)
+    assert [listed(staying) for _ in range(3)] == expected
+    del staying
+    dataset = Dataset(reader(folder))
+    expected = [listed(dataset) for _ in range(2)]
+    spawned = loader(Dataset(reader(folder)), 1, multiprocessing_context="spawn")
+    assert [listed(spawned) for _ in range(2)] == expected
+
+
+def test_a_random_seed_is_that_of_all_workers(folder):
+    def make():
+        return numbers(folder, seed=None)
+
+    dataset = Dataset(make, NAMES)
+    found = listed(loader(dataset, 2))
+    assert sorted(x for batch in found for (x,) in batch["data"]) == list(range(COUNT))
+    assert listed(Dataset(make, NAMES)) != found
+
+
+def test_ranks_and_workers_share_an_epoch(folder):
+    found = []
+    for rank in range(2):
+        dataset = Dataset(pipelines(folder, shard_id=rank, num_shards=2, batch_size=3), NAMES)
+        for batch, _ in zip(loader(dataset, 2), range(2), strict=False):
+            found += batch["data"].ravel().tolist()
+            state = batch.state
+    for rank in range(3):
+        dataset = Dataset(pipelines(folder, shard_id=rank, num_shards=3), NAMES)
+        dataset.load_state_dict(state)
+        found += [x for batch in loader(dataset, rank) for x in batch["data"].ravel().tolist()]
+    assert sorted(found) == list(range(COUNT))
+
+
+def test_outputs_are_transformed_in_the_worker(folder):
+    def transform(data, labels):
+        assert isinstance(data, Batch)
+        return data * 2
+
+    dataset = Dataset(reader(folder), ["twice"], transform=transform, batch_size=3)
+    assert len(dataset) == len(loader(dataset, 2)) == 8
+    assert sorted(x for batch in loader(dataset, 2) for (x,) in batch["twice"].tolist()) == list(range(0, 2 * COUNT, 2))
+    again = pickle.loads(pickle.dumps(Dataset(reader(folder))))
+    assert type(again) is Dataset
+    assert len(list(loader(again, 2))) == 6
+
+
+def test_what_a_data_set_refuses(folder):
+    for arguments, told in [
+        ((5,), "'source' must be a function"), ((lambda: 5,), "'source'"), ((numbers(folder),), "'source'"),
+        ((reader(folder), "data"), "'output_map'"),
+        ((File(file_root=folder, files=["00"]),), "'batch_size' must be given"),
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentError, match=told):
+            Dataset(*arguments)
+    with pytest.raises(ArgumentError, match="'batch_size' must be left out"):
+        Dataset(pipelines(folder), batch_size=3)
+    dataset, other = Dataset(pipelines(folder), NAMES), Dataset(reader(folder))
+    with pytest.raises(TypeError, match="no length"):
+        len(dataset)
+    with pytest.raises(ArgumentError, match="'batch_size' must be None with a pytorch.Dataset"):
+        next(iter(torch.utils.data.DataLoader(other, batch_size=2)))
+    state, of_reader = next(iter(dataset)).state, next(iter(other)).state
+    with pytest.raises(StateMismatch, match="of a pipeline, and this has a reader"):
+        other.load_state_dict(state)
+    with pytest.raises(StateMismatch, match="of no pipeline"):
+        dataset.load_state_dict(of_reader)
+    with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
+        Dataset(pipelines(folder, seed=13), NAMES).load_state_dict(state)
+    with pytest.raises(StateMismatch, match="seed: 5 in the state, 6 here"):
+        Dataset(File(file_root=folder, files=reader(folder)._names(list(range(COUNT))), random_shuffle=True, seed=6,
+                     max_batch_size=4)).load_state_dict(of_reader)  # fmt: skip
+    with pytest.raises(StateMismatch, match="workers: 2 in the state, 0 here"):
+        dataset.load_state_dict({**state, "workers": 2})
+    for damaged in (None, {}, {**state, "version": 2}, {**state, "skip": "1"}):
+        with pytest.raises(StateError):
+            dataset.load_state_dict(damaged)
+    dataset.load_state_dict({**state, "states": {**state["states"], "other": {}}})
+    with pytest.raises(StateMismatch, match="'other', which this pipeline has not"):
+        next(iter(dataset))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["pipeline", "reader"])
+def test_torchdatas_loader_goes_on(folder, workers, kind):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    make, output_map = KINDS[kind]
+
+    def made():
+        return torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=workers)
+
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(3)]
+    for stop in range(8):
+        first, epoch = made(), stop // 7  # after 6 batches the epoch has not ended yet
+        if epoch:
+            assert listed(first) == epochs[0]
+        for _, batch in zip(range(stop - 6 * epoch), first, strict=False):
+            assert listed([batch])[0] in epochs[epoch]
+        state = first.state_dict()
+        resumed = made()
+        resumed.load_state_dict(state)
+        assert [listed(resumed) for _ in range(2)] == [epochs[epoch][stop - 6 * epoch :], epochs[epoch + 1]], stop
+    finished = made()
+    assert listed(finished) == epochs[0]
+    resumed = made()
+    resumed.load_state_dict(finished.state_dict())
+    assert listed(resumed) == epochs[1]
+    other = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=3)
+    other.load_state_dict(state)
+    with pytest.raises((AssertionError, RuntimeError, ValueError)):
+        next(iter(other))
+
+
+def test_importing_it_takes_no_torch():
+    code = "import sys, dynamic.pytorch; assert 'torch' not in sys.modules; dynamic.pytorch.GenericIterator"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no 'Datset'"):
+        from dynamic import pytorch
+
+        pytorch.Datset
+
+
+def test_the_examples_of_the_page(folder):
+    page = (ROOT / "docs" / "pipelines.md").read_text()
+    iterator, data_set = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if ">>>" not in block]
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=12)
+    def augmented(folder):
+        return fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
+                               name="photos")  # fmt: skip
+
+    class Stop(Exception):
+        pass
+
+    def run(code, stop, **names):
+        seen, names = [], {"augmented": augmented, "folder": folder, **names}
+
+        def train(data, labels):
+            if len(seen) == stop:
+                raise Stop
+            seen.append(data.tolist())
+
+        with contextlib.suppress(Stop):
+            names["train"] = train
+            exec(code, names)
+        return seen, names
+
+    whole, _ = run(iterator, 99, checkpoint=None)
+    for code, name in ((iterator, "checkpoint"), (data_set, "state")):
+        first, names = run(code, 2, **{name: None})
+        rest, _ = run(code, 99, **{name: names[name]})
+        assert first + rest == whole
+        assert len(whole) == 6
