@@ -35,6 +35,8 @@ docs: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/job.py
+	$(BIN)/python benchmarks/operators.py
+	$(BIN)/python benchmarks/training.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage
