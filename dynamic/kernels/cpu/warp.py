@@ -35,7 +35,7 @@ __all__ = [
     "take",
 ]
 
-_TILE = 512  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/10000 pixel
+_TILE = 768  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/7000 pixel
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128
