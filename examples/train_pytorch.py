@@ -6,8 +6,8 @@ FOLDER holds photos in class folders (class/photo.jpg); without it, a small set 
 model, optimizer, pipeline and the losses so far go into one file, training.pt. If that is there, the run goes on from
 it. With --kill-at the process ends itself by SIGKILL after that step, as a machine that fails would. Try
 
-    python examples/train_pytorch.py --output /tmp/a
-    python examples/train_pytorch.py --output /tmp/b --kill-at 25; python examples/train_pytorch.py --output /tmp/b
+    python examples/train_pytorch.py --output whole
+    python examples/train_pytorch.py --output killed --kill-at 25; python examples/train_pytorch.py --output killed
 
 and compare the last line and loss.png.
 """
