@@ -35,10 +35,6 @@ _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "flo
 
 _threads = threading.local()
 
-# Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them anew for
-# each image, which costs more than to resize it.
-numpy.empty(1 << 24, numpy.uint8)
-
 
 class Along(NamedTuple):
     """What happens along one dimension: the part that is shown, and the filter."""
@@ -196,6 +192,9 @@ def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], si
         resizer = _threads.resizer
     except AttributeError:  # one for each thread: it keeps its memory, and is locked while it works
         resizer = _threads.resizer = library.Resizer()
+        # Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them
+        # anew for each image, which costs more than to resize it.
+        numpy.empty(1 << 24, numpy.uint8)
     kind = library.PixelType[_PIXELS[shape[2]]]
     result = library.ImageData(size[1], size[0], kind)
     source = library.ImageData(shape[1], shape[0], kind, pixels)
