@@ -1,6 +1,5 @@
 """What a trainer waits for: JPEG bytes to normalised float32 CHW batches of 64 random crops of 224 x 224.
 
-
     python benchmarks/training.py [--rounds 7] [--threads 2]
 
 Against NVIDIA DALI's dynamic mode (as many threads), torch's DataLoader with Pillow or albumentations (as many worker
@@ -10,6 +9,7 @@ processes), and decoding alone, which nobody can undercut; interleaved. A librar
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import io
 import os
@@ -66,6 +66,29 @@ def run_eagerly(library: Any, data: list[Any], *, crop_when_decoding: bool = Fal
             images = library.random_resized_crop(library.decoders.image(encoded), size=[SIZE, SIZE], rng=rng)
         mirror = library.random.coin_flip(batch_size=len(part), rng=rng)
         library.crop_mirror_normalize(images, mirror=mirror, mean=MEAN, std=STD).evaluate()
+
+
+def stages(library: Any, data: list[Any], rounds: int) -> dict[str, tuple[float, float]]:
+    """Median milliseconds an image of each step of the job, wall and CPU, in batches."""
+    rng, found = library.random.RNG(seed=1), {}
+
+    def step(name: str, call: Callable[[], Any]) -> Any:
+        start, cpu = time.perf_counter(), time.process_time()
+        result = call()
+        result.evaluate()
+        found.setdefault(name, []).append((time.perf_counter() - start, time.process_time() - cpu))
+        return result
+
+    for _ in range(rounds + 1):
+        encoded = library.as_batch(data[:BATCH_SIZE])
+        images = step("decode", functools.partial(library.decoders.image, encoded))
+        crop = functools.partial(library.random_resized_crop, images, size=[SIZE, SIZE], rng=rng)
+        windows = step("random_resized_crop", crop)
+        mirror = library.random.coin_flip(batch_size=BATCH_SIZE, rng=rng).evaluate()
+        how = {"mirror": mirror, "mean": MEAN, "std": STD}
+        step("crop_mirror_normalize", functools.partial(library.crop_mirror_normalize, windows, **how))
+    return {name: tuple(statistics.median(column) / BATCH_SIZE * 1e3 for column in zip(*times[1:], strict=True))
+            for name, times in found.items()}  # fmt: skip
 
 
 def run_decoding(data: list[Any], pool: ThreadPoolExecutor, threads: int) -> None:
@@ -162,13 +185,12 @@ def main() -> None:
     import dynamic
 
     dynamic.set_num_threads(options.threads)
-    for name, library in (("dynamic", dynamic), ("DALI", imported("nvidia.dali.experimental.dynamic"))):
-        if library is not None:
-            library.set_num_threads(options.threads)
-            ways[name] = lambda library=library: run_eagerly(library, data)
-            if hasattr(library.decoders, "image_random_crop"):
-                crop = lambda library=library: run_eagerly(library, data, crop_when_decoding=True)  # noqa: E731
-                ways[f"{name}, cropped while decoding"] = crop
+    eager = {"dynamic": dynamic, "DALI": imported("nvidia.dali.experimental.dynamic")}
+    eager = {name: library for name, library in eager.items() if library is not None}
+    for name, library in eager.items():
+        library.set_num_threads(options.threads)
+        ways[name] = functools.partial(run_eagerly, library, data)
+        ways[f"{name}, cropped while decoding"] = functools.partial(run_eagerly, library, data, crop_when_decoding=True)
     with ThreadPoolExecutor(options.threads) as pool:
         ways["decoding alone (libjpeg-turbo)"] = lambda: run_decoding(data, pool, options.threads)
         times: dict[str, list[float]] = {name: [] for name in ways}
@@ -184,6 +206,10 @@ def main() -> None:
     for name, found in times.items():
         gain = statistics.median(b / a for a, b in zip(times["dynamic"], found, strict=True))
         print(f"{name:36}{len(data) / statistics.median(found):10.0f}{gain:9.2f} x as fast")
+    for name, library in eager.items():
+        print(f"{name}, ms an image, CPU (wall): ", end="")
+        told = stages(library, data, 2 * options.rounds).items()
+        print(", ".join(f"{step} {cpu:.2f} ({wall:.2f})" for step, (wall, cpu) in told))
 
 
 if __name__ == "__main__":
