@@ -17,6 +17,7 @@ FLOORS = [
     ["dtypes", "_layout", "_pool"],
     ["devices"],
     ["_array"],
+    ["_described"],
     ["_arithmetic", "_repr"],
     ["data.*"],
     ["_interop"],
