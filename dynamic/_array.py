@@ -11,6 +11,7 @@ import math
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ __all__ = [
     "Array",
     "asarray",
     "checked_array",
+    "current",
     "device_of",
     "empty",
     "from_numbers",
@@ -55,6 +57,11 @@ def library(array: Array) -> ModuleType:
 def device_of(array: Array) -> Device:
     """Where an array is."""
     return Device.CPU if isinstance(array, numpy.ndarray) else Device("gpu", array.device.id)
+
+
+def current(device: Device) -> AbstractContextManager[Any]:
+    """What makes a device the one on which this thread allocates and launches."""
+    return nullcontext() if device.device_type == "cpu" else _cupy().cuda.Device(device.device_id)
 
 
 def moved(array: Array, device: Device) -> Array:
