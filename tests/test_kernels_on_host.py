@@ -10,9 +10,10 @@ from twin import bare, build
 
 from dynamic import dtypes
 from dynamic._described import described
+from dynamic.kernels.cpu import color as cpu_color
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.gpu import copies, warp
+from dynamic.kernels.gpu import copies, pixels, warp
 from dynamic.kernels.gpu._images import images
 
 pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
@@ -101,7 +102,10 @@ def test_windows(seed, count, ndim, have, want, same):
     copies.window(described(images), described(outs), numpy.array(starts, numpy.int64).reshape(count, ndim),
                   numpy.array(steps, numpy.int64).reshape(count, ndim), fill, channel)  # fmt: skip
     for i in range(count):
-        numpy.testing.assert_array_equal(outs[i], reference(images[i], starts[i], steps[i], shapes[i], fill if fill.ndim == 1 else fill[i], channel, want))
+        numpy.testing.assert_array_equal(
+            outs[i],
+            reference(images[i], starts[i], steps[i], shapes[i], fill if fill.ndim == 1 else fill[i], channel, want),
+        )
 
 
 def reference(image, starts, steps, shape, fill, channel, dtype):
@@ -192,7 +196,11 @@ def test_affine(seed, count, have, want, same, nearest, clamp):
         angle = [float(generator.uniform(-200, 200)), 90.0, 180.0, 0.0][kind]
         matrices.append(cpu_warp.rotation(source.shape[:2], out.shape[:2], angle) * [[1, 1, 1], [1, 1, 1]])
         if kind == 3:
-            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [0, 0, 1]
+            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [
+                0,
+                0,
+                1,
+            ]
     fill = None if clamp else generator.uniform(-20, 300, sources[0].shape[2]).tolist()
     warp.affine(hwc(sources), hwc(outs), numpy.array(matrices), fill, nearest=nearest)
     for source, matrix, out in zip(sources, matrices, outs, strict=True):
@@ -228,7 +236,11 @@ def test_a_rotation_agrees_with_the_kernel_of_the_cpu(have):
 
 def test_far_and_huge_coordinates_are_read_as_outside():
     source = numpy.arange(12, dtype=numpy.uint8).reshape(3, 4, 1) + 1
-    for matrix in ([[1e30, 0, 0], [0, 1e30, 0]], [[1, 0, 1e300], [0, 1, 0]], [[1e300, 1e308, -1e308], [1e308, 1, 1e308]]):
+    for matrix in (
+        [[1e30, 0, 0], [0, 1e30, 0]],
+        [[1, 0, 1e300], [0, 1, 0]],
+        [[1e300, 1e308, -1e308], [1e308, 1, 1e308]],
+    ):
         out = numpy.full((40, 40, 1), 5, numpy.uint8)
         warp.affine(hwc(source[None]), hwc(out[None]), numpy.array([matrix]), 7.0)
         assert (out[1:, 1:] == 7).all()
@@ -248,10 +260,103 @@ def test_frames_are_images():
     video = numpy.stack([smooth(generator, (20, 30, 3), numpy.dtype("uint8")) for _ in range(4)])
     video = numpy.ascontiguousarray(video.transpose(0, 3, 1, 2))
     out = numpy.empty_like(video)
-    source, target = images("test", described([video, video[:0]]), "FCHW"), images("test", described([out, out[:0]]), "FCHW")
+    source, target = (
+        images("test", described([video, video[:0]]), "FCHW"),
+        images("test", described([out, out[:0]]), "FCHW"),
+    )
     matrix = cpu_warp.rotation((20, 30), (20, 30), 25)
     warp.affine(source, target, source.each(numpy.array([matrix, matrix])))
     for frame, result in zip(video, out, strict=True):
         expected = numpy.empty((20, 30, 3), numpy.uint8)
         exact_affine(frame.transpose(1, 2, 0), matrix, expected, None, False)
         close(result.transpose(1, 2, 0), expected)
+
+
+# -- pixels -----------------------------------------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans())
+def test_normalised_windows(seed, count, have, want, planes, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+        want = numpy.dtype(generator.choice(["float32", "float16", "uint8"]))
+    sources = some_images(generator, count, have, (1, 3, 8, 40, 100))
+    channels = sources[0].shape[2]
+    extra = int(generator.integers(0, 3))
+    sizes = [(*generator.choice([1, 4, 7, 33, 64], 2), channels + extra) for _ in range(count)]
+    order = (2, 0, 1) if planes else (0, 1, 2)
+    outs = empty_like_all([tuple(size[axis] for axis in order) for size in sizes], want)
+    starts = generator.integers(-5, 20, (count, 2)) * generator.integers(0, 2)
+    mirror = generator.random(count) < 0.5
+    shape = (count, channels) if generator.random() < 0.5 else (channels,)
+    factors, shifts = generator.uniform(-2, 2, shape), generator.uniform(-100, 100, shape)
+    fill = generator.uniform(0, 50, channels if generator.random() < 0.5 else 1)
+    pixels.normalised(hwc(sources), hwc(outs, "CHW" if planes else "HWC"), factors, shifts, starts=starts, mirror=mirror,
+                      fill=fill)  # fmt: skip
+    real = numpy.float64 if numpy.float64 in (have, want) else numpy.float32
+    outside = dtypes.convert(numpy, fill, want)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.zeros(sizes[i], want)
+        expected[..., :] = outside if len(outside) == 1 else [*outside, *[0] * extra]
+        (top, left), (height, width) = starts[i], sizes[i][:2]
+        rows, columns = numpy.arange(height) + top, numpy.arange(width) + left
+        inside = numpy.ix_((rows >= 0) & (rows < source.shape[0]), (columns >= 0) & (columns < source.shape[1]))
+        part = (
+            source[rows[inside[0][:, 0]]][:, columns[inside[1][0]]]
+            if inside[0].dtype == bool
+            else source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
+        )
+        factor, shift = (each[i] if each.ndim == 2 else each for each in (factors, shifts))
+        if have == numpy.uint8:
+            values = (part.astype(numpy.float64) * factor + shift).astype(numpy.float32)
+        else:
+            values = part.astype(real) * factor.astype(real) + shift.astype(real)
+        if part.size:
+            expected[(*inside, slice(channels))] = dtypes.convert(numpy, values, want)
+        expected = expected[:, ::-1] if mirror[i] else expected
+        close(out if not planes else out.transpose(1, 2, 0), expected, f"sample {i}")
+
+
+def test_bytes_become_the_same_floats_as_on_the_cpu():
+    generator = numpy.random.default_rng(2)
+    source = generator.integers(0, 256, (64, 48, 3), numpy.uint8)
+    factors, shifts = (1 / 58.395, 1 / 57.12, 1 / 57.375), (-123.675 / 58.395, -116.28 / 57.12, -103.53 / 57.375)
+    for want in ("float32", "float16"):
+        out, expected = numpy.empty((3, 64, 48), want), numpy.empty((3, 64, 48), want)
+        windows.normalised(source, factors, shifts, expected, mirror=True)
+        pixels.normalised(hwc(source[None]), hwc(out[None], "CHW"), numpy.array(factors), numpy.array(shifts),
+                          mirror=numpy.array([True]))  # fmt: skip
+        numpy.testing.assert_array_equal(out, expected)
+
+
+NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b"]
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans())
+def test_scaled(seed, count, have, want, same):
+    generator = numpy.random.default_rng(seed)
+    want = have if same else want
+    sources = [smooth(generator, (*generator.choice([1, 5, 30, 70], 2), 3), have) for _ in range(count)]
+    outs = empty_like_all([s.shape for s in sources], want)
+    factors, shifts = generator.uniform(-2, 2, (count, 1)), generator.uniform(-100, 100, (count, 1))
+    pixels.normalised(pixels.flat(described(sources)), pixels.flat(described(outs)), factors, shifts)
+    for source, factor, shift, out in zip(sources, factors, shifts, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.scaled(source, float(factor[0]), float(shift[0]), expected)
+        close(out, expected)
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_mixed(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    have = numpy.dtype("uint8") if usual else have
+    want = have if same else want
+    sources = some_images(generator, count, have, channels=(3,))
+    outs = empty_like_all([s.shape for s in sources], want)
+    matrices = generator.uniform(-1, 1, (count, 3, 4)) * [1, 1, 1, 30]
+    pixels.mixed(hwc(sources), hwc(outs), matrices)
+    for source, matrix, out in zip(sources, matrices, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.mixed(numpy.ascontiguousarray(source), matrix, expected, exact=True)
+        close(out, expected)
