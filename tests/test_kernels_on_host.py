@@ -11,9 +11,11 @@ from twin import bare, build
 from dynamic import dtypes
 from dynamic._described import described
 from dynamic.kernels.cpu import color as cpu_color
+from dynamic.kernels.cpu import filters as cpu_filters
+from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.gpu import copies, pixels, warp
+from dynamic.kernels.gpu import copies, pixels, resample, warp
 from dynamic.kernels.gpu._images import images
 
 pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
@@ -360,3 +362,119 @@ def test_mixed(seed, count, have, want, same, usual):
         expected = numpy.empty_like(out)
         cpu_color.mixed(numpy.ascontiguousarray(source), matrix, expected, exact=True)
         close(out, expected)
+
+
+# -- resizing and blurring --------------------------------------------------------------------------------------------
+
+FILTERS = ("nn", "linear", "cubic", "lanczos3", "gaussian")
+
+
+def resize_on_cpu(source, along, out):
+    """The kernel of the CPU without its way for bytes, which rounds between the two passes."""
+    steps, image = {}, source
+    for axis, step in enumerate(along):
+        if cpu_resample._is_identity(step, image.shape[axis], out.shape[axis]):
+            continue
+        if step.filter == "nn":
+            image = cpu_resample._nearest(image, axis, step, out.shape[axis])
+        else:
+            steps[axis] = step
+    if steps:
+        cpu_resample._general(image, steps, out)
+    else:
+        dtypes.convert(numpy, image, out.dtype, out)
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
+def test_resampled(seed, count, have, want, same, usual, antialias):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 33, 64, 90, 150))
+    channels = sources[0].shape[2]
+    outs = empty_like_all([(*generator.choice([1, 2, 7, 16, 33, 70], 2), channels) for _ in range(count)], want)
+    steps = []
+    for axis in range(2):
+        start, end, filters = [], [], []
+        for source in sources:
+            extent = source.shape[axis]
+            low, high = (
+                (0, extent) if generator.random() < 0.4 else sorted(generator.uniform(-0.3 * extent, 1.3 * extent, 2))
+            )
+            low, high = (high, low) if generator.random() < 0.3 else (low, high)
+            start.append(float(numpy.float32(low)))
+            end.append(float(numpy.float32(high + (high == low))))
+            filters.append(str(generator.choice(FILTERS)))
+        steps.append(resample.Along(numpy.array(start), numpy.array(end), numpy.array(filters), antialias, axis == 0))
+    resample.resampled(hwc(sources), hwc(outs), *steps)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        along = [
+            cpu_resample.Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running)
+            for s in steps
+        ]
+        expected = numpy.empty_like(out)
+        resize_on_cpu(source, along, expected)
+        close(out, expected, f"sample {i}: {along} {source.shape}")
+
+
+def along_all(extents, name="linear", running=False):
+    extents = numpy.asarray(extents, numpy.float64)
+    return resample.Along(extents * 0, extents, numpy.full(len(extents), name), True, running)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("extents", [(60, 80), (2000, 40), (30, 3000)])
+def test_large_reductions_and_wide_filters(name, extents):
+    generator = numpy.random.default_rng(6)
+    source = generator.integers(0, 256, (*extents, 3), numpy.uint8)
+    out, expected = numpy.full((9, 11, 3), 77, numpy.uint8), numpy.empty((9, 11, 3), numpy.uint8)
+    along = [along_all([extent], name) for extent in extents]
+    resample.resampled(hwc(source[None]), hwc(out[None]), *along)
+    resize_on_cpu(source, [cpu_resample.Along(0, extent, name, True) for extent in extents], expected)
+    close(out, expected)
+
+
+def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
+    generator = numpy.random.default_rng(7)
+    source = generator.integers(0, 256, (90, 120, 3), numpy.uint8)
+    for size in ((30, 40), (45, 77), (180, 200)):
+        out, expected = numpy.empty((*size, 3), numpy.uint8), numpy.empty((*size, 3), numpy.uint8)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([90]), along_all([120]))
+        cpu_resample.resample(source, [cpu_resample.Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
+        apart = numpy.abs(out.astype(int) - expected)
+        assert apart.max() <= 1
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_blurred(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 31, 64))
+    outs = empty_like_all([s.shape for s in sources], want)
+    radii = generator.choice([0, 1, 2, 5, 20], (count, 2))
+    windows = [[gaussian(int(radius)) for radius in column] for column in radii.T]
+    resample.blurred(hwc(sources), hwc(outs), list(map(numpy.concatenate, windows)), 2 * radii + 1)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.empty_like(out)
+        cpu_filters.separable(source, [windows[0][i], windows[1][i]], expected)
+        close(out, expected, f"sample {i}: {source.shape} {radii[i]}")
+
+
+def gaussian(radius):
+    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / (0.3 * radius + 0.5)) ** 2)
+    return weights / weights.sum()
+
+
+def test_windows_larger_than_the_image_and_than_shared_memory():
+    generator = numpy.random.default_rng(9)
+    source = generator.normal(0, 1, (20, 30, 2)).astype(numpy.float32)
+    out, expected = numpy.empty_like(source), numpy.empty_like(source)
+    windows = [gaussian(100), gaussian(15)]
+    resample.blurred(hwc(source[None]), hwc(out[None]), windows, numpy.array([[201, 31]]))
+    rows = numpy.pad(source.astype(numpy.float64), ((100, 100), (15, 15), (0, 0)), "reflect")
+    rows = sum(weight * rows[i : i + 20] for i, weight in enumerate(windows[0]))
+    expected[...] = sum(weight * rows[:, i : i + 30] for i, weight in enumerate(windows[1]))
+    numpy.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
