@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from ._locks import new_lock
 from .errors import ArgumentError, shown
 
 __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num_threads"]
@@ -22,7 +23,7 @@ _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what 
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
 _MOST = 1024
 
-_lock = threading.Lock()
+_lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 
@@ -171,9 +172,9 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """In a forked child there are no threads, and the lock may have been held by one of them."""
-    global _executor, _lock
-    _executor, _lock = None, threading.Lock()
+    """In a forked child there are no threads."""
+    global _executor
+    _executor = None
 
 
 if hasattr(os, "register_at_fork"):

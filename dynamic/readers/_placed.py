@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import warnings
-import weakref
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
+from dynamic._locks import new_lock
 from dynamic._state import State
 from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, shown
 
@@ -48,19 +46,6 @@ class Explanation(NamedTuple):
     def __str__(self) -> str:
         state = "has been given" if self.given else f"comes on shard {self.shard}"
         return f"{self.name!r} (id {hexadecimal(self.id)}) has place {self.place} in epoch {self.epoch} and {state}"
-
-
-#: Those that there are, for a forked child: whatever thread held a lock is not there.
-_readers: weakref.WeakSet[Placed] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for reader in _readers:
-        reader._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Placed(ABC):
@@ -101,8 +86,7 @@ class Placed(ABC):
         self._skipped: dict[int, Failure] = {}  # by id: samples of this epoch that could not be read
         self._orders: dict[Place, Any] = {}
         self._known_sets: dict[str, str] | None = None
-        self._lock = threading.RLock()
-        _readers.add(self)
+        self._lock = new_lock()
 
     @property
     @abstractmethod
@@ -368,5 +352,4 @@ class Placed(ABC):
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__.update(attributes)
-        self._lock = threading.RLock()
-        _readers.add(self)
+        self._lock = new_lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 import numpy
 
 from dynamic._interop import as_batch, as_tensor
+from dynamic._locks import new_lock
 from dynamic._origin import Origin
 from dynamic._state import State
 from dynamic.data import Batch, Tensor
@@ -105,7 +105,7 @@ class ExternalSource:
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
         self._iterator: Iterator[Any] | None = None
         self._ended = False
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     @property
     def epoch(self) -> int:
