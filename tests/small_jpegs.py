@@ -1,4 +1,4 @@
-"""JPEGs of flat blocks, written bit by bit: every kind that libraries do not write, with pixels that are known exactly."""
+"""JPEGs of flat blocks, written bit by bit: kinds that libraries do not write, with pixels that are known exactly."""
 
 from __future__ import annotations
 

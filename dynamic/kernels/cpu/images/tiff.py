@@ -22,6 +22,7 @@ _CODES = {1: "B", 3: "H", 4: "I"}
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
 _MOST_ENTRIES = 4096
+_BIG = ord("+")  # in the place of the star
 _CLEAR, _END, _MOST_CODES = 256, 257, 4096  # of LZW
 
 
@@ -38,6 +39,8 @@ class _Directory:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the first directory, and find the strips or tiles in the file."""
     order = "<" if data[0] == 0x49 else ">"
+    if _BIG in data[2:4]:
+        raise unsupported(FORMAT, "BigTIFF")
     tags = _read_tags(data, order)
     width, height = _one(tags, 256), _one(tags, 257)
     check_size(FORMAT, height, width, limits)
