@@ -26,7 +26,7 @@ __all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "l
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
                 "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
 
-_LINE = re.compile(rb"(.*\S)\s+(-?\d+)\s*", re.DOTALL)
+_LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
 
@@ -201,6 +201,8 @@ def listed_files(root: str, files: Sequence[Any], labels: Sequence[int] | None) 
         if not isinstance(file, (str, bytes, os.PathLike)):
             raise ArgumentError("readers.File", f"files[{i}]", "a path", shown(file))
         names.append(_relative(os.fsdecode(file), root))
+        if "\0" in names[-1]:
+            raise ArgumentError("readers.File", f"files[{i}]", "a path without NUL in it", shown(file))
     if labels is None:
         labels = range(len(names))
     elif len(labels) != len(names):
