@@ -20,10 +20,11 @@ _CPU = (1, 0)
 _READ_ONLY, _COPIED = 1, 2
 _LATEST = (1, 0)  # the version of capsules that we ask for
 
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+#: Address in a capsule of a name, and whether a capsule has that name.
+address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 
 
 class DLTensor(ctypes.Structure):
@@ -76,11 +77,11 @@ class Head:
 
     def __init__(self, capsule: Any) -> None:
         if _is_valid(capsule, b"dltensor_versioned"):
-            self._managed: _Versioned | None = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+            self._managed: _Versioned | None = _Versioned.from_address(address_in(capsule, b"dltensor_versioned"))
             self.tensor = self._managed.tensor
         else:
             self._managed = None
-            self.tensor = DLTensor.from_address(_pointer(capsule, b"dltensor"))
+            self.tensor = DLTensor.from_address(address_in(capsule, b"dltensor"))
 
     @property
     def is_read_only(self) -> bool:

@@ -22,6 +22,7 @@ FLOORS = [
     ["_described"],
     ["kernels.gpu.*"],
     ["_transfer"],
+    ["_bulk"],
     ["_arithmetic", "_repr"],
     ["data.*"],
     ["_interop"],

@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def has_gpu() -> bool:
 
 
 @contextlib.contextmanager
-def gpu() -> Iterator[None]:
+def with_gpu() -> Iterator[None]:
     """Run a test on the GPU of this machine, or on two that are made of host memory where it has none.
 
     With DYNAMIC_REQUIRE_GPU=1 in the environment a machine without one fails the test.
@@ -48,3 +49,18 @@ def gpu() -> Iterator[None]:
         else:
             sys.modules["cupy"] = before
         devices.gpu_count.cache_clear()
+
+
+@contextlib.contextmanager
+def with_torch() -> Iterator[Any]:
+    """torch with CUDA tensors: the real one where there is a GPU, else a stand-in. Inside of `with_gpu` only."""
+    if has_gpu():
+        real = pytest.importorskip("torch", reason="torch is not installed")
+        if not real.cuda.is_available():
+            pytest.skip("torch is installed without CUDA")
+        yield real
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        module = importlib.import_module("twin.torch")
+        patch.setitem(sys.modules, "torch", module)
+        yield module
