@@ -518,7 +518,7 @@ def test_uniform(draw, sizes, dtype, low, width, alike):
     if not numpy.all(fine):
         return
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.uniform(draw, sizes, limits, out.ctypes.data, dtype)
+    random.uniform(draw, sizes, out.ctypes.data, limits, dtype)
     words = draw.words(numpy, samples, elements, 2 if _distributions.wide(dtype) else 1)
     each = tuple(limit[samples] if limit.ndim else limit for limit in limits)
     same_bits(out, dtypes.convert(numpy, _distributions.uniform(numpy, words, each), dtype))
@@ -530,7 +530,7 @@ def test_normal(draw, sizes, dtype, mean, stddev):
     samples, elements = parts_of(draw, sizes)
     means, stddevs = numpy.float32(mean) + numpy.arange(len(sizes), dtype="f4"), numpy.float32(stddev)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.normal(draw, sizes, means, stddevs, out.ctypes.data, dtype)
+    random.normal(draw, sizes, out.ctypes.data, means, stddevs, dtype)
     values = _distributions.normal(numpy, draw.words(numpy, samples, elements, 4 if _distributions.wide(dtype) else 2))
     centre, spread = means.astype(values.dtype)[samples], stddevs.astype(values.dtype)
     same_bits(out, dtypes.convert(numpy, _distributions.scaled(numpy, values, centre, spread), dtype))
@@ -547,7 +547,7 @@ def test_the_normal_number_of_a_word_that_is_zero(monkeypatch):
     for pair in ((0, 0), (0, 5), (5, 0), (2**32 - 1, 2**32 - 1)):
         for count, kind in ((2, numpy.float32), (4, numpy.float64)):
             out = numpy.empty(1, kind)
-            random.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, 0.0, 1.0, out.ctypes.data, out.dtype)
+            random.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, out.ctypes.data, 0.0, 1.0, out.dtype)
             words = [numpy.array([pair[i * 2 // count]], numpy.uint32) for i in range(count)]
             expected = _distributions.normal(numpy, words)
             same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(1, kind), numpy.ones(1, kind)))
@@ -559,7 +559,7 @@ def test_coin_flip(draw, sizes, dtype, probabilities):
     samples, elements = parts_of(draw, sizes)
     threshold = numpy.floor(numpy.array(probabilities[: len(sizes)]) * 2.0**32)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.coin_flip(draw, sizes, threshold, out.ctypes.data, dtype)
+    random.coin_flip(draw, sizes, out.ctypes.data, threshold, dtype)
     (word,) = draw.words(numpy, samples, elements, 1)
     same_bits(out, (word < threshold[samples]).astype(dtype))
 
@@ -573,7 +573,7 @@ def test_picked(draw, sizes, dtype, seed):
     first = numpy.cumsum(own) - own
     table = values(generator, (int(own.sum()),), dtype)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.picked(draw, sizes, table, first, own, out.ctypes.data)
+    random.picked(draw, sizes, out.ctypes.data, table, first, own)
     (word,) = draw.words(numpy, samples, elements, 1)
     index = first[samples] + (word * own[samples] >> numpy.uint64(32))
     same_bits(out, table[index.astype(numpy.intp)])
@@ -583,7 +583,7 @@ def test_one_number_each_for_many_samples():
     draw = RNG(5).draw(300)
     out = numpy.empty(300, numpy.float32)
     fine, limits = _distributions.uniform_limits(numpy.float64(-30), numpy.float64(30), out.dtype)
-    random.uniform(draw, 1, limits, out.ctypes.data, out.dtype)
+    random.uniform(draw, 1, out.ctypes.data, limits, out.dtype)
     expected = _distributions.uniform(numpy, draw.words(numpy, slice(0, 300), None, 1), limits)
     assert fine
     same_bits(out, expected)

@@ -1,4 +1,4 @@
-"""Random numbers: the words that `_philox.Draw` says, and what distributions make of them, bit for bit as on the CPU."""
+"""Random numbers: the words that a `Draw` says, and what distributions make of them, bit for bit as on the CPU."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ _NUMBERS = 1024  # of a block
 _SAMPLE = numpy.dtype([("high", "u8"), ("target", "u8"), ("size", "u8"), ("a", "f8"), ("b", "f8"), ("c", "f8")])
 
 
-def uniform(draw: Draw, sizes: Any, limits: tuple[Any, Any, Any], target: int, dtype: numpy.dtype[Any]) -> None:
+def uniform(draw: Draw, sizes: Any, target: int, limits: tuple[Any, Any, Any], dtype: numpy.dtype[Any]) -> None:
     """Draw numbers of a range.
 
     Args:
         draw: Where the words lie.
         sizes: How many numbers each sample has, or all of them.
-        limits: What `_distributions.uniform_limits` says, for all samples or for each.
         target: The address of the numbers, one sample's behind those of the other.
+        limits: What `_distributions.uniform_limits` says, for all samples or for each.
         dtype: Of the numbers; they are computed in float32 or float64, and converted.
     """
     low, scale, top = limits
     _launch(f"uniform_{2 if wide(dtype) else 1}", draw, sizes, target, dtype, (low, scale, top))
 
 
-def normal(draw: Draw, sizes: Any, mean: Any, stddev: Any, target: int, dtype: numpy.dtype[Any]) -> None:
+def normal(draw: Draw, sizes: Any, target: int, mean: Any, stddev: Any, dtype: numpy.dtype[Any]) -> None:
     """Draw numbers with the normal distribution; arguments as for `uniform`."""
     _launch(f"normal_{4 if wide(dtype) else 2}", draw, sizes, target, dtype, (mean, stddev))
 
 
-def coin_flip(draw: Draw, sizes: Any, threshold: Any, target: int, dtype: numpy.dtype[Any]) -> None:
+def coin_flip(draw: Draw, sizes: Any, target: int, threshold: Any, dtype: numpy.dtype[Any]) -> None:
     """Draw whether words are below thresholds, 1 or 0; other arguments as for `uniform`."""
     _launch("coin", draw, sizes, target, dtype, (threshold,))
 
 
-def picked(draw: Draw, sizes: Any, values: NDArray[Any], first: Any, counts: Any, target: int) -> None:
+def picked(draw: Draw, sizes: Any, target: int, values: NDArray[Any], first: Any, counts: Any) -> None:
     """Draw elements of an array, each as likely as any other.
 
     Args:
         draw: Where the words lie.
         sizes: As for `uniform`.
+        target: As for `uniform`.
         values: The array, of one dimension and the type of the result.
         first: For each sample, or for all, where the elements begin that are its own.
         counts: How many these are.
-        target: As for `uniform`.
     """
     bits = values.view(f"u{values.dtype.itemsize}").astype(numpy.uint64)
     _launch("pick", draw, sizes, target, values.dtype, (first, 0.0, counts), [bits])
