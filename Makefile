@@ -7,7 +7,6 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check format docs bench reliability fuzz clean
 
-
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
