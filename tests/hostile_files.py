@@ -110,6 +110,8 @@ def _good_jpegs() -> Iterator[File]:
         small = photo(*size)
         yield good(f"{size[0]} x {size[1]}", encoded(small, "JPEG", quality=95, subsampling=0), small)
     yield good("a profile of 100 kB", encoded(PHOTO, "JPEG", quality=92, subsampling=0, icc_profile=bytes(100_000)))
+    wrong = sj.segment(0xE2, b"ICC_PROFILE\0\x05\x01" + bytes(50))
+    yield good("a profile whose parts are missing", base[:2] + wrong + base[2:])
     yield good("comments", base[:2] + sj.segment(0xFE, b"") + sj.segment(0xFE, b"text\xff\xd9") + base[2:])
     yield good("fill bytes between segments", base[:2] + b"\xff\xff\xff" + base[2:])
     yield good("bytes after the end", base + b"\0more\xff\xd8\xff")
@@ -391,6 +393,8 @@ def _gifs() -> Iterator[File]:
         "moving": moving,
         "interlaced": encoded(picture, "GIF", interlace=1),
         "a comment": encoded(picture, "GIF", comment=b"text" * 100),
+        "a transparent colour": encoded(picture, "GIF", transparency=int(np.asarray(picture)[0, 0])),
+        "a background that is no colour": patched(base, 11, b"\xff"),
         "cut after the first frame": moving[: len(moving) * 6 // 10],
     }.items():
         yield File(name, data, "decode", pixels)

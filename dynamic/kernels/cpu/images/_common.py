@@ -93,7 +93,7 @@ _quiet_calls = 0
 _level_before = 0
 
 
-def imdecode(format: str, library: str, data: bytes | Buffer, flags: int) -> Array:
+def imdecode(format: str, library: str, data: bytes | bytearray | Buffer, flags: int) -> Array:
     """OpenCV's decoder for a format, without its messages; None from it and its exceptions are CorruptImage."""
     try:
         with _quiet():

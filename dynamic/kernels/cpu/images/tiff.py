@@ -22,6 +22,9 @@ _CODES = {1: "B", 3: "H", 4: "I"}
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
 _MOST_ENTRIES = 4096
+_ASSOCIATED = 1  # alpha, by which the colours are multiplied
+_LOWEST_FIRST = 2  # the order of the bits of a byte
+_TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1)[:, ::-1])
 _BIG = ord("+")  # in the place of the star
 _CLEAR, _END, _MOST_CODES = 256, 257, 4096  # of LZW
 
@@ -128,6 +131,8 @@ def _find_strips(
         rows = down if tiled else min(down, height - i * down)
         size = -(-across * bits // 8) * rows
         strip = data[start : start + count]
+        if _one(tags, 266, 1) == _LOWEST_FIRST:
+            strip = memoryview(_TURNED_ROUND[numpy.frombuffer(strip, numpy.uint8)].tobytes())
         if compression == _NONE and count < size:
             raise truncated(FORMAT, f"a strip or tile has {count} bytes for {size}")
         if compression in (_DEFLATE, _OLD_DEFLATE):
@@ -171,7 +176,16 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
     if head.colours == "RGB" and directory.samples == 1:
         palette = numpy.array(directory.tags[320], numpy.uint16).reshape(3, 256).T
         return (palette[image[..., 0]] >> 8).astype(numpy.uint8), "RGB"
+    if head.colours == "RGBA" and _one(directory.tags, 338, 0) == _ASSOCIATED:
+        image = _divided(image)
     return image, head.colours
+
+
+def _divided(image: Array) -> Array:
+    """Colours that were multiplied by their alpha, as they were before."""
+    most, alpha = numpy.uint32(numpy.iinfo(image.dtype).max), image[..., 3:].astype(numpy.uint32)
+    colours = (image[..., :3] * most + alpha // 2) // numpy.maximum(alpha, 1)
+    return numpy.concatenate([numpy.minimum(colours, most).astype(image.dtype), image[..., 3:]], axis=-1)
 
 
 def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
