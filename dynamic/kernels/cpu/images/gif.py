@@ -6,7 +6,7 @@ import struct
 
 import cv2
 
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated
+from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, limited, truncated
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -28,7 +28,7 @@ def header(data: Buffer, limits: Limits) -> Header:
 def _first_frame(data: Buffer, position: int, height: int, width: int) -> tuple[int, list[int]]:
     """Where the first frame ends, and where there are flags that say whether a colour of it is transparent."""
     flags_at: list[int] = []
-    while True:
+    for _ in limited(FORMAT, "extensions", 1 << 12):
         if position >= len(data):
             raise truncated(FORMAT, "the bytes end before the first frame does")
         kind = data[position]
@@ -48,17 +48,19 @@ def _first_frame(data: Buffer, position: int, height: int, width: int) -> tuple[
             raise corrupt(FORMAT, "the first frame is not within the screen")
         start = position + 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
         return _blocks(data, start + 1), flags_at
+    raise AssertionError("`limited` does not end")
 
 
 def _blocks(data: Buffer, position: int) -> int:
     """Where the blocks from a position on end."""
-    while True:
+    for _ in limited(FORMAT, "blocks in a row", 1 << 20):
         if position >= len(data):
             raise truncated(FORMAT, "the bytes end within a block")
         size = data[position]
         position += size + 1
         if not size:
-            return position
+            break
+    return position
 
 
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:

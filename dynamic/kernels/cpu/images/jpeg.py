@@ -24,6 +24,7 @@ from ._common import (
     Limits,
     check_size,
     corrupt,
+    limited,
     too_large,
     truncated,
     unsupported,
@@ -83,7 +84,7 @@ class _Frame:
 
 def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
     """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
-    while True:
+    for _ in limited(FORMAT, "segments", 1 << 14):
         found = _MARKER.match(data, position)
         if found is None:
             if position + 1 < len(data) and data[position] != 0xFF:
