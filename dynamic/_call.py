@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy
 
 from ._array import Array, empty, library
+from ._described import Described, described
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
 from .errors import DataError, Failure
 
-__all__ = ["Call", "Memory", "Spec", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+
+
+class Declared(Protocol):
+    """What an operator says of its results."""
+
+    name: str
+    output: Callable[..., Any] | None
+    output_of_values: bool
 
 
 @dataclass(slots=True)
@@ -47,8 +57,11 @@ class Call:
 
     def samples(self) -> list[tuple[Array, ...]]:
         """The inputs of each sample."""
-        columns = [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
+        columns = self._columns()
         return list(zip(*columns, strict=True)) if columns else [()] * self.count
+
+    def _columns(self) -> list[list[Array]]:
+        return [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
 
     def bytes(self) -> int:
         """About how much memory the inputs take: where they are separate, as much as the first of them each."""
@@ -58,6 +71,20 @@ class Call:
             else self.count * int(x.array.nbytes if isinstance(x, Tensor) else x.samples[0].nbytes)
             for x in self.inputs
         )
+
+    def work(self, more: int) -> int:
+        """Bytes that threads share, of the inputs and so many more; none on a GPU, whose work is only begun here."""
+        return self.bytes() + more if self.device.device_type == "cpu" else 0
+
+    def described(self) -> list[Described]:
+        """Where each input is, for kernels."""
+        storages = [x.whole if isinstance(x, Batch) and x.whole is not None else column
+                    for x, column in zip(self.inputs, self._columns(), strict=True)]  # fmt: skip
+        return list(map(described, storages))
+
+    def column(self, name: str) -> list[Any]:
+        """An argument of all samples, one value each."""
+        return self.varying[name] if name in self.varying else [self.fixed[name]] * self.count
 
     def arguments(self, i: int) -> dict[str, Any]:
         """The arguments of one sample."""
@@ -116,6 +143,36 @@ class Call:
         return error_of_all
 
 
+def specs(operator: Declared, call: Call, samples: list[tuple[Array, ...]]) -> list[Any]:
+    """Shape and dtype of the results of each sample; of one where they are all alike."""
+    assert operator.output is not None, "asked of operators with an output function"
+    found: list[Any] = []
+    known: dict[Any, Any] = {}  # many samples are alike
+    for i in range(1 if call.uniform() and not operator.output_of_values else call.count):
+        key = None if operator.output_of_values else call.likeness(i)
+        try:
+            spec = known.get(key) or operator.output(*samples[i], **call.arguments(i))
+            found.append(spec)
+            if key is not None:
+                known[key] = spec
+        except DataError as error:
+            call.failures[i] = error
+            found.append(None)
+        except Exception as error:
+            error.add_note(call.note(operator.name, i))
+            raise
+    if call.failures:  # the others are tried all the same, so that one error can name all that fail
+        stand_in = next((spec for spec in found if spec is not None), None)
+        if stand_in is None:
+            raise call.collected(operator.name)
+        return [stand_in if spec is None else spec for spec in found]
+    return found
+
+
+#: What a GPU runs for a whole call: given the call, a description of each input and of the memory for the results.
+Kernel: TypeAlias = Callable[[Call, "list[Described]", Any], None]
+
+
 class Memory:
     """Where the results of a call are written: for each output one array, and in it a place for each sample.
 
@@ -134,13 +191,21 @@ class Memory:
         self.outs: list[Any] = list(zip(*self._places, strict=True)) if several else self._places[0]
         self.nbytes = sum(int(storage.nbytes) for storage in self._storages)
 
+    def described(self) -> Any:
+        """Where the results are, for kernels: a description, or one for each of several outputs."""
+        parts = [described(storage) for storage in self._written()]
+        return parts if self._several else parts[0]
+
     def storages(self) -> Any:
         """What was written, as storage of a Batch or of several: one array, or a list of views into it."""
-        parts = [
+        parts = self._written()
+        return parts if self._several else parts[0]
+
+    def _written(self) -> list[Any]:
+        return [
             storage if storage.ndim == places[0].ndim + 1 and storage.dtype == places[0].dtype else places
             for storage, places in zip(self._storages, self._places, strict=True)
         ]
-        return parts if self._several else parts[0]
 
 
 def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:

@@ -10,9 +10,8 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy
 
@@ -32,6 +31,21 @@ _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, 
           (stat.S_ISBLK, "device"))  # fmt: skip
 
 
+X = TypeVar("X")
+
+
+class _Once(Generic[X]):
+    """A property that is found out once. That of `functools` holds a lock in Python 3.11, even in a forked child."""
+
+    def __init__(self, find: Callable[[Any], X]) -> None:
+        self._find, self.__doc__ = find, find.__doc__
+
+    def __get__(self, listing: Any, kind: type) -> X:
+        found = self._find(listing)
+        listing.__dict__[self._find.__name__] = found
+        return found
+
+
 @dataclass(frozen=True)
 class Listing:
     """The samples of a data set of files.
@@ -47,7 +61,7 @@ class Listing:
     names: list[str]
     labels: Any
 
-    @cached_property
+    @_Once
     def ids(self) -> Any:
         """The sample ids: uint64 of shape (N,)."""
         return sample_ids(map(os.fsencode, map(_normal, self.names)))
@@ -56,12 +70,12 @@ class Listing:
         """Where to open a sample."""
         return os.path.join(self.root, self.names[index])  # noqa: PTH118
 
-    @cached_property
+    @_Once
     def sizes(self) -> Any:
         """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
         return numpy.fromiter(map(_size, map(self.path, range(len(self.names)))), numpy.int64, len(self.names))
 
-    @cached_property
+    @_Once
     def contents(self) -> Any:
         """A digest of the contents of each file, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
         digests = numpy.zeros((len(self.names), 16), numpy.uint8)
@@ -87,11 +101,11 @@ class Listing:
     def _contents_digest(self, *, sort: bool) -> str:
         return _digest(self.contents[numpy.argsort(self.ids, kind="stable")] if sort else self.contents)
 
-    @cached_property
+    @_Once
     def _sorted_digests(self) -> dict[str, str]:
         return self._digests(numpy.argsort(self.ids, kind="stable"))
 
-    @cached_property
+    @_Once
     def _listed_digests(self) -> dict[str, str]:
         return self._digests(slice(None))
 
