@@ -193,8 +193,11 @@ def cut(sample: bool) -> tuple[str, bool]:
 
 @goal("G3", "Fuzzed bytes raise documented exceptions alone", sampled=False)
 def fuzzed(sample: bool) -> tuple[str, bool]:
-    counts = {name: fuzzing.mutate(name, 500 if sample else 100_000) for name in fuzzing.TARGETS}
-    return f"{', '.join(f'{count} inputs for {name}' for name, count in counts.items())}: nothing else raised", True
+    count = sum(fuzzing.mutate(name, 500 if sample else 100_000) for name in fuzzing.TARGETS)
+    return (
+        f"{count} inputs for {len(fuzzing.TARGETS)} targets ({', '.join(fuzzing.TARGETS)}): nothing else raised",
+        True,
+    )
 
 
 @contextlib.contextmanager

@@ -173,3 +173,16 @@ def test_strange_names_are_told_on_one_line_of_text(tmp_path):
     assert [failure.source for failure in caught.value.failures] == [str(tmp_path / name) for name in names]
     assert "ü.jpg" in lines[-1]
     assert "\x1b" not in str(caught.value)
+
+
+def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "large.jpg"
+    with path.open("wb") as file:
+        file.write(bytes(JPEG))
+        file.truncate(1 << 40)  # a hole of a terabyte
+    with pytest.raises(ndd.errors.ImageTooLarge, match="max_encoded_bytes=5000") as caught:
+        ndd.imread(path, max_encoded_bytes=5000)
+    assert caught.value.failures[0].source == str(path)
+    for wrong in (0, -1, 1.5):
+        with pytest.raises(ArgumentError, match="max_encoded_bytes"):
+            ndd.imread(tmp_path / "none", max_encoded_bytes=wrong)
