@@ -448,7 +448,8 @@ def imread(path: Any, /, **arguments: Any) -> Any:
             raise ArgumentError("imread", "path" if one else f"path[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in paths]
     origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
-    files, unread = _read(names)
+    limit = arguments.get("max_encoded_bytes")
+    files, unread = _read(names, limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes)
     try:
         if one:
             return image(Tensor(files[0], None, origin), **arguments)
@@ -458,17 +459,18 @@ def imread(path: Any, /, **arguments: Any) -> Any:
         raise (DataError if unread else type(error))("imread", failures, error.total) from None
 
 
-def _read(names: list[str]) -> tuple[list[Array], dict[int, Failure]]:
-    """The bytes of files; none of those that cannot be read, and why."""
+def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:
+    """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
     files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
     failures: dict[int, Failure] = {}
 
     def read(i: int) -> None:
         try:
-            if not stat.S_ISREG(Path(names[i]).stat().st_mode):  # a pipe would be waited for
+            status = Path(names[i]).stat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
                 failures[i] = Failure(i, "not a regular file", source=names[i])
                 return
-            files[i] = numpy.fromfile(names[i], numpy.uint8)
+            files[i] = numpy.fromfile(names[i], numpy.uint8, min(status.st_size, limit + 1))
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 

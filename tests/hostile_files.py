@@ -110,6 +110,8 @@ def _good_jpegs() -> Iterator[File]:
         small = photo(*size)
         yield good(f"{size[0]} x {size[1]}", encoded(small, "JPEG", quality=95, subsampling=0), small)
     yield good("a profile of 100 kB", encoded(PHOTO, "JPEG", quality=92, subsampling=0, icc_profile=bytes(100_000)))
+    wrong = sj.segment(0xE2, b"ICC_PROFILE\0\x05\x01" + bytes(50))
+    yield good("a profile whose parts are missing", base[:2] + wrong + base[2:])
     yield good("comments", base[:2] + sj.segment(0xFE, b"") + sj.segment(0xFE, b"text\xff\xd9") + base[2:])
     yield good("fill bytes between segments", base[:2] + b"\xff\xff\xff" + base[2:])
     yield good("bytes after the end", base + b"\0more\xff\xd8\xff")
@@ -391,6 +393,8 @@ def _gifs() -> Iterator[File]:
         "moving": moving,
         "interlaced": encoded(picture, "GIF", interlace=1),
         "a comment": encoded(picture, "GIF", comment=b"text" * 100),
+        "a transparent colour": encoded(picture, "GIF", transparency=int(np.asarray(picture)[0, 0])),
+        "a background that is no colour": patched(base, 11, b"\xff"),
         "cut after the first frame": moving[: len(moving) * 6 // 10],
     }.items():
         yield File(name, data, "decode", pixels)
@@ -643,3 +647,48 @@ def files() -> dict[str, File]:
                 own = file.name in OWN_CHOICES.get(format, ())
                 found[name] = dataclasses.replace(file, name=name, format=format, own=own)
     return found
+
+
+def large(size: int) -> Iterator[File]:
+    """Files of about a size that are nothing but parts to walk over, or that say that there are very many of them."""
+    n = size
+    base, picture = encoded(PHOTO, "JPEG"), encoded(PHOTO, "PNG")
+    progressive = encoded(PHOTO, "JPEG", progressive=True)
+    scan = progressive[: progressive.index(b"\xff\xda") + 10]
+
+    def directory(*tags: tuple[int, int, int]) -> bytes:
+        entries = b"".join(struct.pack("<HHII", tag, 4, count, value) for tag, count, value in tags)
+        return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+    def one_strip(compression: int) -> bytes:
+        tags = {256: 1001, 257: 1001, 258: 8, 259: compression, 262: 1, 273: 110, 278: 1001, 279: n}
+        return directory(*((tag, 1, value) for tag, value in tags.items()))
+
+    many = ((256, 1, 1), (257, 1, n // 8), (258, 1, 8), (259, 1, 1), (262, 1, 1), (273, n // 8, 200), (278, 1, 1),
+            (279, n // 8, 200))  # fmt: skip
+    yield from refused(
+        {
+            "JPEG: segments": sj.SOI + b"\xff\xfe\0\2" * (n // 4),
+            "JPEG: segments between scans": progressive[:-2] + b"\xff\xfe\0\2" * (n // 4),
+            "JPEG: fill bytes": sj.SOI + b"\xff" * n,
+            "JPEG: stuffed bytes": scan + b"\xff\0" * (n // 2),
+            "JPEG: restarts": scan + b"\xff\xd0" * (n // 2),
+            "JPEG: scans": progressive[:-2] + base[base.index(b"\xff\xda") : -2] * (n // 1000),
+            "PNG: chunks": picture[:33] + chunk(b"teXt", b"") * (n // 12),
+            "PNG: chunks of no pixels": picture[:33] + chunk(b"IDAT", b"") * (n // 12) + IEND,
+            "PNG: a chunk": picture[:33] + chunk(b"teXt", bytes(n)),
+            "GIF: extensions": b"GIF89a\3\0\3\0\0\0\0" + b"!\xfe\0" * (n // 3),
+            "GIF: blocks": b"GIF89a\3\0\3\0\0\0\0!\xfe" + b"\1a" * (n // 2),
+            "WebP: chunks": b"RIFF" + struct.pack("<I", n + 4) + b"WEBP" + b"abcd\0\0\0\0" * (n // 8),
+            "JPEG 2000: boxes": b"\0\0\0\x0cjP  \r\n\x87\n" + b"\0\0\0\x08free" * (n // 8),
+            "TIFF: tags": directory(*((1000 + i, n // 4, 8) for i in range(4096))) + bytes(n),
+            "TIFF: strips": directory(*many) + bytes(90) + struct.pack("<I", 1) * (n // 8 - 90),
+            "TIFF: codes that mean nothing": one_strip(5) + b"\x80\x40\x20\x10\x08\x04\x02\x01\x00" * (n // 9 + 10),
+            "TIFF: runs that mean nothing": one_strip(32773) + b"\x80" * (n + 20),
+            "PNM: white space": b"P5" + b" " * n,
+            "PNM: comments": b"P5 " + b"#\n" * (n // 2),
+            "PNM: digits": b"P5 " + b"1" * n,
+            "PNM: words": b"P2 4000 %d 255 " % (n // 8000) + b"12345678 " * (n // 9),
+            "PNM: bits": b"P1 4000 %d " % (n // 8000) + b"1 " * (n // 2 - 9000),
+        }
+    )

@@ -53,7 +53,8 @@ def header(data: Buffer, limits: Limits) -> Header:
     """What an encoded image says about itself; refuses one that is larger than the limits allow."""
     module = _format(data)
     if len(data) > limits.encoded_bytes:
-        raise too_large(module.FORMAT, f"{len(data)} bytes are more than max_encoded_bytes={limits.encoded_bytes}")
+        raise too_large(module.FORMAT, f"there are more than max_encoded_bytes={limits.encoded_bytes} bytes; pass a "
+                        "larger max_encoded_bytes to accept it")  # fmt: skip
     found: Header = module.header(data, limits)
     return found
 
