@@ -19,14 +19,17 @@ import dynamic
 from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch, Tensor
 from dynamic._origin import Origin
 from dynamic._state import JSON, State
-from dynamic.checkpoint import Checkpoint
+from dynamic.checkpoint._file import decoded
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
 
+from ._foreign import refuse
+from ._output import Output
+
 __all__ = ["Graph", "Name", "Outputs", "Step"]
 
-Outputs: TypeAlias = tuple[Batch, ...]
+Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader | ExternalSource
 
 #: The entry of a checkpoint that belongs to the pipeline itself.
@@ -237,7 +240,7 @@ class Run:
                 self.graph.forget_streams(self._streams)
                 results = function()
         results = results if isinstance(results, (tuple, list)) else (results,)
-        return tuple(self._batch(result) for result in results)
+        return tuple(self._output(result) for result in results)
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
@@ -247,10 +250,8 @@ class Run:
         finally:
             _run.reset(token)
 
-    def _batch(self, value: Any) -> Batch:
-        if isinstance(value, Batch):
-            return value
-        return Batch.broadcast(dynamic.as_tensor(value), self._size)
+    def _output(self, value: Any) -> Output:
+        return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
 
     @property
     def _size(self) -> int:
@@ -336,7 +337,7 @@ class Run:
         return outputs
 
 
-def exactly(reader: Reader, size: int) -> Outputs:
+def exactly(reader: Reader, size: int) -> tuple[Batch, ...]:
     """So many samples of a reader, of its next epoch too where this one ends."""
     parts = [reader(size)]
     while (missing := size - sum(len(part[0]) for part in parts)) > 0:
@@ -412,7 +413,11 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def entries(text: str | bytes) -> dict[str, JSON]:
-    """The states in the text of a checkpoint."""
-    checkpoint = Checkpoint()
-    checkpoint.deserialize(text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text)
-    return {name: checkpoint.get_state(name) for name in checkpoint.state_names}
+    """The states in the text of a checkpoint.
+
+    Raises:
+        StateError: It is none of ours: damaged, a pickle, or written by DALI.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    refuse(data)
+    return {name: entry.state for name, entry in decoded(data, "what is given as checkpoint=").items()}
