@@ -421,7 +421,7 @@ def test_a_pipeline_that_is_forgotten_ends_its_thread(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
 def test_a_forked_child_goes_on_from_what_was_taken(folder):
     with rotated(folder) as pipe:
         for _ in range(2):

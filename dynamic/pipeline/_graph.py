@@ -27,7 +27,7 @@ from dynamic.readers._reader import LastBatch, Reader
 from ._foreign import refuse
 from ._output import Output
 
-__all__ = ["Graph", "Name", "Outputs", "Step"]
+__all__ = ["Ended", "Graph", "Name", "Outputs", "Step"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader | ExternalSource
@@ -48,6 +48,18 @@ class Step(NamedTuple):
     states: dict[str, JSON]  #: of everything, after it
     epoch: int  #: of the first reader or source
     last: bool  #: whether that one has no more batches in the epoch
+
+
+class Ended(StopIteration):
+    """A source has ended.
+
+    Attributes:
+        states: Of everything, now that it has.
+        epoch: Of the first source; None if another has ended.
+    """
+
+    def __init__(self, states: dict[str, JSON], epoch: int | None) -> None:
+        self.states, self.epoch = states, epoch
 
 
 class Name:
@@ -116,8 +128,12 @@ class Graph:
         try:
             outputs = run.made(self._function)
             self._compare(run.calls)
-        except BaseException:
+        except BaseException as error:
             self._return(before, run.ended)
+            if isinstance(error, StopIteration) and run.ended is not None:
+                ended = self.sources[run.ended]
+                epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
+                raise Ended(self.states(0), epoch) from error
             raise
         self._runs, self._given = self._runs + 1, {}
         return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
@@ -297,9 +313,7 @@ class Run:
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
-            arguments = {"batch": True, **{key: value for key, value in arguments.items() if value is not None}}
-            arguments.pop("seed", None)
-            return ExternalSource(*inputs, **arguments, name=label)
+            return external_source(label, inputs, arguments)
         kinds = {name.lower(): name for name in dynamic.readers.__all__}
         kind = kinds.get(path.removeprefix("readers.").lower())
         if kind is None:
@@ -329,12 +343,22 @@ class Run:
             self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
 
     def _from_source(self, source: ExternalSource) -> Any:
-        outputs = source(self._size if source._kind == "sample" else None)
+        outputs = source(self._size if source._batch is False else None)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if len(outputs[0]) > self.graph.batch_size:
             expected = f"one that makes at most {self.graph.batch_size} samples at a time"
             raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
         return outputs
+
+
+def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:
+    """What a call of ``fn.external_source`` makes, with the arguments of DALI's that mean nothing here left out."""
+    known = inspect.signature(ExternalSource).parameters
+    given = {name: value for name, value in arguments.items() if value is not None and name not in _OF_DALIS_SOURCES}
+    for name in given:
+        if name not in known:
+            raise ArgumentError.unknown("fn.external_source", name, known)
+    return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
 
 
 def exactly(reader: Reader, size: int) -> tuple[Batch, ...]:
@@ -377,6 +401,12 @@ def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> st
 _NOT_COMPARED = frozenset(
     ["device", "shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "random_shuffle",
      "on_mismatch", "lazy_init", "prefetch_queue_depth", "source", "num_threads", "read_ahead", "dont_use_mmap"]
+)  # fmt: skip
+
+
+_OF_DALIS_SOURCES = frozenset(
+    ["seed", "cuda_stream", "use_copy_kernel", "blocking", "parallel", "no_copy", "prefetch_queue_depth", "ndim",
+     "bytes_per_sample_hint", "preserve"]
 )  # fmt: skip
 
 

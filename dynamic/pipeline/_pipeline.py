@@ -17,7 +17,7 @@ from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
-from ._graph import ITERATOR, OWN, Graph, Outputs, Step, entries, own_state
+from ._graph import ITERATOR, OWN, Ended, Graph, Outputs, Step, entries, own_state
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -105,6 +105,15 @@ class Pipeline:
             self._finalizer = weakref.finalize(self, self._ahead.close)
         return self._ahead
 
+    def _peek(self) -> Step:
+        """The next batch, which stays the next. Where a source has ended instead, that is told once, and noted."""
+        try:
+            return self._started().peek()
+        except Ended as end:
+            self._states = end.states
+            self._epoch = self._epoch if end.epoch is None else end.epoch
+            raise
+
     def _end_epochs(self, last_batch: LastBatch) -> None:
         """Let the first reader end its epochs so, whatever it is told in the function."""
         if self._last_batch != last_batch:
@@ -120,6 +129,7 @@ class Pipeline:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
+        self._peek()
         step = self._started().take()
         self._states = step.states
         self._epoch = step.epoch
@@ -135,7 +145,7 @@ class Pipeline:
         epoch = self._epoch
         while True:
             try:
-                step = ahead.peek()
+                step = self._peek()
             except StopIteration:
                 self._epoch = epoch + 1
                 return
@@ -169,7 +179,7 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> Any:
         """What `get_metadata` of a reader returns, or a dict of that for all readers."""
-        self._started().peek()
+        self._peek()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata() for key, reader in readers.items()}

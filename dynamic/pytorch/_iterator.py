@@ -207,7 +207,7 @@ class GenericIterator:
             return bool(self._wanted() <= 0)
         if self._reader_name is None:
             return False
-        return all(pipeline._started().peek().epoch != pipeline._epoch for pipeline in self._pipelines)
+        return all(pipeline._peek().epoch != pipeline._epoch for pipeline in self._pipelines)
 
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
@@ -221,7 +221,7 @@ class GenericIterator:
                 raise StopIteration
             return list(self._runs())
         for pipeline in self._pipelines:
-            pipeline._started().peek()  # if one fails, all stay where they are
+            pipeline._peek()  # if one fails, all stay where they are
         if self._epochs is None:
             self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
         outputs = [next(epoch, None) for epoch in self._epochs]
@@ -233,7 +233,7 @@ class GenericIterator:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
         for pipeline in self._pipelines:
             try:
-                pipeline._started().peek()
+                pipeline._peek()
             except StopIteration:
                 if self._size < 0 or self._given.any():
                     raise
