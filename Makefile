@@ -37,6 +37,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/pipeline.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage
