@@ -5,7 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format docs bench clean
+ADAPTERS := .venv-adapters
+
+.PHONY: demo test test-adapters check format docs bench clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -22,6 +24,19 @@ test: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+# The same environment with PyTorch, JAX and TensorFlow, for what is skipped without them. PIP_ARGUMENTS goes to pip.
+$(ADAPTERS)/ready: pyproject.toml
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGUMENTS) \
+		--group test --group adapters --editable '.[examples]'
+	touch $@
+
+test-adapters: $(ADAPTERS)/ready
+	CUDA_VISIBLE_DEVICES= $(ADAPTERS)/bin/python -m pytest -n auto tests/test_pytorch.py tests/test_jax.py \
+		tests/test_tensorflow.py tests/test_trainers.py tests/test_sources_table.py tests/test_dalis_scripts.py \
+		tests/test_pipeline.py tests/test_examples.py
 
 check: format test
 
@@ -40,4 +55,4 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/pipeline.py
 
 clean:
-	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(ADAPTERS) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

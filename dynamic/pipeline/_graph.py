@@ -419,7 +419,7 @@ def worded(value: Any) -> str:
     if isinstance(value, (bool, int, float, str, type(None), numpy.generic)):
         return repr(value.item() if isinstance(value, numpy.generic) else value)
     if isinstance(value, (Batch, Tensor)):
-        return type(value).__name__
+        return "Batch" if isinstance(value, Batch) else "Tensor"
     if isinstance(value, dynamic.DType):
         return str(value)
     return f"<{type(value).__name__}>"
