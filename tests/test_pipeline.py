@@ -434,7 +434,9 @@ def test_nothing_else_is_taken_for_one_of_dali(noise, place):
 @pytest.mark.parametrize("protocol", range(6))
 def test_pickles_are_refused_with_what_to_do(folder, protocol):
     old = pickle.dumps({"iter": 3, "epoch_idx": 0}, protocol)
-    with pytest.raises(ValueError, match=rf"a pickle of protocol [{protocol}0], .* See dynamic\.checkpoint\.legacy\.read"):
+    with pytest.raises(
+        ValueError, match=rf"a pickle of protocol [{protocol}0], .* See dynamic\.checkpoint\.legacy\.read"
+    ):
         rotated(folder, checkpoint=old)
 
 

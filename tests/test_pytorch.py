@@ -580,7 +580,8 @@ def test_importing_it_takes_no_torch():
 
 def test_the_examples_of_the_page(folder):
     page = (ROOT / "docs" / "pipelines.md").read_text()
-    iterator, data_set = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if ">>>" not in block]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    iterator, data_set = [block for block in blocks if "from dynamic.pytorch" in block]
 
     @pipeline_def(batch_size=4, num_threads=1, seed=12)
     def augmented(folder):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import itertools
 import json
+import re
 import subprocess
 import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -273,6 +276,37 @@ def test_what_is_refused(folder):
     with pytest.raises(StateMismatch, match="seed: 13 in the state, 12 here"):
         data.deserialize(other_seed)
     assert data.state_dict() == before
+
+
+def test_the_example_of_the_page(folder, tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "pipelines.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "dynamic.tensorflow" in block]
+
+    def augmented(folder):
+        return pipeline_def(batch_size=4, seed=12)(lambda: fn.readers.file(
+            file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True))()  # fmt: skip
+
+    class Stop(Exception):
+        pass
+
+    def run(place, stop):
+        seen, step = [], tensorflow.Variable(0)
+
+        def train(data, labels):
+            if len(seen) == stop:
+                raise Stop
+            seen.append(data.numpy().tolist())
+
+        known = {"augmented": augmented, "folder": folder, "tf": tensorflow, "train": train, "step": step}
+        with contextlib.suppress(Stop):
+            exec(code, {**known, "place": str(tmp_path / place)})
+        return seen, int(step)
+
+    whole, _ = run("whole", 99)
+    first, _ = run("stopped", 2)
+    rest, step = run("stopped", 99)
+    assert first + rest == whole
+    assert (len(first), len(whole), step) == (2, 6, 6)
 
 
 def test_importing_it_takes_no_tensorflow():
