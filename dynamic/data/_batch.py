@@ -19,9 +19,10 @@ from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, shown
 
 from ._operators import Data, foreign_operand, wanted_device
-from ._tensor import Tensor, plain_index, refuse_mixed_devices, torch_tensor
+from ._tensor import Tensor, jax_array, plain_index, refuse_mixed_devices, torch_tensor
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -243,6 +244,18 @@ class Batch(Data):
         if copy is False and self._whole is None:
             raise BufferError("This Batch is not one array; pass copy=None.")
         return torch_tensor(self.dense(pad), copy if self._whole is not None else None)
+
+    def jax(self, pad: bool = False) -> jax.Array:
+        """The samples as one array of JAX (N, ...), as of `Tensor.jax`.
+
+        Args:
+            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+
+        Raises:
+            ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set.
+            ValueError: The shapes differ and `pad` is False.
+        """
+        return jax_array(self.dense(pad))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False and self._whole is None:

@@ -14,11 +14,12 @@ from dynamic._array import Array, device_of, moved
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic.devices import Device, DeviceLike
-from dynamic.errors import DeviceError
+from dynamic.errors import ArgumentError, DeviceError
 
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -139,6 +140,14 @@ class Tensor(Data):
             BufferError: `copy` is False and the memory cannot be shared.
         """
         return torch_tensor(self._array, copy)
+
+    def jax(self) -> jax.Array:
+        """The elements as an array of JAX, on the GPU where they are there, else on JAX's default device.
+
+        Raises:
+            ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
+        """
+        return jax_array(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not isinstance(self._array, numpy.ndarray):
@@ -299,3 +308,13 @@ def torch_tensor(array: Array, copy: bool | None) -> torch.Tensor:
     if copy is False and not shareable:
         raise BufferError("torch cannot share memory that is read-only or has negative strides; pass copy=None.")
     return torch.from_numpy(array.copy() if copy or not shareable else array)
+
+
+def jax_array(array: Array) -> jax.Array:
+    """An array of JAX with the elements of another, of the same dtype."""
+    import jax
+
+    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        hint = "Cast it, or call jax.config.update('jax_enable_x64', True)."
+        raise ArgumentError("jax", "data", "of at most 32 bits", str(array.dtype), hint)
+    return jax.numpy.asarray(array) if isinstance(array, numpy.ndarray) else jax.dlpack.from_dlpack(array)
