@@ -282,7 +282,8 @@ def _index(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
             value = numpy.asarray(value, None if value else numpy.intp)
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "iu":
             value = value % max(1, shape[axis])
-        axis += 0 if value is None else getattr(value, "ndim", 1) if getattr(value, "dtype", None) == bool else 1
+        if value is not None:
+            axis += value.ndim if isinstance(value, numpy.ndarray) and value.dtype.kind == "b" else 1
         plain.append(value)
     return tuple(plain)
 
@@ -384,7 +385,6 @@ for _name in _UFUNCS + _FUNCTIONS:
     globals()[_name] = _function(_name)
 for _name in _DTYPES:
     globals()[_name] = getattr(numpy, _name)
-bool = numpy.bool_
 
 
 class RawModule:
