@@ -212,13 +212,8 @@ def test_a_consumers_stream_waits_for_the_data(which):
         def __dlpack_device__(self):
             return t.__dlpack_device__()
 
-    consumer = {
-        None: cupy().cuda.Stream.null,
-        1: cupy().cuda.Stream.null,
-        2: cupy().cuda.Stream.ptds,
-        "handle": two,
-        -1: two,
-    }
+    null, own = cupy().cuda.Stream.null, cupy().cuda.Stream.ptds
+    consumer = {None: null, 1: null, 2: own, "handle": two, -1: two}
     with consumer[which]:
         if which == -1:
             one.synchronize()
@@ -269,6 +264,14 @@ def test_data_moves_between_gpus(second):
         as_batch([[1], [2, 3]], device="gpu") + as_batch([[1], [2, 3]], device=second)
     assert (as_tensor([1, 2]).gpu() + as_tensor(1, device=second)).tolist() == [2, 3]
     assert cupy().cuda.Device().id == 0
+
+
+@only_stand_in
+def test_memory_is_not_used_again_before_another_gpu_has_read_it(second):
+    there = as_tensor(np.arange(100, dtype=np.int32)).gpu().to_device(second)
+    with cupy().cuda.Device(0):
+        cupy().cuda.Stream.null.synchronize()
+    assert there.tolist() == list(range(100))
 
 
 def test_lists_of_a_second_gpu(second, torch):

@@ -219,8 +219,9 @@ def test_indexing_is_numpys(device, a, data):
 @on_devices
 def test_what_is_out_of_bounds_is_an_error(device):
     t = as_tensor(np.arange(6).reshape(2, 3), device=device)
-    for bad in (2, (0, 3), (0, 0, 0), 1.5, "a", True, as_tensor(0.5), [5], [-3], np.array([0, 2]),
-                as_tensor([9], device=device), np.zeros(3, bool), np.zeros((2, 4), bool), (slice(None), [3]), ([0], [3])):  # fmt: skip
+    places = [5], [-3], np.array([0, 2]), as_tensor([9], device=device), (slice(None), [3]), ([0], [3])
+    masks = np.zeros(3, bool), np.zeros((2, 4), bool)
+    for bad in (2, (0, 3), (0, 0, 0), 1.5, "a", True, as_tensor(0.5), *places, *masks):
         with pytest.raises((IndexError, TypeError)):
             t[bad]
     assert t[as_tensor(1, device=device), as_tensor(np.int64(2))].item() == 5

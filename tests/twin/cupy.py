@@ -201,7 +201,12 @@ class ndarray:
     # Copies
 
     def copy(self, order: str = "C") -> ndarray:
-        return _new(self._now(anywhere=True).copy(order))
+        if self.data.device_id == _device.Device().id:
+            return _new(self._now().copy(order))
+        assert self.flags.c_contiguous, "cupy copies to another device by itself only what is contiguous"
+        made = ndarray(self.shape, self.dtype)
+        made.data.copy_from_device_async(self.data, self.nbytes)
+        return made
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
