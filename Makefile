@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test check format docs bench gpu-wheels gpu-check clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -37,6 +37,14 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
+
+# What a machine with a GPU may lack, in one file for machines without a package index; and what to run there, with the
+# Python that has CuPy: `make gpu-check PYTHON=python3`.
+gpu-wheels: $(VENV)/ready
+	$(BIN)/python benchmarks/gpu_check.py --collect
+
+gpu-check:
+	$(PYTHON) benchmarks/gpu_check.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

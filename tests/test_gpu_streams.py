@@ -56,19 +56,32 @@ def test_the_stand_in_shows_what_lacks_an_event():
         assert a.get().tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: as_tensor(np.arange(1000, dtype=np.int32)).gpu(),
-    lambda: as_batch([np.arange(1000, dtype=np.int32)[:n] for n in (1000, 7, 500)]).gpu(),
-    lambda: as_batch(np.arange(1000, dtype=np.int32).reshape(10, 100)).gpu(),
-    lambda: as_batch([as_tensor(np.arange(1000, dtype=np.int32)[:n], device="gpu") for n in (1000, 7, 500)]),
-])  # fmt: skip
-@pytest.mark.parametrize("use", [
-    lambda x: x.tolist(), lambda x: (x + 1).tolist(), lambda x: x.cpu().tolist(), lambda x: x[0].tolist(), repr,
-    lambda x: x[1:].tolist(), lambda x: x[[1, 0]].tolist(), lambda x: ndd.cast(x, dtype="f32").tolist(),
-    lambda x: x.to_device("gpu", force_copy=True).tolist(), lambda x: (x == 3).tolist(), lambda x: list(map(str, x[:2])),
-    lambda x: (x if isinstance(x, ndd.Tensor) else as_tensor(x, pad=True)).tolist(),
-], ids=str)  # fmt: skip
+MAKE = {
+    "tensor": lambda: as_tensor(np.arange(1000, dtype=np.int32)).gpu(),
+    "ragged": lambda: as_batch([np.arange(1000, dtype=np.int32)[:n] for n in (1000, 7, 500)]).gpu(),
+    "whole": lambda: as_batch(np.arange(1000, dtype=np.int32).reshape(10, 100)).gpu(),
+    "list": lambda: as_batch([as_tensor(np.arange(1000, dtype=np.int32)[:n], device="gpu") for n in (1000, 7, 500)]),
+}
+USE = {
+    "tolist": lambda x: x.tolist(),
+    "add": lambda x: (x + 1).tolist(),
+    "cpu": lambda x: x.cpu().tolist(),
+    "first": lambda x: x[0].tolist(),
+    "repr": repr,
+    "part": lambda x: x[1:].tolist(),
+    "some": lambda x: x[[1, 0]].tolist(),
+    "cast": lambda x: ndd.cast(x, dtype="f32").tolist(),
+    "copy": lambda x: x.to_device("gpu", force_copy=True).tolist(),
+    "compare": lambda x: (x == 3).tolist(),
+    "iterate": lambda x: list(map(str, x[:2])),
+    "dense": lambda x: (x if isinstance(x, ndd.Tensor) else as_tensor(x, pad=True)).tolist(),
+}
+
+
+@pytest.mark.parametrize("make", MAKE)
+@pytest.mark.parametrize("use", USE)
 def test_data_is_ready_wherever_it_is_used(make, use):
+    make, use = MAKE[make], USE[use]
     expected = use(make())
     one, two = stream(), stream()
     busy(one)
