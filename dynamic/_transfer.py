@@ -6,7 +6,6 @@ used in turn; one is filled again only once the copy out of it is over.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ class _Slot:
     """A block of host memory, and the event after which it is free."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.memory: Any = None
         self.bytes: Array = numpy.empty(0, numpy.uint8)
         self.event: Any = None
@@ -50,7 +49,7 @@ class _Ring:
 
     def __init__(self) -> None:
         self._slots = [_Slot() for _ in range(_SLOTS)]
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._next = 0
 
     def slot(self) -> _Slot:
