@@ -14,6 +14,7 @@ import numpy
 from . import _cuda, _pool
 from ._array import Array, device_of, empty
 from ._described import Described, Views, allocated, described
+from ._locks import new_lock
 from .devices import Device
 from .kernels.gpu.copies import window
 

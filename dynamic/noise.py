@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -192,7 +193,7 @@ def salt_and_pepper(
 class _Elements:
     """The elements of all samples one after the other, of which a part is put together when it is asked for."""
 
-    def __init__(self, samples: list[Array]) -> None:
+    def __init__(self, samples: Sequence[Array]) -> None:
         self.samples = [sample.reshape(-1) for sample in samples]
         self._ends = list(itertools.accumulate(map(len, self.samples)))
 
