@@ -392,3 +392,47 @@ def test_large_data_is_shown_by_its_edges(shape):
     t = as_tensor(np.arange(np.prod(shape), dtype=np.int32).reshape(shape))
     assert repr(t.gpu()) == repr(t).replace('device="cpu"', 'device="gpu:0"')
     assert repr(as_batch([t] * 20).gpu()) == repr(as_batch([t] * 20)).replace('device="cpu"', 'device="gpu:0"')
+
+
+# In operators
+
+
+@on_devices
+@given(samples=ragged(), to=st.sampled_from(ALL_DTYPES))
+def test_operators_take_and_give_data_of_a_device(device, samples, to):
+    b = as_batch(samples, device=device, layout="HWC"[: samples[0].ndim])
+    made = ndd.cast(b, dtype=to)
+    assert there(made, device)
+    assert alike(made.cpu(), ndd.cast(b.cpu(), dtype=to))
+    assert alike(ndd.cast(b[0], dtype=to).cpu(), ndd.cast(b[0].cpu(), dtype=to))
+    assert alike(ndd.reshape(b, shape=[-1]).cpu(), ndd.reshape(b.cpu(), shape=[-1]))
+
+
+@on_devices
+def test_operators_keep_empty_batches_on_their_device(device):
+    empty = ndd.cast(as_batch(np.zeros((0, 2), np.uint8), device=device), dtype="f32")
+    assert (len(empty), empty.ndim, empty.dtype, empty.device) == (0, 1, ndd.float32, ndd.Device(device))
+
+
+@pytest.mark.gpu
+def test_an_operator_without_a_gpu_says_so():
+    ragged_batch = as_batch([np.zeros((2, 2), np.uint8)], layout="HW").gpu()
+    alone = next(op for op in ndd._operator.registry.values() if op.devices == ("cpu",) and len(op.inputs) == 1)
+    with pytest.raises(DeviceError, match="runs on cpu"):
+        alone(ragged_batch)
+
+
+@pytest.mark.gpu
+def test_draws_of_a_gpu_are_those_of_the_cpu():
+    for draw in (lambda **where: ndd.random.uniform(range=(-1, 2), batch_size=5, shape=[3], **where),
+                 lambda **where: ndd.random.coin_flip(batch_size=50, **where)):  # fmt: skip
+        a, b = (draw(rng=ndd.random.RNG(seed=7), **where) for where in ({}, {"device": "gpu"}))
+        assert (a.device, b.device) == ("cpu", "gpu:0")
+        assert a.tolist() == b.tolist()
+
+
+@pytest.mark.gpu
+def test_arguments_may_be_on_a_gpu():
+    image = as_batch([np.zeros((4, 5, 3), np.uint8)] * 2, layout="HWC")
+    angles = as_batch([0.0, 90.0])
+    assert alike(ndd.rotate(image, angle=angles.gpu()), ndd.rotate(image, angle=angles))
