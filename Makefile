@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ADAPTERS := .venv-adapters
 
-.PHONY: demo test test-adapters check format docs bench reliability fuzz clean
+.PHONY: demo test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -52,6 +52,14 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/pipeline.py
+
+# What a machine with a GPU may lack, in one file for machines without a package index; and what to run there, with the
+# Python that has CuPy: `make gpu-check PYTHON=python3`.
+gpu-wheels: $(VENV)/ready
+	$(BIN)/python benchmarks/gpu_check.py --collect
+
+gpu-check:
+	$(PYTHON) benchmarks/gpu_check.py
 
 # Every goal of docs/reliability.md, in full; writes the table there.
 reliability: $(VENV)/ready

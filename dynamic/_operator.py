@@ -267,7 +267,8 @@ class Operator(Generic[P]):
         else:
             kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
             kinds = kinds if self.outputs else [kinds]
-        parts = [numpy.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
+        with current(call.device):
+            parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
         return parts if self.outputs else parts[0]
 
     def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
@@ -282,10 +283,10 @@ class Operator(Generic[P]):
         return [g(call.layout, **call.fixed) if callable(g) else call.layout if g is None else str(g) for g in each]
 
     def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
-        layout = fitting(layout, storage[0].ndim if isinstance(storage, list) else storage.ndim - 1)
+        layout = fitting(layout, storage[0].ndim if isinstance(storage, Sequence) else storage.ndim - 1)
         if call.is_batch:
             return Batch(storage, layout, call.origin)
-        return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
+        return Tensor(storage[0] if isinstance(storage, Sequence) else storage[0, ...], layout, call.origin)
 
     __name__: str
 

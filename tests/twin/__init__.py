@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +37,8 @@ def with_gpu() -> Iterator[None]:
         return
     if os.environ.get("DYNAMIC_REQUIRE_GPU") == "1":
         pytest.fail("DYNAMIC_REQUIRE_GPU is set, and cupy finds no GPU")
+    if shutil.which("g++") is None:
+        pytest.skip("there is no GPU, and no g++ to compile kernels for the host")
     device = importlib.import_module("twin.device")
     before = sys.modules.get("cupy")
     sys.modules["cupy"] = importlib.import_module("twin.cupy")

@@ -201,7 +201,12 @@ class ndarray:
     # Copies
 
     def copy(self, order: str = "C") -> ndarray:
-        return _new(self._now(anywhere=True).copy(order))
+        if self.data.device_id == _device.Device().id:
+            return _new(self._now().copy(order))
+        assert self.flags.c_contiguous, "cupy copies to another device by itself only what is contiguous"
+        made = ndarray(self.shape, self.dtype)
+        made.data.copy_from_device_async(self.data, self.nbytes)
+        return made
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
@@ -265,10 +270,21 @@ def _method(name: str, *, reflected: bool = False) -> Any:
     return method
 
 
+def _in_place(name: str) -> Any:
+    def method(self: ndarray, other: Any) -> ndarray:
+        host = self._now()
+        result = getattr(operator, name)(host, _operand(other))
+        self[...] = _new(numpy.asarray(result).astype(host.dtype, casting="same_kind"))
+        return self
+
+    return method
+
+
 for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"]:
     _plain = {"and": "and_", "or": "or_"}.get(_name, _name)
     setattr(ndarray, f"__{_name}__", _method(_plain))
     setattr(ndarray, f"__r{_name}__", _method(_plain, reflected=True))
+    setattr(ndarray, f"__i{_name}__", _in_place(_plain))
 for _name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs"]:
     setattr(ndarray, f"__{_name}__", _method(_name))
 
@@ -282,7 +298,8 @@ def _index(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
             value = numpy.asarray(value, None if value else numpy.intp)
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "iu":
             value = value % max(1, shape[axis])
-        axis += 0 if value is None else getattr(value, "ndim", 1) if getattr(value, "dtype", None) == bool else 1
+        if value is not None:
+            axis += value.ndim if isinstance(value, numpy.ndarray) and value.dtype.kind == "b" else 1
         plain.append(value)
     return tuple(plain)
 
@@ -369,12 +386,19 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 
 
 def _function(name: str) -> Any:
-    def function(*inputs: Any, **arguments: Any) -> Any:
-        values = [[_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value)
-                  for value in inputs]  # fmt: skip
+    def function(*inputs: Any, out: ndarray | None = None, **arguments: Any) -> Any:
+        if len(inputs) > getattr(getattr(numpy, name), "nin", 99):
+            *inputs, out = inputs
+        values = [
+            [_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value) for value in inputs
+        ]
         arguments = {key: _operand(v) if isinstance(v, ndarray) else v for key, v in arguments.items()}
         with numpy.errstate(all="ignore"):
-            return _new(getattr(numpy, name)(*values, **arguments))
+            result = getattr(numpy, name)(*values, **arguments)
+        if out is None:
+            return _new(result)
+        out[...] = _new(result)
+        return out
 
     function.__name__ = name
     return function
@@ -384,7 +408,6 @@ for _name in _UFUNCS + _FUNCTIONS:
     globals()[_name] = _function(_name)
 for _name in _DTYPES:
     globals()[_name] = getattr(numpy, _name)
-bool = numpy.bool_
 
 
 class RawModule:
