@@ -58,6 +58,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
     """
     if not out.size:
         return
+    _keep_blocks()
     steps: dict[int, Along] = {}
     for axis, step in enumerate(along):
         if step is None or _is_identity(step, image.shape[axis], out.shape[axis]):
@@ -70,6 +71,15 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
         convert(numpy, image, out.dtype, out=out)
     elif not _fast(image, steps, out):
         _general(image, steps, out)
+
+
+@functools.cache
+def _keep_blocks() -> None:
+    """Show glibc once that blocks of several megabytes come and go.
+
+    Until then it gives them back to the system and maps them anew for each image, which costs more than to resize it.
+    """
+    numpy.empty(1 << 24, numpy.uint8)
 
 
 def _is_identity(step: Along, extent: int, size: int) -> bool:
@@ -90,10 +100,9 @@ def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
     inner = math.prod(image.shape[axis + 1 :])
     if not 1 < inner <= _FEW:
         return image.take(indices, axis=axis)
-    # NumPy moves single numbers faster than a few at a time.
-    single = (indices[:, None] * inner + numpy.arange(inner)).reshape(-1)
-    flat = image.reshape(*image.shape[:axis], image.shape[axis] * inner)
-    return flat.take(single, axis=axis).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
+    # NumPy moves rows much faster than a few numbers at a time.
+    columns = _swapped(image.reshape(-1, image.shape[axis], inner)).take(indices, axis=0)
+    return _swapped(columns).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
 
 
 # Bytes: with cykooz-resizer, whose first pass rounds to bytes too.
@@ -191,9 +200,6 @@ class _Resizer:
     def __init__(self) -> None:
         import cykooz_resizer as library
 
-        # Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them
-        # anew for each image, which costs more than to resize it.
-        numpy.empty(1 << 24, numpy.uint8)
         linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
         self._library, self._resizer = library, library.Resizer()  # it keeps its memory, and is locked while it works
         self._options = library.ResizeOptions(linear, use_alpha=False)
