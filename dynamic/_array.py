@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy
 
+from . import _cuda, _dlpack
 from .devices import Device
 from .dtypes import ALL, numpy_dtype
-from .errors import ArgumentError, DeviceError, shown
+from .errors import ArgumentError, shown
 
 __all__ = [
     "Array",
@@ -32,7 +33,6 @@ __all__ = [
     "from_torch",
     "is_array",
     "library",
-    "moved",
     "only_numbers",
 ]
 
@@ -60,16 +60,8 @@ def device_of(array: Array) -> Device:
 
 
 def current(device: Device) -> AbstractContextManager[Any]:
-    """What makes a device the one on which this thread allocates and launches."""
-    return nullcontext() if device.device_type == "cpu" else _cupy().cuda.Device(device.device_id)
-
-
-def moved(array: Array, device: Device) -> Array:
-    """A copy of an array on a device; of host memory without a detour where it is there already."""
-    if device.device_type == "cpu":
-        return array.copy() if isinstance(array, numpy.ndarray) else array.get()
-    with _cupy().cuda.Device(device.device_id):
-        return _cupy().array(array)
+    """What makes a device the one on which this thread allocates and launches, on the current stream."""
+    return nullcontext() if device.device_type == "cpu" else _cuda.working(device.device_id)
 
 
 def is_array(value: object) -> bool:
@@ -83,7 +75,7 @@ def is_array(value: object) -> bool:
 def checked_array(array: Array, operator: str, argument: str) -> Array:
     """An array of a library of ours as storage: supported dtype, native byte order, no subclass."""
     dtype = array.dtype
-    if dtype in _SUPPORTED and type(array) is numpy.ndarray:
+    if dtype in _SUPPORTED and (type(array) is numpy.ndarray or not isinstance(array, numpy.ndarray)):
         return array
     if isinstance(array, numpy.ma.MaskedArray) and array.mask.any():
         hint = "Fill the masked values first: array.filled(value)."
@@ -124,7 +116,7 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _from_dlpack(value, operator, argument)
     if hasattr(value, "__cuda_array_interface__"):
-        return _cupy().asarray(value)
+        return _of_interface(value, operator, argument)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__") or isinstance(value, memoryview):
         return checked_array(numpy.asarray(value), operator, argument)
     try:
@@ -135,13 +127,12 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     return checked_array(numpy.asarray(view), operator, argument)
 
 
-def _cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        text = "This data is on a GPU, which needs cupy: pip install 'dynamic-batch[cuda13]' (or [cuda12])."
-        raise DeviceError(text) from error
-    return cupy
+def _of_interface(value: Any, operator: str, argument: str) -> Array:
+    array = _cuda.cupy().asarray(value)
+    if value.__cuda_array_interface__["data"][1]:  # nobody may write to it, which CuPy cannot remember
+        with _cuda.working(array.device.id):
+            array = array.copy()
+    return checked_array(array, operator, argument)
 
 
 def from_torch(tensor: Any, operator: str, argument: str) -> Array:
@@ -161,8 +152,7 @@ def from_torch(tensor: Any, operator: str, argument: str) -> Array:
 def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
     kind, index = value.__dlpack_device__()
     if Device.type_from_dlpack(int(kind)) == "gpu":
-        with _cupy().cuda.Device(int(index)):
-            return _cupy().from_dlpack(value)
+        return checked_array(_dlpack.taken(value, int(index), operator, argument), operator, argument)
     try:
         return checked_array(numpy.from_dlpack(value), operator, argument)
     except (BufferError, TypeError) as error:

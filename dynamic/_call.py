@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -60,7 +60,7 @@ class Call:
         columns = self._columns()
         return list(zip(*columns, strict=True)) if columns else [()] * self.count
 
-    def _columns(self) -> list[list[Array]]:
+    def _columns(self) -> list[Sequence[Array]]:
         return [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
 
     def bytes(self) -> int:

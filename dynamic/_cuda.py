@@ -89,8 +89,8 @@ class Ready:
         self.home = self.latest = current_stream(device_id)
         self.seen = {self.home.ptr}
 
-    def here(self, owner: Any) -> None:
-        """Let the current stream wait for the data, and the memory of `owner` for the current stream once it is freed."""
+    def here(self, *owners: Any) -> None:
+        """Let the current stream wait for the data, and the memory of its owners for that stream once it is freed."""
         stream = current_stream(self.device_id)
         if stream.ptr == self.latest.ptr:
             return
@@ -99,7 +99,8 @@ class Ready:
         self.latest = stream
         if stream.ptr not in self.seen:
             self.seen.add(stream.ptr)
-            release_after(owner, self.device_id, self.home, stream)
+            for owner in owners:
+                release_after(owner, self.device_id, self.home, stream)
 
 
 def release_after(owner: Any, device_id: int, home: Any, stream: Any) -> None:

@@ -151,7 +151,7 @@ def exported(
     if on_cpu:
         if copy:
             array = array.copy()
-        return _marked(array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device), copy)
+        return _marked(array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device), copied=copy)
     device_id = array.device.id
     if wanted not in (None, array.__dlpack_device__()):
         raise BufferError(f"This Tensor is on gpu:{device_id}; DLPack device {wanted} is another. Move it first.")
@@ -159,17 +159,17 @@ def exported(
         if copy:
             array = array.copy()
         _cuda.handed_over(device_id, stream, "__dlpack__")
-        return _marked(array.__dlpack__(stream=-1, max_version=max_version), copy)
+        return _marked(array.__dlpack__(stream=-1, max_version=max_version), copied=copy)
 
 
 def _copied_to_host(array: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
     if copy is False:
         raise BufferError("This Tensor is on a GPU; the CPU cannot have its memory without a copy.")
     with _cuda.working(array.device.id):
-        return _marked(array.get().__dlpack__(max_version=max_version), True)
+        return _marked(array.get().__dlpack__(max_version=max_version), copied=True)
 
 
-def _marked(capsule: Any, copied: bool | None) -> Any:
+def _marked(capsule: Any, *, copied: bool | None) -> Any:
     if copied:
         Head(capsule).mark_copied()
     return capsule

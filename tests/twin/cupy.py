@@ -16,18 +16,21 @@ import numpy
 
 from . import device as _device
 
-# ruff: noqa: A001, A002, PLW1641
-
 _UFUNCS = """
     abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_count bitwise_or
     bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1 fabs
-    float_power floor floor_divide fmax fmin fmod frexp gcd greater greater_equal heaviside hypot invert isfinite isinf
-    isnan lcm ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not
-    logical_or logical_xor maximum minimum mod modf multiply negative nextafter not_equal positive power rad2deg radians
-    reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
-""".split()
-_FUNCTIONS = "clip concatenate flatnonzero nan_to_num searchsorted stack where".split()
-_DTYPES = "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp".split()
+    float_power floor floor_divide fmax fmin fmod frexp gcd greater greater_equal heaviside hypot invert
+    isfinite isinf isnan lcm ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2
+    logical_and logical_not logical_or logical_xor maximum minimum mod modf multiply negative nextafter
+    not_equal positive power rad2deg radians reciprocal remainder right_shift rint sign signbit sin sinh sqrt
+    square subtract tan tanh true_divide trunc
+""".split()  # noqa: SIM905
+_FUNCTIONS = """
+    clip concatenate flatnonzero nan_to_num searchsorted stack where
+""".split()  # noqa: SIM905
+_DTYPES = """
+    bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp
+""".split()  # noqa: SIM905
 inf, pi, newaxis = numpy.inf, numpy.pi, None
 
 
@@ -151,7 +154,11 @@ class ndarray:
         shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         view = self._view()
         made = view.reshape(shape)
-        return self._viewing(made) if not view.size or numpy.shares_memory(made, view) else _new(self._now().reshape(shape))
+        return (
+            self._viewing(made)
+            if not view.size or numpy.shares_memory(made, view)
+            else _new(self._now().reshape(shape))
+        )
 
     def ravel(self, order: str = "C") -> ndarray:
         return self.reshape(-1)
@@ -258,11 +265,11 @@ def _method(name: str, *, reflected: bool = False) -> Any:
     return method
 
 
-for _name in ("add sub mul truediv floordiv mod pow lshift rshift and or xor").split():
+for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"]:
     _plain = {"and": "and_", "or": "or_"}.get(_name, _name)
     setattr(ndarray, f"__{_name}__", _method(_plain))
     setattr(ndarray, f"__r{_name}__", _method(_plain, reflected=True))
-for _name in ("eq ne lt le gt ge neg pos invert abs").split():
+for _name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs"]:
     setattr(ndarray, f"__{_name}__", _method(_name))
 
 
@@ -304,7 +311,9 @@ def _new(value: Any) -> Any:
 # Functions
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, blocking: bool = False) -> ndarray:
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, blocking: bool = False
+) -> ndarray:
     if isinstance(a, ndarray):
         there = a.data.device_id == _device.Device().id
         if there and not copy and dtype in (None, a.dtype):
@@ -406,7 +415,5 @@ cuda = types.SimpleNamespace(
     alloc_pinned_memory=_device.alloc_pinned_memory,
     get_current_stream=_device.get_current_stream,
     is_available=lambda: True,
-    runtime=types.SimpleNamespace(
-        CUDARuntimeError=_device.CUDARuntimeError, getDeviceCount=lambda: _device.COUNT
-    ),
+    runtime=types.SimpleNamespace(CUDARuntimeError=_device.CUDARuntimeError, getDeviceCount=lambda: _device.COUNT),
 )

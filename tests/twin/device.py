@@ -1,9 +1,9 @@
-"""Two GPUs of host memory: streams that run late, events, and memory that is spoiled when it is new and when it is freed.
+"""Two GPUs of host memory: streams that run late, events, and memory that is spoiled when it is new and when freed.
 
 Nothing runs when it is queued. A stream runs what was queued on it when somebody must see the result: the host, or
 the next operation on the same stream. So work that is queued on one stream and read on another without an event
-between them reads 0xCD, memory that is freed while another stream still needs it becomes 0xDD, and a staging buffer that is
-filled again too early sends the wrong bytes.
+between them reads 0xCD, memory that is freed while another stream still needs it becomes 0xDD, and a staging buffer
+that is filled again too early sends the wrong bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy
 
@@ -46,14 +46,14 @@ class Device:
         self.id = _thread.device if device is None else int(getattr(device, "id", device))
         self._before: list[int] = []
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         if not 0 <= self.id < COUNT:
             raise CUDARuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
         self._before.append(_thread.device)
         _thread.device = self.id
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         _thread.device = self._before.pop()
 
     def use(self) -> None:
@@ -137,11 +137,12 @@ class BaseStream:
         _thread.streams[_thread.device] = self
         return self
 
-    def __enter__(self) -> BaseStream:
+    def __enter__(self) -> Self:
         self._before.append(get_current_stream())
-        return self.use()
+        self.use()
+        return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         _thread.streams[_thread.device] = self._before.pop()
 
     def __cuda_stream__(self) -> tuple[int, int]:
