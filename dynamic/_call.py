@@ -10,14 +10,15 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy
 
-from ._array import Array, empty, library
+from . import _cuda
+from ._array import Array, empty, library, only_numbers
 from ._described import Described, described
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
-from .errors import DataError, Failure
+from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Spec", "specs", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -50,10 +51,7 @@ class Call:
     @property
     def library(self) -> Any:
         """What the memory of the results is allocated with: NumPy or CuPy."""
-        if self.device.device_type == "cpu":
-            return numpy
-        first = self.inputs[0] if self.inputs else Tensor(numpy.empty(0)).to_device(self.device)
-        return library(first.samples[0] if isinstance(first, Batch) else first.array)
+        return numpy if self.device.device_type == "cpu" else _cuda.cupy()
 
     def samples(self) -> list[tuple[Array, ...]]:
         """The inputs of each sample."""
@@ -209,6 +207,32 @@ def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, lis
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def on_one_device(
+    operator: str, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
+) -> list[Tensor | Batch]:
+    """Inputs on one device: what was given as Python numbers is moved to the others.
+
+    Args:
+        operator: For errors.
+        name: The name of an input.
+        given: What the caller gave for each.
+        inputs: What it became.
+
+    Raises:
+        DeviceError: Two of them are on different devices.
+    """
+    devices = [x.device for x in inputs]
+    if all(device is Device.CPU for device in devices):
+        return inputs
+    placed = [i for i, value in enumerate(given) if not only_numbers(value)] or [0]
+    first = devices[placed[0]]
+    for i in placed:
+        if devices[i] != first:
+            both = f"{name(placed[0])!r} is on {first} and {name(i)!r} on {devices[i]}"
+            raise DeviceError(f"{operator}(): {both}; move them to one device first.")
+    return [x.to_device(first) for x in inputs]
 
 
 def together(samples: list[Array]) -> Array | list[Array]:

@@ -18,7 +18,7 @@ import numpy
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Memory, Spec, specs
+from ._call import Call, Kernel, Memory, Spec, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -114,6 +114,8 @@ class Operator(Generic[P]):
             expected = "one or more positional arguments" if self.variadic else many
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
+        if len(inputs) > 1:
+            inputs = on_one_device(self.name, self._name_of_input, given, inputs)
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
         fixed = self._defaults.copy()
@@ -156,7 +158,7 @@ class Operator(Generic[P]):
 
     def _device(self, where: DeviceLike) -> Device:
         """Where an operator without inputs makes its result."""
-        found = checked_device(where) or Device.CPU
+        found = checked_device(where) or Device.current()
         if found.device_type not in self.devices:
             raise DeviceError(f"{self.name}() runs on {' and '.join(self.devices)}, not on {found}.")
         return found
@@ -267,7 +269,8 @@ class Operator(Generic[P]):
         else:
             kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
             kinds = kinds if self.outputs else [kinds]
-        parts = [numpy.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
+        with current(call.device):
+            parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
         return parts if self.outputs else parts[0]
 
     def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
