@@ -16,6 +16,7 @@ from . import _cuda, _pool
 from ._array import Array, device_of, empty
 from ._described import Described, Views, allocated, described
 from .devices import Device
+from .kernels.gpu.copies import window
 
 __all__ = ["gathered", "moved", "moved_samples"]
 
@@ -91,10 +92,16 @@ def moved_samples(samples: Sequence[Array], device: Device) -> list[Array] | Vie
     return _rebased(views, _between(views.keeper, source, device))
 
 
-def gathered(samples: Sequence[Array], target: Described) -> None:
-    """Copy samples into other memory of their GPU, which is of their shapes, on the current stream."""
-    for source, place in zip(samples, Views(target, samples[0].device.id, samples), strict=True):
-        place[...] = source
+def gathered(samples: Sequence[Array], target: Array | Views) -> None:
+    """Copy samples of a GPU into other memory there in one launch on the current stream, zeros behind smaller ones.
+
+    Args:
+        samples: Of any strides.
+        target: One (N, ...) C-contiguous array, or views of C-contiguous memory, whose extents are as large or larger.
+    """
+    table = described(samples)
+    places = described(target)
+    window(table, places, starts=None if (table.shapes == places.shapes).all() else numpy.zeros_like(table.shapes))
 
 
 def _to_gpu(samples: Sequence[Array], device: Device) -> Views:
@@ -179,7 +186,7 @@ def _packed_views(samples: Sequence[Array], source: Device) -> Views:
         if len(samples) == 1 and not isinstance(samples, Views) and samples[0].flags.c_contiguous:
             return Views(table, samples[0].device.id, samples[0], packed=True)
         views = allocated(table.shapes, table.dtype)
-        gathered(samples, views.table)
+        gathered(samples, views)
     return views
 
 

@@ -30,5 +30,5 @@ def _gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("gpu") is None:
         yield
         return
-    with twin.gpu():
+    with twin.with_gpu():
         yield

@@ -10,9 +10,12 @@ from twin import bare, build
 
 from dynamic import dtypes
 from dynamic._described import described
+from dynamic.kernels.cpu import color as cpu_color
+from dynamic.kernels.cpu import filters as cpu_filters
+from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.gpu import copies, warp
+from dynamic.kernels.gpu import copies, pixels, resample, warp
 from dynamic.kernels.gpu._images import images
 
 pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
@@ -101,7 +104,10 @@ def test_windows(seed, count, ndim, have, want, same):
     copies.window(described(images), described(outs), numpy.array(starts, numpy.int64).reshape(count, ndim),
                   numpy.array(steps, numpy.int64).reshape(count, ndim), fill, channel)  # fmt: skip
     for i in range(count):
-        numpy.testing.assert_array_equal(outs[i], reference(images[i], starts[i], steps[i], shapes[i], fill if fill.ndim == 1 else fill[i], channel, want))
+        numpy.testing.assert_array_equal(
+            outs[i],
+            reference(images[i], starts[i], steps[i], shapes[i], fill if fill.ndim == 1 else fill[i], channel, want),
+        )
 
 
 def reference(image, starts, steps, shape, fill, channel, dtype):
@@ -192,7 +198,11 @@ def test_affine(seed, count, have, want, same, nearest, clamp):
         angle = [float(generator.uniform(-200, 200)), 90.0, 180.0, 0.0][kind]
         matrices.append(cpu_warp.rotation(source.shape[:2], out.shape[:2], angle) * [[1, 1, 1], [1, 1, 1]])
         if kind == 3:
-            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [0, 0, 1]
+            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [
+                0,
+                0,
+                1,
+            ]
     fill = None if clamp else generator.uniform(-20, 300, sources[0].shape[2]).tolist()
     warp.affine(hwc(sources), hwc(outs), numpy.array(matrices), fill, nearest=nearest)
     for source, matrix, out in zip(sources, matrices, outs, strict=True):
@@ -228,7 +238,11 @@ def test_a_rotation_agrees_with_the_kernel_of_the_cpu(have):
 
 def test_far_and_huge_coordinates_are_read_as_outside():
     source = numpy.arange(12, dtype=numpy.uint8).reshape(3, 4, 1) + 1
-    for matrix in ([[1e30, 0, 0], [0, 1e30, 0]], [[1, 0, 1e300], [0, 1, 0]], [[1e300, 1e308, -1e308], [1e308, 1, 1e308]]):
+    for matrix in (
+        [[1e30, 0, 0], [0, 1e30, 0]],
+        [[1, 0, 1e300], [0, 1, 0]],
+        [[1e300, 1e308, -1e308], [1e308, 1, 1e308]],
+    ):
         out = numpy.full((40, 40, 1), 5, numpy.uint8)
         warp.affine(hwc(source[None]), hwc(out[None]), numpy.array([matrix]), 7.0)
         assert (out[1:, 1:] == 7).all()
@@ -248,10 +262,219 @@ def test_frames_are_images():
     video = numpy.stack([smooth(generator, (20, 30, 3), numpy.dtype("uint8")) for _ in range(4)])
     video = numpy.ascontiguousarray(video.transpose(0, 3, 1, 2))
     out = numpy.empty_like(video)
-    source, target = images("test", described([video, video[:0]]), "FCHW"), images("test", described([out, out[:0]]), "FCHW")
+    source, target = (
+        images("test", described([video, video[:0]]), "FCHW"),
+        images("test", described([out, out[:0]]), "FCHW"),
+    )
     matrix = cpu_warp.rotation((20, 30), (20, 30), 25)
     warp.affine(source, target, source.each(numpy.array([matrix, matrix])))
     for frame, result in zip(video, out, strict=True):
         expected = numpy.empty((20, 30, 3), numpy.uint8)
         exact_affine(frame.transpose(1, 2, 0), matrix, expected, None, False)
         close(result.transpose(1, 2, 0), expected)
+
+
+# -- pixels -----------------------------------------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans())
+def test_normalised_windows(seed, count, have, want, planes, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+        want = numpy.dtype(generator.choice(["float32", "float16", "uint8"]))
+    sources = some_images(generator, count, have, (1, 3, 8, 40, 100))
+    channels = sources[0].shape[2]
+    extra = int(generator.integers(0, 3))
+    sizes = [(*generator.choice([1, 4, 7, 33, 64], 2), channels + extra) for _ in range(count)]
+    order = (2, 0, 1) if planes else (0, 1, 2)
+    outs = empty_like_all([tuple(size[axis] for axis in order) for size in sizes], want)
+    starts = generator.integers(-5, 20, (count, 2)) * generator.integers(0, 2)
+    mirror = generator.random(count) < 0.5
+    shape = (count, channels) if generator.random() < 0.5 else (channels,)
+    factors, shifts = generator.uniform(-2, 2, shape), generator.uniform(-100, 100, shape)
+    fill = generator.uniform(0, 50, channels if generator.random() < 0.5 else 1)
+    pixels.normalised(hwc(sources), hwc(outs, "CHW" if planes else "HWC"), factors, shifts, starts=starts, mirror=mirror,
+                      fill=fill)  # fmt: skip
+    real = numpy.float64 if numpy.float64 in (have, want) else numpy.float32
+    outside = dtypes.convert(numpy, fill, want)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.zeros(sizes[i], want)
+        expected[..., :] = outside if len(outside) == 1 else [*outside, *[0] * extra]
+        (top, left), (height, width) = starts[i], sizes[i][:2]
+        rows, columns = numpy.arange(height) + top, numpy.arange(width) + left
+        inside = numpy.ix_((rows >= 0) & (rows < source.shape[0]), (columns >= 0) & (columns < source.shape[1]))
+        part = (
+            source[rows[inside[0][:, 0]]][:, columns[inside[1][0]]]
+            if inside[0].dtype == bool
+            else source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
+        )
+        factor, shift = (each[i] if each.ndim == 2 else each for each in (factors, shifts))
+        if have == numpy.uint8:
+            values = (part.astype(numpy.float64) * factor + shift).astype(numpy.float32)
+        else:
+            values = part.astype(real) * factor.astype(real) + shift.astype(real)
+        if part.size:
+            expected[(*inside, slice(channels))] = dtypes.convert(numpy, values, want)
+        expected = expected[:, ::-1] if mirror[i] else expected
+        close(out if not planes else out.transpose(1, 2, 0), expected, f"sample {i}")
+
+
+def test_bytes_become_the_same_floats_as_on_the_cpu():
+    generator = numpy.random.default_rng(2)
+    source = generator.integers(0, 256, (64, 48, 3), numpy.uint8)
+    factors, shifts = (1 / 58.395, 1 / 57.12, 1 / 57.375), (-123.675 / 58.395, -116.28 / 57.12, -103.53 / 57.375)
+    for want in ("float32", "float16"):
+        out, expected = numpy.empty((3, 64, 48), want), numpy.empty((3, 64, 48), want)
+        windows.normalised(source, factors, shifts, expected, mirror=True)
+        pixels.normalised(hwc(source[None]), hwc(out[None], "CHW"), numpy.array(factors), numpy.array(shifts),
+                          mirror=numpy.array([True]))  # fmt: skip
+        numpy.testing.assert_array_equal(out, expected)
+
+
+NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b"]
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans())
+def test_scaled(seed, count, have, want, same):
+    generator = numpy.random.default_rng(seed)
+    want = have if same else want
+    sources = [smooth(generator, (*generator.choice([1, 5, 30, 70], 2), 3), have) for _ in range(count)]
+    outs = empty_like_all([s.shape for s in sources], want)
+    factors, shifts = generator.uniform(-2, 2, (count, 1)), generator.uniform(-100, 100, (count, 1))
+    pixels.normalised(pixels.flat(described(sources)), pixels.flat(described(outs)), factors, shifts)
+    for source, factor, shift, out in zip(sources, factors, shifts, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.scaled(source, float(factor[0]), float(shift[0]), expected)
+        close(out, expected)
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_mixed(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    have = numpy.dtype("uint8") if usual else have
+    want = have if same else want
+    sources = some_images(generator, count, have, channels=(3,))
+    outs = empty_like_all([s.shape for s in sources], want)
+    matrices = generator.uniform(-1, 1, (count, 3, 4)) * [1, 1, 1, 30]
+    pixels.mixed(hwc(sources), hwc(outs), matrices)
+    for source, matrix, out in zip(sources, matrices, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.mixed(numpy.ascontiguousarray(source), matrix, expected, exact=True)
+        close(out, expected)
+
+
+# -- resizing and blurring --------------------------------------------------------------------------------------------
+
+FILTERS = ("nn", "linear", "cubic", "lanczos3", "gaussian")
+
+
+def resize_on_cpu(source, along, out):
+    """The kernel of the CPU without its way for bytes, which rounds between the two passes."""
+    steps, image = {}, source
+    for axis, step in enumerate(along):
+        if cpu_resample._is_identity(step, image.shape[axis], out.shape[axis]):
+            continue
+        if step.filter == "nn":
+            image = cpu_resample._nearest(image, axis, step, out.shape[axis])
+        else:
+            steps[axis] = step
+    if steps:
+        cpu_resample._general(image, steps, out)
+    else:
+        dtypes.convert(numpy, image, out.dtype, out)
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
+def test_resampled(seed, count, have, want, same, usual, antialias):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 33, 64, 90, 150))
+    channels = sources[0].shape[2]
+    outs = empty_like_all([(*generator.choice([1, 2, 7, 16, 33, 70], 2), channels) for _ in range(count)], want)
+    steps = []
+    for axis in range(2):
+        start, end, filters = [], [], []
+        for source in sources:
+            extent = source.shape[axis]
+            low, high = (
+                (0, extent) if generator.random() < 0.4 else sorted(generator.uniform(-0.3 * extent, 1.3 * extent, 2))
+            )
+            low, high = (high, low) if generator.random() < 0.3 else (low, high)
+            start.append(float(numpy.float32(low)))
+            end.append(float(numpy.float32(high + (high == low))))
+            filters.append(str(generator.choice(FILTERS)))
+        steps.append(resample.Along(numpy.array(start), numpy.array(end), numpy.array(filters), antialias, axis == 0))
+    resample.resampled(hwc(sources), hwc(outs), *steps)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        along = [
+            cpu_resample.Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running)
+            for s in steps
+        ]
+        expected = numpy.empty_like(out)
+        resize_on_cpu(source, along, expected)
+        close(out, expected, f"sample {i}: {along} {source.shape}")
+
+
+def along_all(extents, name="linear", running=False):
+    extents = numpy.asarray(extents, numpy.float64)
+    return resample.Along(extents * 0, extents, numpy.full(len(extents), name), True, running)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("extents", [(60, 80), (2000, 40), (30, 3000)])
+def test_large_reductions_and_wide_filters(name, extents):
+    generator = numpy.random.default_rng(6)
+    source = generator.integers(0, 256, (*extents, 3), numpy.uint8)
+    out, expected = numpy.full((9, 11, 3), 77, numpy.uint8), numpy.empty((9, 11, 3), numpy.uint8)
+    along = [along_all([extent], name) for extent in extents]
+    resample.resampled(hwc(source[None]), hwc(out[None]), *along)
+    resize_on_cpu(source, [cpu_resample.Along(0, extent, name, True) for extent in extents], expected)
+    close(out, expected)
+
+
+def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
+    generator = numpy.random.default_rng(7)
+    source = generator.integers(0, 256, (90, 120, 3), numpy.uint8)
+    for size in ((30, 40), (45, 77), (180, 200)):
+        out, expected = numpy.empty((*size, 3), numpy.uint8), numpy.empty((*size, 3), numpy.uint8)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([90]), along_all([120]))
+        cpu_resample.resample(source, [cpu_resample.Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
+        apart = numpy.abs(out.astype(int) - expected)
+        assert apart.max() <= 1
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_blurred(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 31, 64))
+    outs = empty_like_all([s.shape for s in sources], want)
+    radii = generator.choice([0, 1, 2, 5, 20], (count, 2))
+    windows = [[gaussian(int(radius)) for radius in column] for column in radii.T]
+    resample.blurred(hwc(sources), hwc(outs), list(map(numpy.concatenate, windows)), 2 * radii + 1)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.empty_like(out)
+        cpu_filters.separable(source, [windows[0][i], windows[1][i]], expected)
+        close(out, expected, f"sample {i}: {source.shape} {radii[i]}")
+
+
+def gaussian(radius):
+    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / (0.3 * radius + 0.5)) ** 2)
+    return weights / weights.sum()
+
+
+def test_windows_larger_than_the_image_and_than_shared_memory():
+    generator = numpy.random.default_rng(9)
+    source = generator.normal(0, 1, (20, 30, 2)).astype(numpy.float32)
+    out, expected = numpy.empty_like(source), numpy.empty_like(source)
+    windows = [gaussian(100), gaussian(15)]
+    resample.blurred(hwc(source[None]), hwc(out[None]), windows, numpy.array([[201, 31]]))
+    rows = numpy.pad(source.astype(numpy.float64), ((100, 100), (15, 15), (0, 0)), "reflect")
+    rows = sum(weight * rows[i : i + 20] for i, weight in enumerate(windows[0]))
+    expected[...] = sum(weight * rows[:, i : i + 30] for i, weight in enumerate(windows[1]))
+    numpy.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)

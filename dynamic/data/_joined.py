@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy
 
 from dynamic import _cuda
 from dynamic._array import Array, device_of, empty
-from dynamic._described import Views, described
+from dynamic._described import Views
 from dynamic._transfer import gathered
 
 
@@ -21,11 +20,10 @@ def joined(
     if not shapes:
         return numpy.empty((0,) * (1 + ndim), dtype)
     extents = tuple(map(max, zip(*shapes, strict=True)))
-    ragged = len(set(shapes)) > 1
-    if ragged and not pad:
+    if len(set(shapes)) > 1 and not pad:
         raise ValueError("The samples have different shapes; pass pad=True to fill the smaller ones with zeros.")
     if isinstance(samples, Views) or not isinstance(samples[0], numpy.ndarray):
-        return _on_gpu(samples, (len(samples), *extents), dtype, ragged=ragged)
+        return _on_gpu(samples, (len(samples), *extents), dtype)
     out = empty((len(samples), *extents), dtype)
     for target, sample in zip(out, samples, strict=True) if ndim else ():
         if sample.shape != extents:
@@ -36,12 +34,11 @@ def joined(
     return out
 
 
-def _on_gpu(samples: Sequence[Array], shape: tuple[int, ...], dtype: numpy.dtype[Any], *, ragged: bool) -> Array:
+def _on_gpu(samples: Sequence[Array], shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> Array:
     device_id = samples.device_id if isinstance(samples, Views) else device_of(samples[0]).device_id
     with _cuda.working(device_id):
-        cupy = _cuda.cupy()
-        out = (cupy.zeros if ragged else cupy.empty)(shape, dtype)
-        gathered(samples, replace(described(out), shapes=described(samples).shapes))
+        out = _cuda.cupy().empty(shape, dtype)
+        gathered(samples, out)
     return out
 
 

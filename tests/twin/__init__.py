@@ -6,8 +6,10 @@ import contextlib
 import functools
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ def has_gpu() -> bool:
 
 
 @contextlib.contextmanager
-def gpu() -> Iterator[None]:
+def with_gpu() -> Iterator[None]:
     """Run a test on the GPU of this machine, or on two that are made of host memory where it has none.
 
     With DYNAMIC_REQUIRE_GPU=1 in the environment a machine without one fails the test.
@@ -35,6 +37,8 @@ def gpu() -> Iterator[None]:
         return
     if os.environ.get("DYNAMIC_REQUIRE_GPU") == "1":
         pytest.fail("DYNAMIC_REQUIRE_GPU is set, and cupy finds no GPU")
+    if shutil.which("g++") is None:
+        pytest.skip("there is no GPU, and no g++ to compile kernels for the host")
     device = importlib.import_module("twin.device")
     before = sys.modules.get("cupy")
     sys.modules["cupy"] = importlib.import_module("twin.cupy")
@@ -48,3 +52,18 @@ def gpu() -> Iterator[None]:
         else:
             sys.modules["cupy"] = before
         devices.gpu_count.cache_clear()
+
+
+@contextlib.contextmanager
+def with_torch() -> Iterator[Any]:
+    """torch with CUDA tensors: the real one where there is a GPU, else a stand-in. Inside of `with_gpu` only."""
+    if has_gpu():
+        real = pytest.importorskip("torch", reason="torch is not installed")
+        if not real.cuda.is_available():
+            pytest.skip("torch is installed without CUDA")
+        yield real
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        module = importlib.import_module("twin.torch")
+        patch.setitem(sys.modules, "torch", module)
+        yield module

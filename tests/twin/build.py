@@ -102,7 +102,9 @@ class Kernel:
             raise TypeError(f"{self.name} takes arguments of {self.sizes} bytes; got {list(map(len, values))}")
         shape = _three(block)
         if shape[0] * shape[1] * shape[2] > 1024 or shared_mem > 48 * 1024:
-            raise ValueError(f"{self.name}: no GPU has {list(shape)} threads in a block and {shared_mem} bytes for them")
+            raise ValueError(
+                f"{self.name}: no GPU has {list(shape)} threads in a block and {shared_mem} bytes for them"
+            )
         buffers = [ctypes.create_string_buffer(value, 16 * -(-len(value) // 16)) for value in values]
         pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
         if self._launch(pointers, _three(grid), shape, ctypes.c_size_t(shared_mem)):

@@ -202,7 +202,12 @@ class ndarray:
     # Copies
 
     def copy(self, order: str = "C") -> ndarray:
-        return _new(self._now(anywhere=True).copy(order))
+        if self.data.device_id == _device.Device().id:
+            return _new(self._now().copy(order))
+        assert self.flags.c_contiguous, "cupy copies to another device by itself only what is contiguous"
+        made = ndarray(self.shape, self.dtype)
+        made.data.copy_from_device_async(self.data, self.nbytes)
+        return made
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
@@ -284,7 +289,8 @@ def _index(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
             value = numpy.asarray(value, None if value else numpy.intp)
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "iu":
             value = value % max(1, shape[axis])
-        axis += 0 if value is None else getattr(value, "ndim", 1) if getattr(value, "dtype", None) == bool else 1
+        if value is not None:
+            axis += value.ndim if isinstance(value, numpy.ndarray) and value.dtype.kind == "b" else 1
         plain.append(value)
     return tuple(plain)
 
@@ -391,7 +397,6 @@ for _name in _UFUNCS + _FUNCTIONS:
     globals()[_name] = _function(_name)
 for _name in _DTYPES:
     globals()[_name] = getattr(numpy, _name)
-bool = numpy.bool_
 
 
 class RawModule:

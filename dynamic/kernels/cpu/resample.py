@@ -22,7 +22,7 @@ from dynamic.dtypes import convert
 
 from . import warp
 
-__all__ = ["Along", "resample"]
+__all__ = ["Along", "filter_values", "resample", "spacing"]
 
 _PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
@@ -386,19 +386,15 @@ def _summed(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]
 def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     """For each pixel of the result the pixels of the input that it is made of, and their weights, which sum up to 1."""
     one = numpy.float32
-    table = _table(step.filter)
+    table = filter_values(step.filter)
     last = len(table) - 1
-    width = one(step.end) - one(step.start)
-    wider = abs(width) / one(size) if step.antialias and abs(width) > size else one(1)
-    resolution = one(last) / one(max(1, _diameter(step.filter, wider)))
-    scale, anchor = width / one(size), one(last * 0.5) / resolution
-    begin = one(step.start) + (one(0.5) * scale - one(0.5) - anchor)
+    begin, scale, resolution = spacing(step.filter, one(step.start), one(step.end), one(size), step.antialias)
     places = numpy.arange(size, dtype=one) * scale + begin
     first = numpy.ceil(places)
     count = numpy.arange(math.ceil(one(last) / resolution))
     at = ((first - places)[:, None] + count.astype(one)) * resolution
     below = numpy.floor(at).astype(numpy.intp)
-    values = numpy.concatenate([table, numpy.zeros(2, one)])
+    values = numpy.append(table, numpy.zeros(2, one))
     low, high = values[numpy.minimum(below, last + 1)], values[numpy.minimum(below + 1, last + 1)]
     weights = low + (at - below.astype(one)) * (high - low)
     total = weights.sum(axis=1, keepdims=True)
@@ -407,15 +403,40 @@ def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     return indices, weights
 
 
+def spacing(filter: str, start: Any, end: Any, size: Any, antialias: Any) -> tuple[Any, Any, Any]:
+    """Where the pixels lie that a filter reads, in float32: for one image, or for many by arrays.
+
+    Args:
+        filter: Its name.
+        start: As in `Along`, a float32.
+        end: The same.
+        size: Of the result, a float32.
+        antialias: As in `Along`.
+
+    Returns:
+        Where the filter of pixel 0 begins, how far apart the pixels are, and how many values of the filter lie between
+        two pixels of the input.
+    """
+    one = numpy.float32
+    width, last = end - start, one(len(filter_values(filter)) - 1)
+    wider = numpy.where(
+        numpy.logical_and(antialias, abs(width) > size), abs(width) / numpy.maximum(size, one(1)), one(1)
+    )
+    resolution = last / numpy.maximum(one(1), _diameter(filter, wider))
+    scale, anchor = width / numpy.maximum(size, one(1)), last * one(0.5) / resolution
+    return start + (one(0.5) * scale - one(0.5) - anchor), scale, resolution
+
+
 def _diameter(filter: str, wider: Any) -> Any:
     """How many pixels a filter covers, in float32."""
     if filter == "gaussian":  # twice the width, but DALI takes this way, and rounds on it
-        return numpy.float32(4 * math.sqrt(2)) * numpy.float32(float(wider) * 0.5 / math.sqrt(2))
+        wide = numpy.asarray(wider, numpy.float64) * 0.5 / math.sqrt(2)
+        return numpy.float32(4 * math.sqrt(2)) * wide.astype(numpy.float32)
     return numpy.float32({"linear": 2, "cubic": 4, "lanczos3": 6}[filter]) * wider
 
 
 @functools.cache
-def _table(filter: str) -> Array:
+def filter_values(filter: str) -> Array:
     """The values of a filter from one end to the other, evenly spaced."""
     if filter == "linear":
         return numpy.array([0, 1, 0], numpy.float32)

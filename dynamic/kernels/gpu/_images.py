@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynamic._described import Described
 from dynamic.errors import DeviceError
 
-__all__ = ["Images", "images", "tiles_of"]
+__all__ = ["Images", "contiguous", "images", "tiles_of"]
 
 
 @dataclass(slots=True)
@@ -65,3 +65,13 @@ def tiles_of(shapes: NDArray[Any], height: int, width: int) -> tuple[NDArray[num
     across = -(-shapes[:, 1] // width)
     down = -(-shapes[:, 0] // height)
     return numpy.where(shapes[:, 2] > 0, across * down, 0), across
+
+
+def contiguous(source: Described) -> bool:
+    """Whether the elements of each sample lie one after the other."""
+    steps = numpy.full(len(source), source.dtype.itemsize)
+    for axis in range(source.ndim - 1, -1, -1):
+        if not ((source.strides[:, axis] == steps) | (source.shapes[:, axis] <= 1)).all():
+            return False
+        steps = steps * source.shapes[:, axis]
+    return True

@@ -41,7 +41,7 @@ def _module(cupy: Any, name: str) -> Any:
     return cupy.RawModule(code=source(name), options=OPTIONS)
 
 
-def table(kind: numpy.dtype[Any], count: int, **columns: Any) -> NDArray[Any]:
+def table(kind: numpy.dtype[Any], count: int, /, **columns: Any) -> NDArray[Any]:
     """A structure for each sample, of columns that broadcast to them."""
     rows = numpy.zeros(count, kind)
     for name, values in columns.items():

@@ -11,6 +11,7 @@ from dynamic._described import Described
 from dynamic.dtypes import type_id
 from dynamic.errors import DeviceError
 
+from ._images import contiguous
 from ._launch import cells, launch, table
 
 __all__ = ["pieces", "window"]
@@ -66,7 +67,7 @@ def window(
     step = numpy.ones_like(source.shapes) if steps is None else numpy.asarray(steps, numpy.int64)
     values = numpy.asarray(fill, numpy.float64)
     values = values.reshape(count if values.ndim == 2 else 1, -1)
-    if source.dtype == target.dtype and starts is None and steps is None and _contiguous(source):
+    if source.dtype == target.dtype and starts is None and steps is None and contiguous(source):
         pieces(source.pointers, target.pointers, target.shapes.prod(axis=1) * target.dtype.itemsize)
         return
     groups = _Groups(source, target.shapes, whole, step)
@@ -82,15 +83,6 @@ def window(
     else:
         types = numpy.int32(type_id(source.dtype)), numpy.int32(type_id(target.dtype))
         launch("copy", "window_any", tiles, sections, types)
-
-
-def _contiguous(source: Described) -> bool:
-    steps = numpy.full(len(source), source.dtype.itemsize)
-    for axis in range(source.ndim - 1, -1, -1):
-        if not ((source.strides[:, axis] == steps) | (source.shapes[:, axis] <= 1)).all():
-            return False
-        steps = steps * source.shapes[:, axis]
-    return True
 
 
 class _Groups:
@@ -162,5 +154,7 @@ def _tiles(rows: NDArray[Any]) -> NDArray[numpy.int64]:
     side = 1 << rows["across"].astype(numpy.int64)
     wide = rows["wide"] == 1
     columns, down = side * numpy.where(wide, 16, 4), 256 // side * numpy.where(wide, 1, 4)
-    found: NDArray[numpy.int64] = -(-rows["extents"][:, -1].astype(numpy.int64) // columns) * -(-rows["rows"].astype(numpy.int64) // down)
+    found: NDArray[numpy.int64] = -(-rows["extents"][:, -1].astype(numpy.int64) // columns) * -(
+        -rows["rows"].astype(numpy.int64) // down
+    )
     return found
