@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test check format docs bench reliability fuzz clean
+
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -37,6 +38,15 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
+
+# Every goal of docs/reliability.md, in full; writes the table there.
+reliability: $(VENV)/ready
+	$(BIN)/python tests/reliability.py
+
+# Ten minutes for each of six targets, with atheris where it has a wheel.
+fuzz: $(VENV)/ready
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
+	$(BIN)/python tests/fuzzing.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

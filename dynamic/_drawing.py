@@ -219,8 +219,18 @@ class Call:
         i = int(numpy.flatnonzero(wrong)[0])
         return ArgumentError(self.name, f"{name}[{i}]", expected, shown(value[i]))
 
-    def fill(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE) -> Array:
-        """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on."""
+    def fill(
+        self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE,
+        kernel: Callable[[Draw, Any, int], None] | None = None,
+    ) -> Array:  # fmt: skip
+        """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on.
+
+        Args:
+            dtype: Of the numbers.
+            compute: Makes some of them.
+            stride: How many words the elements of a sample are apart.
+            kernel: Makes them on a GPU: where the words lie, how many numbers each sample has, and their address.
+        """
         draw = self.source.draw(self.n)
         sizes: Any = (
             math.prod(self.shapes) if isinstance(self.shapes, tuple) else numpy.array([*map(math.prod, self.shapes)])
@@ -230,7 +240,11 @@ class Call:
             import cupy
 
             with cupy.cuda.Device(self.device.device_id):
-                return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
+                if kernel is None or not total:
+                    return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
+                made = cupy.empty(total, dtype)
+                kernel(draw, sizes, int(made.data.ptr))
+                return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
         flat = numpy.empty(total, dtype)

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from twin import bare, build
 
-from dynamic import dtypes
+from dynamic import _distributions, dtypes
 from dynamic._described import described
+from dynamic._philox import Draw
+from dynamic._rng import RNG
 from dynamic.kernels.cpu import color as cpu_color
 from dynamic.kernels.cpu import filters as cpu_filters
 from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.gpu import copies, pixels, resample, warp
+from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
 from dynamic.kernels.gpu._images import images
 
 pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
@@ -478,3 +480,110 @@ def test_windows_larger_than_the_image_and_than_shared_memory():
     rows = sum(weight * rows[i : i + 20] for i, weight in enumerate(windows[0]))
     expected[...] = sum(weight * rows[:, i : i + 30] for i, weight in enumerate(windows[1]))
     numpy.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def draws(choose):
+    """Where words lie, with counters that are about to overflow."""
+    word = st.one_of(st.integers(0, 2**64 - 1), st.integers(2**64 - 600, 2**64 - 1))
+    high = numpy.array(choose(st.lists(word, min_size=1, max_size=4)), numpy.uint64)
+    return Draw(choose(word), choose(word), high, choose(st.integers(0, 3)))
+
+
+counts = st.lists(st.sampled_from([0, 1, 2, 5, 1000, 1024, 1025, 2500]), min_size=4, max_size=4)
+
+
+def parts_of(draw, sizes):
+    """For each number its sample and its place in it."""
+    samples = numpy.repeat(numpy.arange(len(sizes)), sizes)
+    elements = numpy.concatenate([numpy.arange(size, dtype=numpy.uint64) for size in sizes])
+    return samples, elements
+
+
+def same_bits(found, expected):
+    assert found.dtype == expected.dtype
+    assert found.tobytes() == expected.tobytes()
+
+
+@given(draws(), counts, st.sampled_from(NUMBERS), st.floats(-1e4, 1e4), st.floats(1, 1e4), st.booleans())
+def test_uniform(draw, sizes, dtype, low, width, alike):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    shifts = numpy.zeros(len(sizes)) if alike else numpy.arange(len(sizes)) * 3.7
+    low, high = (numpy.float64(low), numpy.float64(low + width)) if alike else (low + shifts, low + width + shifts)
+    fine, limits = _distributions.uniform_limits(low, high, dtype)
+    if not numpy.all(fine):
+        return
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.uniform(draw, sizes, out.ctypes.data, limits, dtype)
+    words = draw.words(numpy, samples, elements, 2 if _distributions.wide(dtype) else 1)
+    each = tuple(limit[samples] if limit.ndim else limit for limit in limits)
+    same_bits(out, dtypes.convert(numpy, _distributions.uniform(numpy, words, each), dtype))
+
+
+@given(draws(), counts, st.sampled_from(NUMBERS), st.floats(-100, 100, width=32), st.floats(0, 100, width=32))
+def test_normal(draw, sizes, dtype, mean, stddev):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    means, stddevs = numpy.float32(mean) + numpy.arange(len(sizes), dtype="f4"), numpy.float32(stddev)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.normal(draw, sizes, out.ctypes.data, means, stddevs, dtype)
+    values = _distributions.normal(numpy, draw.words(numpy, samples, elements, 4 if _distributions.wide(dtype) else 2))
+    centre, spread = means.astype(values.dtype)[samples], stddevs.astype(values.dtype)
+    same_bits(out, dtypes.convert(numpy, _distributions.scaled(numpy, values, centre, spread), dtype))
+
+
+def test_the_normal_number_of_a_word_that_is_zero(monkeypatch):
+    text = _launch.source("random").replace(
+        "words_of<Distribution::WORDS>(key, low, s.high, i * stride + phase, words);",
+        "for (int k = 0; k < Distribution::WORDS; k++) words[k] = 2 * k < Distribution::WORDS ? (u32)key : (u32)low;",
+    )
+    assert text != _launch.source("random")
+    module = build.RawModule(code=text)
+    monkeypatch.setattr(_launch, "_function", lambda cupy, device, name, kernel: module.get_function(kernel))
+    for pair in ((0, 0), (0, 5), (5, 0), (2**32 - 1, 2**32 - 1)):
+        for count, kind in ((2, numpy.float32), (4, numpy.float64)):
+            out = numpy.empty(1, kind)
+            random.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, out.ctypes.data, 0.0, 1.0, out.dtype)
+            words = [numpy.array([pair[i * 2 // count]], numpy.uint32) for i in range(count)]
+            expected = _distributions.normal(numpy, words)
+            same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(1, kind), numpy.ones(1, kind)))
+
+
+@given(draws(), counts, one_dtype, st.lists(st.floats(0, 1, width=32), min_size=4, max_size=4))
+def test_coin_flip(draw, sizes, dtype, probabilities):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    threshold = numpy.floor(numpy.array(probabilities[: len(sizes)]) * 2.0**32)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.coin_flip(draw, sizes, out.ctypes.data, threshold, dtype)
+    (word,) = draw.words(numpy, samples, elements, 1)
+    same_bits(out, (word < threshold[samples]).astype(dtype))
+
+
+@given(draws(), counts, one_dtype, seeds)
+def test_picked(draw, sizes, dtype, seed):
+    generator = numpy.random.default_rng(seed)
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    own = generator.integers(1, 9, len(sizes)).astype(numpy.uint64)
+    first = numpy.cumsum(own) - own
+    table = values(generator, (int(own.sum()),), dtype)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.picked(draw, sizes, out.ctypes.data, table, first, own)
+    (word,) = draw.words(numpy, samples, elements, 1)
+    index = first[samples] + (word * own[samples] >> numpy.uint64(32))
+    same_bits(out, table[index.astype(numpy.intp)])
+
+
+def test_one_number_each_for_many_samples():
+    draw = RNG(5).draw(300)
+    out = numpy.empty(300, numpy.float32)
+    fine, limits = _distributions.uniform_limits(numpy.float64(-30), numpy.float64(30), out.dtype)
+    random.uniform(draw, 1, out.ctypes.data, limits, out.dtype)
+    expected = _distributions.uniform(numpy, draw.words(numpy, slice(0, 300), None, 1), limits)
+    assert fine
+    same_bits(out, expected)

@@ -100,10 +100,23 @@ class Pipeline:
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = Graph(self._function, self._batch_size, self._seed, self._states, self._last_batch)
-            self._ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
-            self._graph = graph
-            self._finalizer = weakref.finalize(self, self._ahead.close)
+            ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
+            weakref.finalize(self, ahead.close)
+            ahead.start()
+            self._graph, self._ahead = graph, ahead
         return self._ahead
+
+    def _take(self) -> Step:
+        """The next batch, as far as making it goes."""
+        ahead = self._started()
+        try:
+            return ahead.take()
+        except Exception:
+            raise
+        except BaseException:
+            if not self._depth:  # the batch that was being made may be over: what was taken last tells where to go on
+                self._ahead = None
+            raise
 
     def _end_epochs(self, last_batch: LastBatch) -> None:
         """Let the first reader end its epochs so, whatever it is told in the function."""
@@ -120,7 +133,7 @@ class Pipeline:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
-        step = self._started().take()
+        step = self._take()
         self._states = step.states
         self._epoch = step.epoch
         return step.outputs
@@ -142,7 +155,7 @@ class Pipeline:
             if step.epoch != epoch:
                 self._epoch = step.epoch
                 return
-            ahead.take()
+            step = self._take()
             self._states = step.states
             yield step.outputs
             if step.last and self._states is step.states:

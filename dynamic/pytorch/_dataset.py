@@ -210,6 +210,7 @@ class Batches:
         threads = pipeline._context.num_threads
         ahead = Ahead(functools.partial(_Share(graph, place, stride).step, threads), pipeline._depth)
         try:
+            ahead.start()
             while True:
                 step = ahead.take()
                 yield step.outputs or None, step.states

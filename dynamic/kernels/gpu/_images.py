@@ -27,9 +27,14 @@ class Images:
     def __len__(self) -> int:
         return len(self.pointers)
 
+    def take(self, which: NDArray[Any]) -> Images:
+        """Some of them."""
+        owners = (numpy.arange(len(self)) if self.owners is None else self.owners)[which]
+        return Images(self.pointers[which], self.shapes[which], self.strides[which], self.dtype, owners)
+
     def each(self, column: Any) -> Any:
-        """What belongs to each sample, for each image."""
-        return column if self.owners is None else numpy.asarray(column)[self.owners]
+        """What belongs to each sample, an array, for each image."""
+        return column if self.owners is None else column[self.owners]
 
     @property
     def most_channels(self) -> int:

@@ -52,7 +52,8 @@ def table(kind: numpy.dtype[Any], count: int, /, **columns: Any) -> NDArray[Any]
 def cells(values: Any, dtype: numpy.dtype[Any]) -> NDArray[numpy.uint64]:
     """Numbers as elements of a type, each in eight bytes of its own."""
     found = convert(numpy, numpy.asarray(values, numpy.float64).reshape(-1), dtype)
-    return found.view(f"u{dtype.itemsize}").astype(numpy.uint64)
+    elements: NDArray[numpy.uint64] = found.view(f"u{dtype.itemsize}").astype(numpy.uint64)
+    return elements
 
 
 def launch(
