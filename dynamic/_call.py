@@ -18,7 +18,7 @@ from .data import Batch, Tensor
 from .devices import Device
 from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Spec", "on_one_device", "specs", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "check_input", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -32,6 +32,8 @@ class Declared(Protocol):
     name: str
     output: Callable[..., Any] | None
     output_of_values: bool
+    devices: tuple[str, ...]
+    on_host: bool
 
 
 @dataclass(slots=True)
@@ -220,6 +222,14 @@ def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, lis
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def check_input(operator: Declared, device: Device) -> None:
+    """Refuse an input that is on a device from which an operator takes none."""
+    have = ("cpu",) if operator.on_host else operator.devices
+    if device.device_type not in have:
+        does = f"{operator.name}() {'takes inputs from' if operator.on_host else 'runs on'} {' and '.join(have)}"
+        raise DeviceError(f"{does}; its input is on {device}. Move it with .cpu().")
 
 
 def on_one_device(

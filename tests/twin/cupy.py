@@ -267,7 +267,8 @@ def _method(name: str, *, reflected: bool = False) -> Any:
         if any(isinstance(other, numpy.ndarray) for other in others):
             return NotImplemented
         values = [_operand(x) for x in ((*others, self) if reflected else (self, *others))]
-        return _new(getattr(operator, name)(*values))
+        with numpy.errstate(all="ignore"):
+            return _new(getattr(operator, name)(*values))
 
     return method
 

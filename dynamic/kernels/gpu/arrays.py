@@ -14,7 +14,7 @@ import numpy
 from dynamic._array import Array, library
 from dynamic.dtypes import convert
 
-__all__ = ["extreme", "mapped", "normalized", "one_hot", "scaled", "squares", "total", "transform"]
+__all__ = ["extreme", "mapped", "normalized", "one_hot", "squares", "total", "transform"]
 
 _FLOAT64 = numpy.dtype(numpy.float64)
 _KEYS = 1 << 16
@@ -68,15 +68,6 @@ def _real(*kinds: numpy.dtype[Any]) -> numpy.dtype[Any]:
     return _FLOAT64 if wide else numpy.dtype(numpy.float32)
 
 
-@numpy.errstate(all="ignore")
-def scaled(image: Array, factor: Any, shift: Any, out: Array) -> None:
-    """Multiply every value by a factor and add a shift: scalars of the dtype to compute in."""
-    values = image.astype(factor.dtype)
-    values *= factor
-    values += shift
-    convert(library(image), values, out.dtype, out)
-
-
 def one_hot(numbers: Array, count: int, off: Any, on: Any, following: int, out: Array) -> None:
     """Write `on` at the class of each number and `off` everywhere else; fractions are cut off."""
     if not out.size:
@@ -91,7 +82,7 @@ def mapped(data: Array, table: Array, out: Array) -> None:
     xp = library(data)
     most = 1 << 8 * data.dtype.itemsize
     if data.dtype.kind != "i" and most <= _KEYS:
-        out[...] = xp.asarray(table[:most])[data.astype(numpy.uint16)]
+        out[...] = xp.asarray(table[:most])[data.astype(numpy.int32)]
         return
     found = (data >= 0) & (data < _KEYS)
     places = xp.where(found, data.astype(numpy.int64), numpy.int64(_KEYS))
