@@ -95,25 +95,29 @@ def on_gpu(operator: str, corner: Callable[..., Sequence[int] | None]) -> Kernel
 
     def kernel(call: Call, _: list[Described], target: Described) -> None:
         samples = call.samples()
-        files = {i: opened(operator, samples[i][0], corner, *samples[i][1:], **call.arguments(i))
-                 for i in range(call.count) if i not in call.failures}  # fmt: skip
-        _decode(call, files, target)
+        files: dict[int, File] = {}
+
+        def open_one(i: int) -> None:
+            files[i] = opened(operator, samples[i][0], corner, *samples[i][1:], **call.arguments(i))
+
+        _for_each(call, [i for i in range(call.count) if i not in call.failures], call.count << 14, open_one)
+        _decode(call, dict(sorted(files.items())), target)
 
     return kernel
 
 
 def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:
     """Decode files, by the numbers of their samples, into memory whose shapes and dtype say what is wanted."""
-    codec = jpeg.library()
+    codec, size = jpeg.library(), sum(len(file.data) for file in files.values())
     there = [i for i, file in files.items() if codec is not None and _suits(file)]
-    _for_each(call, files, there, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
+    _for_each(call, there, size, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
     pixels: dict[int, Array] = {}
     for gray in (False, True):
         some = [i for i in there if files[i].gray is gray and i not in call.failures]
         pixels |= _decoded_there(call, codec, files, some, target, gray=gray)
     here = [i for i in files if i not in pixels and i not in call.failures]
     arrays = {i: numpy.empty(target.shapes[i], target.dtype) for i in here}
-    _for_each(call, files, here, lambda i: files[i].decode(arrays[i]))
+    _for_each(call, here, size, lambda i: files[i].decode(arrays[i]))
     done = [i for i in here if i not in call.failures]
     if pixels:
         copies.window(described(list(pixels.values())), target.take(list(pixels)))
@@ -132,7 +136,7 @@ def _suits(file: File) -> bool:
     return usual and head.detail.transform in (None, 1) and (not chroma or set(head.detail.components) == {1, 2, 3})
 
 
-def _for_each(call: Call, files: Mapping[int, File], chosen: Sequence[int], function: Callable[[int], None]) -> None:
+def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[int], None]) -> None:
     """Call a function for some samples, on threads; those that it refuses are failures of the call."""
 
     def one(k: int) -> None:
@@ -141,7 +145,7 @@ def _for_each(call: Call, files: Mapping[int, File], chosen: Sequence[int], func
         except DataError as error:
             call.failures[chosen[k]] = error
 
-    _pool.run(one, len(chosen), sum(len(files[i].data) for i in chosen))
+    _pool.run(one, len(chosen), work)
 
 
 def _decoded_there(
