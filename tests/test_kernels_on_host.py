@@ -69,8 +69,8 @@ one_dtype = st.sampled_from(DTYPES)
 @given(seeds, st.integers(0, 9))
 def test_pieces(seed, count):
     generator = numpy.random.default_rng(seed)
-    sources = [generator.integers(0, 256, generator.choice([0, 1, 15, 16, 17, 1000, 16384, 40001]), numpy.uint8)[k % 5 :]
-               for k in range(count)]  # fmt: skip
+    lengths = generator.choice([0, 1, 15, 16, 17, 1000, 16384, 40001], count)
+    sources = [generator.integers(0, 256, length, numpy.uint8)[k % 5 :] for k, length in enumerate(lengths)]
     sizes = numpy.array([len(s) for s in sources], numpy.int64)
     starts = numpy.cumsum(sizes + generator.integers(0, 20, count)) - sizes
     buffer = numpy.full(sum(sizes) + 20 * (count + 1), 7, numpy.uint8)
@@ -296,8 +296,8 @@ def test_normalised_windows(seed, count, have, want, planes, usual):
     shape = (count, channels) if generator.random() < 0.5 else (channels,)
     factors, shifts = generator.uniform(-2, 2, shape), generator.uniform(-100, 100, shape)
     fill = generator.uniform(0, 50, channels if generator.random() < 0.5 else 1)
-    pixels.normalised(hwc(sources), hwc(outs, "CHW" if planes else "HWC"), factors, shifts, starts=starts, mirror=mirror,
-                      fill=fill)  # fmt: skip
+    results = hwc(outs, "CHW" if planes else "HWC")
+    pixels.normalised(hwc(sources), results, factors, shifts, starts=starts, mirror=mirror, fill=fill)
     real = numpy.float64 if numpy.float64 in (have, want) else numpy.float32
     outside = dtypes.convert(numpy, fill, want)
     for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
@@ -306,11 +306,7 @@ def test_normalised_windows(seed, count, have, want, planes, usual):
         (top, left), (height, width) = starts[i], sizes[i][:2]
         rows, columns = numpy.arange(height) + top, numpy.arange(width) + left
         inside = numpy.ix_((rows >= 0) & (rows < source.shape[0]), (columns >= 0) & (columns < source.shape[1]))
-        part = (
-            source[rows[inside[0][:, 0]]][:, columns[inside[1][0]]]
-            if inside[0].dtype == bool
-            else source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
-        )
+        part = source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
         factor, shift = (each[i] if each.ndim == 2 else each for each in (factors, shifts))
         if have == numpy.uint8:
             values = (part.astype(numpy.float64) * factor + shift).astype(numpy.float32)
@@ -587,3 +583,62 @@ def test_one_number_each_for_many_samples():
     expected = _distributions.uniform(numpy, draw.words(numpy, slice(0, 300), None, 1), limits)
     assert fine
     same_bits(out, expected)
+
+
+# -- what a GPU does and the host does not ----------------------------------------------------------------------------
+
+BARRIER = """
+extern "C" __global__ void turned(const int* in, int* out) {
+  extern __shared__ int band[];
+  band[threadIdx.x] = in[threadIdx.x];
+  %s
+  out[threadIdx.x] = band[blockDim.x - 1 - threadIdx.x];
+}
+extern "C" __global__ void uneven(const int* in, int* out) {
+  if (threadIdx.x < 5) __syncthreads();
+  out[threadIdx.x] = in[threadIdx.x];
+}
+"""
+
+
+def turned(module, reverse):
+    module.reverse(reverse)
+    values, out = numpy.arange(64, dtype=numpy.int32), numpy.zeros(64, numpy.int32)
+    addresses = numpy.uint64(values.ctypes.data), numpy.uint64(out.ctypes.data)
+    module.get_function("turned")((1,), (64,), addresses, shared_mem=256)
+    module.reverse(False)
+    return (out == values[::-1]).all()
+
+
+def test_the_order_of_threads_does_not_matter_where_there_are_barriers():
+    good, bad = (build.RawModule(code=BARRIER % barrier) for barrier in ("__syncthreads();", ""))
+    assert turned(good, False)
+    assert turned(good, True)
+    assert not (turned(bad, False) and turned(bad, True))
+
+
+def test_a_barrier_that_some_threads_do_not_reach_is_an_error():
+    module, memory = build.RawModule(code=BARRIER % ""), numpy.zeros(8, numpy.int32)
+    with pytest.raises(RuntimeError, match="barrier"):
+        module.get_function("uneven")((1,), (8,), [numpy.uint64(memory.ctypes.data)] * 2)
+
+
+def test_arguments_of_another_size_are_refused():
+    kernel = build.RawModule(code=BARRIER % "").get_function("uneven")
+    with pytest.raises(TypeError, match="arguments of"):
+        kernel((1,), (8,), (numpy.uint32(1), numpy.uint64(2)))
+    with pytest.raises(KeyError, match="nothing"):
+        build.RawModule(code=BARRIER % "").get_function("nothing")
+
+
+def test_resized_images_do_not_depend_on_the_order_of_threads():
+    source = numpy.random.default_rng(1).integers(0, 256, (70, 50, 3), numpy.uint8)
+    module = build.RawModule(code=_launch.source("resample"))
+    found = []
+    for reverse in (False, True):
+        module.reverse(reverse)
+        out = numpy.full((19, 40, 3), 77, numpy.uint8)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([70], "lanczos3"), along_all([50]))
+        found.append(out)
+    module.reverse(False)
+    numpy.testing.assert_array_equal(*found)

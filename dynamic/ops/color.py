@@ -87,10 +87,9 @@ def _scaled(
 def _scale_on_gpu(operator: str, call: Call, inputs: list[Described], target: Described) -> None:
     """`brightness_contrast`, and its parts."""
     have, names = inputs[0].dtype, {"brightness": "brightness", "brightness_shift": "shift", "contrast": "contrast"}
-    given = {
-        names[name]: numpy.array(call.column(name)) for name in names if name in call.fixed or name in call.varying
-    }
-    if "contrast_center" in call.fixed or "contrast_center" in call.varying:
+    known = call.fixed.keys() | call.varying.keys()
+    given = {key: numpy.array(call.column(name)) for name, key in names.items() if name in known}
+    if "contrast_center" in known:
         centers = call.column("contrast_center")
         given["center"] = numpy.array([_center(have) if center is None else center for center in centers])
     factors, shifts = _linear(have, target.dtype, **given)
@@ -107,13 +106,8 @@ def _scale(source: Images, result: Images, count: int, factors: Any, shifts: Any
     pixels.normalised(source, result, *(numpy.broadcast_to(column[:, None], shape) for column in each))
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    output=_converted,
-    whole=True,
-    kernel=functools.partial(_scale_on_gpu, "brightness_contrast"),
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_scale_on_gpu, "brightness_contrast"))  # fmt: skip
 def brightness_contrast(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
@@ -140,13 +134,8 @@ def brightness_contrast(
     return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    output=_converted,
-    whole=True,
-    kernel=functools.partial(_scale_on_gpu, "brightness"),
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_scale_on_gpu, "brightness"))  # fmt: skip
 def brightness(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     dtype: DTypeArgument | None = None, out: Array = None,
@@ -305,13 +294,8 @@ def _twist_on_gpu(operator: str, call: Call, inputs: list[Described], target: De
         pixels.mixed(source.take(~grey), result.take(~grey), matrices[~grey])
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    output=_converted,
-    whole=True,
-    kernel=functools.partial(_twist_on_gpu, "color_twist"),
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_twist_on_gpu, "color_twist"))  # fmt: skip
 def color_twist(
     image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
     dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -369,13 +353,8 @@ def hue(
     return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    output=_converted,
-    whole=True,
-    kernel=functools.partial(_twist_on_gpu, "saturation"),
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_twist_on_gpu, "saturation"))  # fmt: skip
 def saturation(
     image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
     saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,

@@ -22,9 +22,17 @@ COMPILER = shutil.which("g++")
 CACHE = Path(os.environ.get("DYNAMIC_TWIN_CACHE", Path(tempfile.gettempdir()) / f"dynamic-twin-{os.getuid()}"))
 #: Set to "1" in a child process that preloads the sanitizers' libraries.
 SANITIZED = "DYNAMIC_TWIN_SANITIZED"
-SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SANITIZERS = (
+    "-g",
+    "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+)
 
-_KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(')  # fmt: skip
+#: The names of all kernels that were launched.
+used: set[str] = set()
+
+_KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(\w+)\s*\(')
 _DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
 
 
@@ -106,6 +114,7 @@ class Kernel:
                 f"{self.name}: no GPU has {list(shape)} threads in a block and {shared_mem} bytes for them"
             )
         buffers = [ctypes.create_string_buffer(value, 16 * -(-len(value) // 16)) for value in values]
+        used.add(self.name)
         pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
         if self._launch(pointers, _three(grid), shape, ctypes.c_size_t(shared_mem)):
             raise RuntimeError(f"{self.name}: a barrier that not all threads of a block reach")
@@ -115,7 +124,8 @@ class RawModule:
     """Kernels from their source, with the part of `cupy.RawModule` that the library uses."""
 
     def __init__(self, *, code: str, options: tuple[str, ...] = (), reverse: bool = False) -> None:
-        defines = tuple(option for option in options if option.startswith("-D"))
+        # All kernels of a source are compiled at once: the library asks for one at a time.
+        defines = tuple(option for option in options if option.startswith("-D") and not option.startswith("-DONE"))
         self._library = build(code, os.environ.get(SANITIZED) == "1", defines)
 
     def get_function(self, name: str) -> Kernel:

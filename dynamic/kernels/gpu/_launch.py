@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,26 @@ _ALIGNMENT = 16  # bytes; of what is uploaded together
 _MOST_BLOCKS = (1 << 31) - 1
 
 
+#: A line that makes a kernel of a template, and what leaves it out where one other kernel is wanted.
+_MADE = re.compile(r"^([A-Z]+\((\w+), .*\))$", re.MULTILINE)
+_GUARDED = r"#if !defined(ONE) || defined(ONE_\2)\n\1\n#endif"
+
+
 @functools.cache
 def source(name: str) -> str:
-    """The text of a module of kernels."""
-    return "".join((_FOLDER / f"{part}.cu").read_text(encoding="utf-8") for part in ("common", name))
+    """The text of a module of kernels: all of them, or one where ONE and ONE_ with its name are defined."""
+    text = "".join((_FOLDER / f"{part}.cu").read_text(encoding="utf-8") for part in ("common", name))
+    return _MADE.sub(_GUARDED, text)
 
 
 @functools.lru_cache(256)
 def _function(cupy: Any, device: int, module: str, kernel: str) -> Any:  # noqa: ARG001
-    """A kernel of a device; it is compiled at the first call, and cupy keeps it on the disk."""
-    return _module(cupy, module).get_function(kernel)
+    """A kernel of a device, alone: to compile it at its first use takes half a second, and all of a module several.
 
-
-@functools.lru_cache(32)
-def _module(cupy: Any, name: str) -> Any:
-    return cupy.RawModule(code=source(name), options=OPTIONS)
+    cupy keeps on the disk what is compiled.
+    """
+    options = (*OPTIONS, "-DONE", f"-DONE_{kernel}")
+    return cupy.RawModule(code=source(module), options=options).get_function(kernel)
 
 
 def table(kind: numpy.dtype[Any], count: int, /, **columns: Any) -> NDArray[Any]:
