@@ -11,14 +11,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy
 
 from . import _cuda
-from ._array import Array, empty, library
+from ._array import Array, empty, library, only_numbers
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
-from .errors import DataError, Failure
+from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Spec", "specs", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "check_input", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -32,6 +32,8 @@ class Declared(Protocol):
     name: str
     output: Callable[..., Any] | None
     output_of_values: bool
+    devices: tuple[str, ...]
+    on_host: bool
 
 
 @dataclass(slots=True)
@@ -250,6 +252,40 @@ def _allocated(specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def check_input(operator: Declared, device: Device) -> None:
+    """Refuse an input that is on a device from which an operator takes none."""
+    have = ("cpu",) if operator.on_host else operator.devices
+    if device.device_type not in have:
+        does = f"{operator.name}() {'takes inputs from' if operator.on_host else 'runs on'} {' and '.join(have)}"
+        raise DeviceError(f"{does}; its input is on {device}. Move it with .cpu().")
+
+
+def on_one_device(
+    operator: str, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
+) -> list[Tensor | Batch]:
+    """Inputs on one device: what was given as Python numbers is moved to the others.
+
+    Args:
+        operator: For errors.
+        name: The name of an input.
+        given: What the caller gave for each.
+        inputs: What it became.
+
+    Raises:
+        DeviceError: Two of them are on different devices.
+    """
+    devices = [x.device for x in inputs]
+    if all(device is Device.CPU for device in devices):
+        return inputs
+    placed = [i for i, value in enumerate(given) if not only_numbers(value)] or [0]
+    first = devices[placed[0]]
+    for i in placed:
+        if devices[i] != first:
+            both = f"{name(placed[0])!r} is on {first} and {name(i)!r} on {devices[i]}"
+            raise DeviceError(f"{operator}(): {both}; move them to one device first.")
+    return [x.to_device(first) for x in inputs]
 
 
 def together(samples: list[Array]) -> Array | list[Array]:

@@ -32,6 +32,7 @@ FLOORS = [
     ["_drawing"],
     ["_rejection"],
     ["kernels.*"],
+    ["_decoding"],
     [
         "ops.*",
         "random",

@@ -26,7 +26,7 @@ _UFUNCS = """
     square subtract tan tanh true_divide trunc
 """.split()  # noqa: SIM905
 _FUNCTIONS = """
-    clip concatenate flatnonzero nan_to_num searchsorted stack where
+    argmax clip concatenate flatnonzero matmul nan_to_num searchsorted stack where zeros_like
 """.split()  # noqa: SIM905
 _DTYPES = """
     bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp
@@ -191,7 +191,8 @@ class ndarray:
         self._now()
 
         def write() -> None:
-            view[plain] = content
+            with numpy.errstate(all="ignore"):
+                view[plain] = content
 
         _device.get_current_stream()._queue().add(write)
 
@@ -226,7 +227,8 @@ class ndarray:
         (stream or _device.get_current_stream())._queue().add(lambda: numpy.copyto(view, content))
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
-        return _new(self._now().sum(axis, dtype, keepdims=keepdims))
+        with numpy.errstate(all="ignore"):
+            return _new(self._now().sum(axis, dtype, keepdims=keepdims))
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
         return _new(self._now().any(axis, keepdims=keepdims))
@@ -265,7 +267,8 @@ def _method(name: str, *, reflected: bool = False) -> Any:
         if any(isinstance(other, numpy.ndarray) for other in others):
             return NotImplemented
         values = [_operand(x) for x in ((*others, self) if reflected else (self, *others))]
-        return _new(getattr(operator, name)(*values))
+        with numpy.errstate(all="ignore"):
+            return _new(getattr(operator, name)(*values))
 
     return method
 

@@ -30,7 +30,7 @@ from ._common import (
     unsupported,
 )
 
-__all__ = ["FORMAT", "decode", "header"]
+__all__ = ["FORMAT", "check_scans", "decode", "header"]
 
 FORMAT = "JPEG"
 _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
@@ -190,7 +190,7 @@ def _check_amount(head: Header, coded: int) -> None:
         raise truncated(FORMAT, f"{coded} bytes cannot hold {head.width} x {head.height} pixels")
 
 
-def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
+def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     """Refuse a file without end, with too many scans, or with fewer bits in them than its pixels need."""
     frame: _Frame = head.detail
     if bytes(data[-2:]) == b"\xff\xd9" and _is_plain(data, frame) and head.height * head.width <= _SOON_DECODED:
@@ -256,7 +256,7 @@ def decode(
     Returns:
         The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
     """
-    _check_scans(data, head, limits)
+    check_scans(data, head, limits)
     want: Colours = head.colours if head.colours == "CMYK" else colours  # type: ignore[assignment]
     pixels = _upper_rows(data, head, want, bottom, fast_idct)
     if pixels is None:
