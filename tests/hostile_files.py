@@ -208,6 +208,14 @@ def _bad_jpegs() -> Iterator[File]:
             "a byte between its own": base.replace(b"\n", b"\r\n"),
             "half of it twice": base[:half] + base[bits:],
             "a part missing": base[:half] + base[half + 40 :],
+            "a frame of two bytes": base[:frame] + sj.segment(0xC0, b"\x08\0") + base[start:],
+            "a frame with a byte more": base[:frame] + sj.segment(0xC0, base[frame + 4 : start] + b"\0") + base[start:],
+            "factors 4 and 2": sj.flat(
+                [np.full((4, 8), 90), np.full((2, 2), 90), np.full((2, 2), 90)], [(4, 2), (1, 1), (1, 1)]
+            ),
+            "two frames, progressive": progressive[:-2] + base[frame:start] + sj.EOI,
+            "an unknown component, progressive": patched(progressive, progressive.rindex(b"\xff\xda") + 5, b"\x09"),
+            "a height that follows, progressive": progressive[:-2] + sj.segment(0xDC, b"\0\x30") + sj.EOI,
             "missing components": sj.flat([noise((2, 2)).astype(int)] * 3, [(1, 1)] * 3, interleaved=False).rpartition(
                 b"\xff\xda"
             )[0]
@@ -443,6 +451,8 @@ def _webps() -> Iterator[File]:
             "no picture": b"RIFF\x04\0\0\0WEBP",
             "a version of its own": patched(plain, 24, bytes([plain[24] | 0xE0])),
             "another signature": patched(plain, 20, b"\x2e"),
+            "a chunk with no room": patched(plain, 4, struct.pack("<I", len(plain) - 4)) + b"abcd",
+            "a canvas that is cut": b"RIFF\x10\0\0\0WEBPVP8X\4\0\0\0\0\0\0\0",
             "no key frame": patched(lossy, 23, b"\0\0\0"),
             "two pictures": b"RIFF" + struct.pack("<I", 2 * len(plain) - 20) + plain[8:] + plain[12:],
         }
@@ -495,9 +505,12 @@ def _tiffs() -> Iterator[File]:
         if "TIFF" in name or "tiff" in name:
             yield File(name.removeprefix("TIFF "), data, "decode", rgb(pixels), int(pixels.dtype == np.uint16))
     yield File("EXIF orientation 8", encoded(PHOTO, "TIFF", 8), "decode", upright(PHOTO, 8))
+    odd = noise((3, 31))
+    yield File("LZW, rows of 31 bytes", encoded(odd, "TIFF", compression="tiff_lzw"), "decode", rgb(odd))
+    yield File("one row of 31 bytes", encoded(odd[:1], "TIFF", compression="packbits"), "decode", rgb(odd[:1]))
     base, deflated, lzw = encoded(PHOTO, "TIFF"), tiff(PHOTO), encoded(PHOTO, "TIFF", compression="tiff_lzw")
     start = struct.unpack_from("<I", deflated, 4)[0]
-    entry = {struct.unpack_from("<H", deflated, at)[0]: at for at in range(start + 2, start + 2 + 12 * 9, 12)}
+    entry = {struct.unpack_from("<H", deflated, at)[0]: at for at in range(start + 2, start + 2 + 12 * 10, 12)}
     short = tiff(PHOTO[:4])
     yield from refused(
         {
@@ -506,6 +519,17 @@ def _tiffs() -> Iterator[File]:
             "a strip that is too short": patched(short, entry_of(short, 257) + 8, b"\x04\0\0\0")
             .replace(struct.pack("<HHII", 278, 4, 1, 4), struct.pack("<HHII", 278, 4, 1, 40))
             .replace(struct.pack("<HHII", 257, 4, 1, 4), struct.pack("<HHII", 257, 4, 1, 40)),
+            "a predictor for floats": patched(
+                guessed := tiff(PHOTO, predictor=True), entry_of(guessed, 317) + 8, b"\3"
+            ),
+            "a plain strip that is too short": patched(base, entry_of(base, 279) + 8, b"\1\0"),
+            "tiles of two billion pixels": (tiled := tiff(PHOTO, tile=16)).replace(
+                struct.pack("<HHII", 322, 4, 1, 16), struct.pack("<HHII", 322, 4, 1, 2**31), 1
+            ),
+            "tiles of no pixels": tiled.replace(
+                struct.pack("<HHII", 322, 4, 1, 16), struct.pack("<HHII", 322, 4, 1, 0), 1
+            ),
+            "a strip of more than its rows": patched(deflated, entry[256] + 8, b"\x20"),
             "a flip in a strip": flipped(deflated, 60),
             "an endless directory": b"II*\0\x08\0\0\0\xff\xff" + bytes(50),
             "a directory beyond": patched(deflated, 4, b"\xff\xff\xff\x7f"),
@@ -562,7 +586,12 @@ def _jpegs_2000() -> Iterator[File]:
     base = encoded(PHOTO, "JPEG2000", irreversible=False)
     gray = encoded(GRAY, "JPEG2000", irreversible=False)
     bare = base[base.index(b"\xff\x4f\xff\x51") :]
-    for name, data, pixels in (("color", base, PHOTO), ("gray", gray, rgb(GRAY)), ("a bare codestream", bare, PHOTO)):
+    for name, data, pixels in (
+        ("color", base, PHOTO),
+        ("gray", gray, rgb(GRAY)),
+        ("a bare codestream", bare, PHOTO),
+        ("a long box", _in_long_box(base, bare), PHOTO),
+    ):
         yield File(name, data, "decode", pixels)
     size = base.index(b"\xff\x51")
     yield from refused(
@@ -570,11 +599,20 @@ def _jpegs_2000() -> Iterator[File]:
             **cuts(base, 0.005, 0.1, 0.5, 0.95),
             "a box of length 5": patched(base, 12, b"\0\0\0\5"),
             "no codestream": base[:40],
+            "a bare codestream that is cut": bare[: len(bare) // 2],
+            "a bare codestream of 41 bytes": bare[:41],
+            "a codestream without its size": bare[:2] + bare[50:],
             "17 bits": patched(base, size + 40, b"\x10" * 1),
             "cut, with an end": bare[: len(bare) // 2] + sj.EOI,
         }
     )
     yield from refused({"of 2**31 x 2**31": patched(base, size + 6, b"\x7f\xff\xff\xff\x7f\xff\xff\xff")}, "limit")
+
+
+def _in_long_box(data: bytes, stream: bytes) -> bytes:
+    """The codestream in a box whose length has 8 bytes."""
+    before = data[: data.index(b"jp2c") - 4]
+    return before + struct.pack(">I4sQ", 1, b"jp2c", 16 + len(stream)) + stream
 
 
 def _others() -> Iterator[File]:

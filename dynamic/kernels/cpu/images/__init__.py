@@ -23,7 +23,7 @@ _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
     (b"II+\0", tiff),
     (b"MM\0+", tiff),
     (b"\0\0\0\x0cjP  \r\n\x87\n", jpeg2000),
-    (b"\xff\x4f\xff\x51", jpeg2000),
+    (b"\xff\x4f", jpeg2000),
 )
 
 
