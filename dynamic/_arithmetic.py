@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from . import _pool
-from ._array import Array, current, device_of, empty, from_numbers, is_array, library
+from ._array import Array, current, device_of, empty, from_numbers, library
 from ._transfer import moved
 from .devices import Device
 from .dtypes import promote
@@ -61,13 +61,13 @@ def together(values: Sequence[Any], arrays: list[Array]) -> list[Array]:
     Raises:
         DeviceError: Arrays of different devices meet.
     """
-    if all(isinstance(array, (numpy.ndarray, numpy.generic)) for array in arrays):
+    if _first_on_gpu(arrays) is None:
         return arrays
     fixed = {device_of(array) for value, array in zip(values, arrays, strict=True)
              if array.ndim and not isinstance(value, (list, tuple))}  # fmt: skip
     if len(fixed) > 1:
         raise DeviceError(f"Operands are on {' and '.join(sorted(map(str, fixed)))}; move them to one device first.")
-    there = fixed.pop() if fixed else next(device_of(array) for array in arrays if library_of(array) is not numpy)
+    there = fixed.pop() if fixed else device_of(_first_on_gpu(arrays))
     return [_brought(array, there) for array in arrays]
 
 
@@ -77,9 +77,11 @@ def _brought(array: Array, device: Device) -> Array:
     return moved(array, device) if array.ndim else moved(array, Device.CPU)[()]
 
 
-def library_of(array: Array) -> Any:
-    """The module whose functions work on an array or a NumPy scalar."""
-    return library(array) if is_array(array) else numpy
+def _first_on_gpu(arrays: Sequence[Array]) -> Array | None:
+    for array in arrays:
+        if not isinstance(array, (numpy.ndarray, numpy.generic)):
+            return array
+    return None
 
 
 def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], *, threads: bool = True) -> Any:
@@ -94,7 +96,7 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         arguments: Its other arguments; with any, all is left to NumPy.
         threads: Whether several threads may share a large result.
     """
-    on_gpu = next((array for array in arrays if library_of(array) is not numpy), None)
+    on_gpu = _first_on_gpu(arrays)
     if on_gpu is not None:
         return _on_gpu(ufunc, arrays, arguments, on_gpu)
     with numpy.errstate(all="ignore"):

@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 
 from . import _cuda
 from ._described import Described, Views, packed
-from ._dlpack import address_in, dtype_of, name_of
+from ._dlpack import DTYPES, address_in, dtype_of, name_of
 from ._transfer import moved_samples
 from .devices import Device
-from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError
 
 __all__ = ["on_gpu", "refuse_first_different"]
 
-_DTYPES = {t.word: numpy_dtype(t) for t in ALL}
 _HINT = "Convert it first, for example to float32."
 _ONE_DEVICE = "Move them to one device first."
 _ONE_DTYPE = "Pass dtype= to convert all samples to one."
@@ -104,9 +102,9 @@ def _refuse_any(
 def _by_attributes(operator: str, items: Sequence[Any]) -> Described:
     kinds = list(map(attrgetter("dtype"), items))
     refuse_first_different(operator, kinds, "dtype", _ONE_DTYPE)
-    dtype = _DTYPES.get(str(kinds[0]).removeprefix("torch."))
+    dtype = DTYPES.get(str(kinds[0]).removeprefix("torch."))
     if dtype is None:
-        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(_DTYPES)}", str(kinds[0]), _HINT)
+        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(DTYPES)}", str(kinds[0]), _HINT)
     refuse_first_different(operator, list(map(methodcaller("dim"), items)), "dimensions", "")
     count, ndim = len(items), items[0].dim()
     pointers = numpy.fromiter(map(methodcaller("data_ptr"), items), numpy.uint64, count)
@@ -164,7 +162,7 @@ def _exchanged(operator: str, items: Sequence[Any]) -> Described | None:
     element, ndim = tuple(map(int, table[["code", "bits", "lanes"]][0])), int(table["ndim"][0])
     dtype = dtype_of(*element)
     if dtype is None:
-        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(_DTYPES)}", name_of(*element), _HINT)
+        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(DTYPES)}", name_of(*element), _HINT)
     if ndim and not table["strides"].all():
         return None
     shapes, strides = (_read(table[name], ndim) for name in ("shape", "strides"))
@@ -204,8 +202,8 @@ def _of_interfaces(operator: str, items: Sequence[Any]) -> Views:
             operator, f"tensors[{masked.index(True)}]", "an array without masked values", "one with a mask"
         )
     dtype = numpy.dtype(interfaces[0]["typestr"])
-    if dtype not in _DTYPES.values():
-        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(_DTYPES)}", str(dtype), _HINT)
+    if dtype not in DTYPES.values():
+        raise ArgumentError(operator, "tensors[0]", f"of dtype {', '.join(DTYPES)}", str(dtype), _HINT)
     count, ndim = len(items), len(shapes[0])
     pointers = numpy.fromiter((i["data"][0] for i in interfaces), numpy.uint64, count)
     table = packed(numpy.array(shapes, numpy.int64).reshape(count, ndim), dtype)

@@ -10,14 +10,15 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy
 
-from ._array import Array, empty, library
-from ._described import Described, described
+from . import _cuda
+from ._array import Array, empty, library, only_numbers
+from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
-from .errors import DataError, Failure
+from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Spec", "specs", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "check_input", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
@@ -31,6 +32,8 @@ class Declared(Protocol):
     name: str
     output: Callable[..., Any] | None
     output_of_values: bool
+    devices: tuple[str, ...]
+    on_host: bool
 
 
 @dataclass(slots=True)
@@ -46,18 +49,18 @@ class Call:
     layout: str | None
     origin: Origin | None
     failures: dict[int, DataError] = field(default_factory=dict)
+    shapes: list[list[tuple[int, ...]]] | None = None  #: those of inputs whose samples are separate, once known
 
     @property
     def library(self) -> Any:
         """What the memory of the results is allocated with: NumPy or CuPy."""
-        if self.device.device_type == "cpu":
-            return numpy
-        first = self.inputs[0] if self.inputs else Tensor(numpy.empty(0)).to_device(self.device)
-        return library(first.samples[0] if isinstance(first, Batch) else first.array)
+        return numpy if self.device.device_type == "cpu" else _cuda.cupy()
 
-    def samples(self) -> list[tuple[Array, ...]]:
-        """The inputs of each sample."""
+    def samples(self) -> Sequence[tuple[Array, ...]]:
+        """The inputs of each sample; on a GPU they are made when they are asked for."""
         columns = self._columns()
+        if self.device.device_type == "gpu":
+            return _Rows(columns, self.count)
         return list(zip(*columns, strict=True)) if columns else [()] * self.count
 
     def _columns(self) -> list[Sequence[Array]]:
@@ -98,8 +101,9 @@ class Call:
 
     def likeness(self, i: int) -> Any:
         """What shape and dtype of the result of a sample depend on: samples of one are alike; None where none are."""
-        key = (*(x.samples[i].shape if isinstance(x, Batch) and x.whole is None else None for x in self.inputs),
-               *(values[i] for values in self.varying.values()))  # fmt: skip
+        if self.shapes is None:
+            self.shapes = [x.shape for x in self.inputs if isinstance(x, Batch) and x.whole is None]
+        key = (*(shapes[i] for shapes in self.shapes), *(values[i] for values in self.varying.values()))
         try:
             hash(key)
         except TypeError:  # an argument that is an array
@@ -143,7 +147,7 @@ class Call:
         return error_of_all
 
 
-def specs(operator: Declared, call: Call, samples: list[tuple[Array, ...]]) -> list[Any]:
+def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) -> list[Any]:
     """Shape and dtype of the results of each sample; of one where they are all alike."""
     assert operator.output is not None, "asked of operators with an output function"
     found: list[Any] = []
@@ -183,11 +187,12 @@ class Memory:
     """
 
     def __init__(self, call: Call, specs: list[Any], *, several: bool) -> None:
-        allocate = empty if call.library is numpy else call.library.empty
-        rows = specs if several else [(spec,) for spec in specs]
-        parts = [_allocated(allocate, list(column), call.count) for column in zip(*rows, strict=True)]
+        allocate = _allocated if call.library is numpy else _allocated_on_gpu
+        columns = zip(*(specs if several else [(spec,) for spec in specs]), strict=True)
+        parts = [allocate(list(column), call.count) for column in columns]
         self._several = several
-        self._storages, self._places = [part[0] for part in parts], [part[1] for part in parts]
+        self._storages: list[Any] = [part[0] for part in parts]
+        self._places: list[Any] = [part[1] for part in parts]
         self.outs: list[Any] = list(zip(*self._places, strict=True)) if several else self._places[0]
         self.nbytes = sum(int(storage.nbytes) for storage in self._storages)
 
@@ -208,20 +213,79 @@ class Memory:
         ]
 
 
-def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
+class _Rows(Sequence["tuple[Array, ...]"]):
+    """Rows of columns, each made when it is asked for."""
+
+    def __init__(self, columns: list[Sequence[Array]], count: int) -> None:
+        self._columns, self._count = columns, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        return tuple(column[index] for column in self._columns)
+
+
+def _allocated_on_gpu(specs: list[Spec], count: int) -> tuple[Any, Sequence[Array]]:
+    """As `_allocated`, on the current GPU; the views are made when they are asked for."""
+    shape, kind = specs[0]
+    if len(set(specs)) == 1:
+        whole = _cuda.cupy().empty((count, *shape), kind)
+        return whole, rows(whole)
+    views = allocated(numpy.array([shape for shape, _ in specs], numpy.int64), kind)
+    return views, views
+
+
+def _allocated(specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
     """Memory for the results of `count` samples, one array where they are alike, else a buffer; and a view for each."""
     if len(set(specs)) == 1:
         shape, kind = specs[0]
-        whole = allocate((count, *shape), kind)
+        whole = empty((count, *shape), kind)
         return whole, list(whole) if shape else [whole[i, ...] for i in range(count)]
     sizes = [math.prod(shape) * kind.itemsize for shape, kind in specs]
     starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-    buffer = allocate((starts[-1],), numpy.dtype("uint8"))
+    buffer = empty((starts[-1],), numpy.dtype("uint8"))
     views = [
         buffer[start : start + size].view(kind).reshape(shape)
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def check_input(operator: Declared, device: Device) -> None:
+    """Refuse an input that is on a device from which an operator takes none."""
+    have = ("cpu",) if operator.on_host else operator.devices
+    if device.device_type not in have:
+        does = f"{operator.name}() {'takes inputs from' if operator.on_host else 'runs on'} {' and '.join(have)}"
+        raise DeviceError(f"{does}; its input is on {device}. Move it with .cpu().")
+
+
+def on_one_device(
+    operator: str, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
+) -> list[Tensor | Batch]:
+    """Inputs on one device: what was given as Python numbers is moved to the others.
+
+    Args:
+        operator: For errors.
+        name: The name of an input.
+        given: What the caller gave for each.
+        inputs: What it became.
+
+    Raises:
+        DeviceError: Two of them are on different devices.
+    """
+    devices = [x.device for x in inputs]
+    if all(device is Device.CPU for device in devices):
+        return inputs
+    placed = [i for i, value in enumerate(given) if not only_numbers(value)] or [0]
+    first = devices[placed[0]]
+    for i in placed:
+        if devices[i] != first:
+            both = f"{name(placed[0])!r} is on {first} and {name(i)!r} on {devices[i]}"
+            raise DeviceError(f"{operator}(): {both}; move them to one device first.")
+    return [x.to_device(first) for x in inputs]
 
 
 def together(samples: list[Array]) -> Array | list[Array]:

@@ -86,6 +86,11 @@ class Views(Sequence[Array]):
             self._shapes = list(map(tuple, self.table.shapes.tolist()))
         return self._shapes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements of all."""
+        return int(self.table.nbytes.sum())
+
     def take(self, places: NDArray[numpy.intp]) -> Views:
         """Some of the samples, over the same memory."""
         return Views(self.table.take(places), self.device_id, self.keeper)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from . import _cuda
+from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, shown
 
 __all__ = ["Head", "exported", "taken"]
@@ -46,20 +47,17 @@ class _Versioned(ctypes.Structure):
     )  # fmt: skip
 
 
+#: The element types that arrays here can have, by their names.
+DTYPES = {t.word: numpy_dtype(t) for t in ALL}
 #: Codes of element types: how they are called, without the number of bits.
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _FLOATS8 = ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")  # codes 7 to 14
 
 
 def dtype_of(code: int, bits: int, lanes: int) -> numpy.dtype[Any] | None:
-    """The NumPy dtype of an element type in a capsule; None where NumPy has none."""
+    """The NumPy dtype of an element type in a capsule; None where arrays here have none."""
     word = "bool" if code == 6 and bits == 8 else f"{_KINDS.get(code)}{bits}"
-    if lanes != 1 or code not in (0, 1, 2, 6):
-        return None
-    try:
-        return numpy.dtype(word)
-    except TypeError:
-        return None
+    return DTYPES.get(word) if lanes == 1 else None
 
 
 def name_of(code: int, bits: int, lanes: int) -> str:
@@ -76,6 +74,7 @@ class Head:
     """
 
     def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
         if _is_valid(capsule, b"dltensor_versioned"):
             self._managed: _Versioned | None = _Versioned.from_address(address_in(capsule, b"dltensor_versioned"))
             self.tensor = self._managed.tensor

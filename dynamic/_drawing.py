@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 import numpy
 
-from . import _pool
+from . import _cuda, _pool
 from ._argument import Argument, argument
 from ._array import Array, asarray
 from ._call import together
@@ -237,9 +237,8 @@ class Call:
         )
         total = len(draw.high) * sizes if isinstance(self.shapes, tuple) else int(sizes.sum())
         if self.device.device_type == "gpu":
-            import cupy
-
-            with cupy.cuda.Device(self.device.device_id):
+            cupy = _cuda.cupy()
+            with _cuda.working(self.device.device_id):
                 if kernel is None or not total:
                     return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
                 made = cupy.empty(total, dtype)

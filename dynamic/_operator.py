@@ -18,7 +18,7 @@ import numpy
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Memory, Spec, specs
+from ._call import Call, Kernel, Memory, Spec, check_input, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -55,12 +55,14 @@ class Operator(Generic[P]):
         devices: tuple[str, ...],
         name: str | None,
         kernel: Kernel | None = None,
+        on_host: bool = False,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices = (*devices, "gpu") if kernel is not None and "gpu" not in devices else devices
-        self.kernel, self.output_of_values, self.whole = kernel, output_of_values, whole is not False
+        self.kernel, self.on_host = kernel, on_host
+        self.output_of_values, self.whole = output_of_values, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
         hints = get_type_hints(body, include_extras=True)
@@ -114,6 +116,7 @@ class Operator(Generic[P]):
             expected = "one or more positional arguments" if self.variadic else many
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
+        inputs = inputs if len(given) < 2 else on_one_device(self.name, self._name_of_input, given, inputs)
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
         fixed = self._defaults.copy()
@@ -135,7 +138,7 @@ class Operator(Generic[P]):
         origin = next((x.origin for x in inputs if x.origin is not None), None)
         if origin is not None and len(origin) != (count or 1):
             origin = None
-        there = inputs[0].device if inputs else self._device(where)
+        there = inputs[0].device if inputs and not self.on_host else self._device(where)
         call = Call(inputs, there, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
         if self.across is not None and call.count:
             fixed["across"] = self.across(call.samples(), [call.arguments(i) for i in range(call.count)])
@@ -147,16 +150,14 @@ class Operator(Generic[P]):
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         if not isinstance(value, (Tensor, Batch)):
             value = Tensor(asarray(value, self.name, self._name_of_input(index)))
-        if where is not None:
+        if where is not None and not self.on_host:
             value = value.to_device(where)
-        if value.device.device_type not in self.devices:
-            have = " and ".join(self.devices)
-            raise DeviceError(f"{self.name}() runs on {have}; its input is on {value.device}. Move it with .cpu().")
+        check_input(self, value.device)
         return value  # type: ignore[no-any-return]
 
     def _device(self, where: DeviceLike) -> Device:
-        """Where an operator without inputs makes its result."""
-        found = checked_device(where) or Device.CPU
+        """Where an operator without inputs, or with inputs on the host, makes its result."""
+        found = checked_device(where) or (Device.CPU if self.inputs else Device.current())
         if found.device_type not in self.devices:
             raise DeviceError(f"{self.name}() runs on {' and '.join(self.devices)}, not on {found}.")
         return found
@@ -201,10 +202,8 @@ class Operator(Generic[P]):
     def _results_of_kernel(self, call: Call, kernel: Kernel) -> Any:
         """What a GPU makes of all samples in one launch, however ragged they are."""
         memory = Memory(call, specs(self, call, call.samples()), several=bool(self.outputs))
-        if call.failures:
-            raise call.collected(self.name)
         kernel(call, call.described(), memory.described())
-        return memory.storages()
+        return call.settled(self.name, memory.outs) if call.failures else memory.storages()
 
     def _results_of_body(self, call: Call) -> Any:
         """What the function makes of the samples one by one, or of many at a time where it can."""
@@ -267,7 +266,8 @@ class Operator(Generic[P]):
         else:
             kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
             kinds = kinds if self.outputs else [kinds]
-        parts = [numpy.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
+        with current(call.device):
+            parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
         return parts if self.outputs else parts[0]
 
     def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
@@ -282,10 +282,10 @@ class Operator(Generic[P]):
         return [g(call.layout, **call.fixed) if callable(g) else call.layout if g is None else str(g) for g in each]
 
     def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
-        layout = fitting(layout, storage[0].ndim if isinstance(storage, list) else storage.ndim - 1)
+        layout = fitting(layout, storage[0].ndim if isinstance(storage, Sequence) else storage.ndim - 1)
         if call.is_batch:
             return Batch(storage, layout, call.origin)
-        return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
+        return Tensor(storage[0] if isinstance(storage, Sequence) else storage[0, ...], layout, call.origin)
 
     __name__: str
 
@@ -309,6 +309,7 @@ def operator(
     out_kind: Callable[..., Any] | None = None,
     across: Callable[..., Any] | None = None,
     kernel: Kernel | None = None,
+    on_host: bool = False,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -339,8 +340,10 @@ def operator(
         across: Called once with the inputs and with the arguments of all samples, two lists: what the results of all
             depend on, passed to the function and to `output`.
         kernel: Called once for all samples where they are on a GPU, with the call, a description of each input, and one
-            of the memory for the result (a list of them for several outputs), which it fills. Needs `output`.
+            of the memory for the result (a list of them for several outputs), which it fills but for samples that
+            failed. Needs `output`.
+        on_host: Whether inputs are on the CPU wherever the result is, which `device` says.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
-    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel)
+    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host)

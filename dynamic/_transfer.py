@@ -6,7 +6,6 @@ used in turn; one is filled again only once the copy out of it is over.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy
 from . import _cuda, _pool
 from ._array import Array, device_of, empty
 from ._described import Described, Views, allocated, described
+from ._locks import new_lock
 from .devices import Device
 from .kernels.gpu.copies import window
 
@@ -28,7 +28,7 @@ class _Slot:
     """A block of host memory, and the event after which it is free."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.memory: Any = None
         self.bytes: Array = numpy.empty(0, numpy.uint8)
         self.event: Any = None
@@ -50,7 +50,7 @@ class _Ring:
 
     def __init__(self) -> None:
         self._slots = [_Slot() for _ in range(_SLOTS)]
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._next = 0
 
     def slot(self) -> _Slot:

@@ -21,6 +21,7 @@ from . import _pool
 from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
 from ._array import Array, asarray
 from ._call import Spec
+from ._decoding import buffer, on_gpu, opened
 from ._drawing import Call, distribution
 from ._operator import operator
 from ._origin import Origin
@@ -42,13 +43,6 @@ _Parts: TypeAlias = float | tuple[float, ...]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _LIMITS = images.Limits()
 _Output: TypeAlias = Callable[..., Spec]
-
-
-def _buffer(encoded: Array, operator_name: str) -> memoryview:
-    if encoded.ndim != 1:
-        got = f"{encoded.ndim} dimensions, shape {encoded.shape}"
-        raise ArgumentError(operator_name, "encoded", "the bytes of one file, of one dimension", got)
-    return memoryview(numpy.ascontiguousarray(encoded))
 
 
 def _lenient(output: _Output) -> _Output:
@@ -73,7 +67,7 @@ def _decoded(
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image` makes of a file."""
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    head = images.header(_buffer(encoded, "decoders.image"), limits)
+    head = images.header(buffer(encoded, "decoders.image"), limits)
     return _shape(head, output_type, adjust_orientation), numpy_dtype(dtype)
 
 
@@ -82,7 +76,14 @@ def _shape(head: images.Header, output_type: str, adjust_orientation: bool) -> t
     return head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
 
 
-@operator(dtypes="uint8", output=_decoded, output_of_values=True, out_layout="HWC", name="decoders.image")
+def _no_corner(_: Any, **__: Any) -> None:
+    """The whole image is wanted."""
+
+
+_MADE: dict[str, Any] = {"dtypes": "uint8", "output_of_values": True, "out_layout": "HWC", "on_host": True}
+
+
+@operator(output=_decoded, name="decoders.image", kernel=on_gpu("decoders.image", _no_corner), **_MADE)
 def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
@@ -115,12 +116,10 @@ def image(
     >>> dynamic.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
     [[[0], [255]]]
     """
-    limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    data = _buffer(encoded, "decoders.image")
-    images.decode(
-        data, images.header(data, limits), limits, output_type,
-        adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-    )  # fmt: skip
+    opened(
+        "decoders.image", encoded, _no_corner, adjust_orientation=adjust_orientation, output_type=output_type,
+        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
+    ).decode(out)  # fmt: skip
     return out
 
 
@@ -133,13 +132,22 @@ def _crop_decoded(
     max_scans: int, max_encoded_bytes: int, **arguments: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image_crop` makes of a file."""
-    head = images.header(_buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    head = images.header(buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     shape = _shape(head, output_type, adjust_orientation)
     _, extents = places.cropped(_CROP, shape, "HWC", out_of_bounds_policy="inside", **arguments)
     return tuple(extents), numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_crop_decoded, output_of_values=True, out_layout="HWC", name=_CROP)
+def _corner_of_crop(
+    shape: tuple[int, ...], *, crop: Any, crop_d: Any, crop_h: Any, crop_w: Any, crop_pos_x: float, crop_pos_y: float,
+    crop_pos_z: float, rounding: str, **_: Any,
+) -> Sequence[int]:  # fmt: skip
+    """Where the window begins, (y, x)."""
+    return places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
+                          "inside", rounding)[0][:2]  # fmt: skip
+
+
+@operator(output=_crop_decoded, name=_CROP, kernel=on_gpu(_CROP, _corner_of_crop), **_MADE)
 def image_crop(
     encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[tuple[_Extent, _Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -184,15 +192,13 @@ def image_crop(
     >>> dynamic.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _CROP)
-    head = images.header(data, limits)
-    shape = _shape(head, output_type, adjust_orientation)
-    starts, _ = places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
-                               "inside", rounding)  # fmt: skip
-    images.decode(
-        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-        corner=starts[:2],
-    )  # fmt: skip
+    where = {"crop": crop, "crop_d": crop_d, "crop_h": crop_h, "crop_w": crop_w, "crop_pos_x": crop_pos_x,
+             "crop_pos_y": crop_pos_y, "crop_pos_z": crop_pos_z, "rounding": rounding}  # fmt: skip
+    opened(
+        _CROP, encoded, _corner_of_crop, adjust_orientation=adjust_orientation, output_type=output_type,
+        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
+        **where,
+    ).decode(out)  # fmt: skip
     return out
 
 
@@ -202,14 +208,24 @@ def _slice_decoded(
     output_type: str, max_pixels: int, max_scans: int, max_encoded_bytes: int, **arguments: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image_slice` makes of a file."""
-    head = images.header(_buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    head = images.header(buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     height, width, channels = _shape(head, output_type, adjust_orientation)
     _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, out_of_bounds_policy="inside",
                                **arguments)  # fmt: skip
     return (*extents, channels), numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_slice_decoded, output_of_values=True, out_layout="HWC", name=_SLICE)
+_WHERE = ("axes", "axis_names", "end", "normalized_anchor", "normalized_shape", "rel_end", "rel_shape", "rel_start",
+          "shape", "start")  # fmt: skip
+
+
+def _corner_of_slice(size: tuple[int, ...], anchor: Array = None, extent: Array = None, **given: Any) -> Sequence[int]:
+    """Where the window begins, (y, x)."""
+    where = {name: given[name] for name in _WHERE}
+    return places.sliced(_SLICE, size[:2], "HW", anchor, extent, out_of_bounds_policy="inside", **where)[0]
+
+
+@operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu(_SLICE, _corner_of_slice), **_MADE)
 def image_slice(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
     axes: PerSample[int | tuple[int, ...] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
@@ -260,18 +276,14 @@ def image_slice(
     >>> dynamic.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _SLICE)
-    head = images.header(data, limits)
-    height, width, _ = _shape(head, output_type, adjust_orientation)
-    corner, _ = places.sliced(
-        _SLICE, (height, width), "HW", anchor, extent, axes=axes, axis_names=axis_names, end=end, rel_end=rel_end,
-        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, rel_shape=rel_shape,
-        rel_start=rel_start, shape=shape, start=start, out_of_bounds_policy="inside",
-    )  # fmt: skip
-    images.decode(
-        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-        corner=corner,
-    )  # fmt: skip
+    where = {"axes": axes, "axis_names": axis_names, "end": end, "normalized_anchor": normalized_anchor,
+             "normalized_shape": normalized_shape, "rel_end": rel_end, "rel_shape": rel_shape, "rel_start": rel_start,
+             "shape": shape, "start": start}  # fmt: skip
+    opened(
+        _SLICE, encoded, _corner_of_slice, anchor, extent, adjust_orientation=adjust_orientation,
+        output_type=output_type, use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans,
+        max_encoded_bytes=max_encoded_bytes, **where,
+    ).decode(out)  # fmt: skip
     return out
 
 
@@ -326,7 +338,7 @@ def image_random_crop(
         on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
         batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
-        device: The CPU.
+        device: Where the result is; by default on the CPU, as the files are.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
@@ -350,10 +362,10 @@ def image_random_crop(
         "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
         "max_encoded_bytes": max_encoded_bytes, "on_error": on_error,
     }  # fmt: skip
-    call = Call(name, None, batch_size, device, rng, encoded if isinstance(encoded, Batch) else None,
+    call = Call(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
                 **drawing, **decoding)  # fmt: skip
-    if call.device.device_type != "cpu" or encoded.device.device_type != "cpu":
-        raise DeviceError(f"{name}() runs on cpu; pass device='cpu', and its input as encoded.cpu().")
+    if encoded.device.device_type != "cpu":
+        raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
     limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"])
     try:
@@ -364,7 +376,7 @@ def image_random_crop(
         windows = places.drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
         corners, extents = (windows[:, i].copy() for i in range(2))
         where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
-        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), **decoding)
+        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=device, **decoding)
     except DataError as error:
         raise type(error)(name, error.failures, error.total) from None
     return decoded
@@ -378,7 +390,7 @@ def _sizes(
 
     def read(i: int) -> None:
         with contextlib.suppress(DataError):
-            head = images.header(_buffer(files[i], name), limits)
+            head = images.header(buffer(files[i], name), limits)
             sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
 
     _pool.run(read, len(files), len(files) << 14)
@@ -415,7 +427,7 @@ def peek_image_shape(
     [1, 2, 3]
     """
     limits = images.Limits(max_pixels, encoded_bytes=max_encoded_bytes)
-    head = images.header(_buffer(encoded, "peek_image_shape"), limits)
+    head = images.header(buffer(encoded, "peek_image_shape"), limits)
     out[...] = head.shape(images.convert.channels(head.colours, image_type), adjust_orientation=adjust_orientation)
     return out
 
@@ -448,7 +460,8 @@ def imread(path: Any, /, **arguments: Any) -> Any:
             raise ArgumentError("imread", "path" if one else f"path[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in paths]
     origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
-    files, unread = _read(names)
+    limit = arguments.get("max_encoded_bytes")
+    files, unread = _read(names, limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes)
     try:
         if one:
             return image(Tensor(files[0], None, origin), **arguments)
@@ -458,17 +471,18 @@ def imread(path: Any, /, **arguments: Any) -> Any:
         raise (DataError if unread else type(error))("imread", failures, error.total) from None
 
 
-def _read(names: list[str]) -> tuple[list[Array], dict[int, Failure]]:
-    """The bytes of files; none of those that cannot be read, and why."""
+def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:
+    """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
     files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
     failures: dict[int, Failure] = {}
 
     def read(i: int) -> None:
         try:
-            if not stat.S_ISREG(Path(names[i]).stat().st_mode):  # a pipe would be waited for
+            status = Path(names[i]).stat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
                 failures[i] = Failure(i, "not a regular file", source=names[i])
                 return
-            files[i] = numpy.fromfile(names[i], numpy.uint8)
+            files[i] = numpy.fromfile(names[i], numpy.uint8, min(status.st_size, limit + 1))
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 

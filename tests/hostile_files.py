@@ -110,6 +110,8 @@ def _good_jpegs() -> Iterator[File]:
         small = photo(*size)
         yield good(f"{size[0]} x {size[1]}", encoded(small, "JPEG", quality=95, subsampling=0), small)
     yield good("a profile of 100 kB", encoded(PHOTO, "JPEG", quality=92, subsampling=0, icc_profile=bytes(100_000)))
+    wrong = sj.segment(0xE2, b"ICC_PROFILE\0\x05\x01" + bytes(50))
+    yield good("a profile whose parts are missing", base[:2] + wrong + base[2:])
     yield good("comments", base[:2] + sj.segment(0xFE, b"") + sj.segment(0xFE, b"text\xff\xd9") + base[2:])
     yield good("fill bytes between segments", base[:2] + b"\xff\xff\xff" + base[2:])
     yield good("bytes after the end", base + b"\0more\xff\xd8\xff")
@@ -206,6 +208,14 @@ def _bad_jpegs() -> Iterator[File]:
             "a byte between its own": base.replace(b"\n", b"\r\n"),
             "half of it twice": base[:half] + base[bits:],
             "a part missing": base[:half] + base[half + 40 :],
+            "a frame of two bytes": base[:frame] + sj.segment(0xC0, b"\x08\0") + base[start:],
+            "a frame with a byte more": base[:frame] + sj.segment(0xC0, base[frame + 4 : start] + b"\0") + base[start:],
+            "factors 4 and 2": sj.flat(
+                [np.full((4, 8), 90), np.full((2, 2), 90), np.full((2, 2), 90)], [(4, 2), (1, 1), (1, 1)]
+            ),
+            "two frames, progressive": progressive[:-2] + base[frame:start] + sj.EOI,
+            "an unknown component, progressive": patched(progressive, progressive.rindex(b"\xff\xda") + 5, b"\x09"),
+            "a height that follows, progressive": progressive[:-2] + sj.segment(0xDC, b"\0\x30") + sj.EOI,
             "missing components": sj.flat([noise((2, 2)).astype(int)] * 3, [(1, 1)] * 3, interleaved=False).rpartition(
                 b"\xff\xda"
             )[0]
@@ -391,6 +401,8 @@ def _gifs() -> Iterator[File]:
         "moving": moving,
         "interlaced": encoded(picture, "GIF", interlace=1),
         "a comment": encoded(picture, "GIF", comment=b"text" * 100),
+        "a transparent colour": encoded(picture, "GIF", transparency=int(np.asarray(picture)[0, 0])),
+        "a background that is no colour": patched(base, 11, b"\xff"),
         "cut after the first frame": moving[: len(moving) * 6 // 10],
     }.items():
         yield File(name, data, "decode", pixels)
@@ -439,6 +451,8 @@ def _webps() -> Iterator[File]:
             "no picture": b"RIFF\x04\0\0\0WEBP",
             "a version of its own": patched(plain, 24, bytes([plain[24] | 0xE0])),
             "another signature": patched(plain, 20, b"\x2e"),
+            "a chunk with no room": patched(plain, 4, struct.pack("<I", len(plain) - 4)) + b"abcd",
+            "a canvas that is cut": b"RIFF\x10\0\0\0WEBPVP8X\4\0\0\0\0\0\0\0",
             "no key frame": patched(lossy, 23, b"\0\0\0"),
             "two pictures": b"RIFF" + struct.pack("<I", 2 * len(plain) - 20) + plain[8:] + plain[12:],
         }
@@ -491,9 +505,12 @@ def _tiffs() -> Iterator[File]:
         if "TIFF" in name or "tiff" in name:
             yield File(name.removeprefix("TIFF "), data, "decode", rgb(pixels), int(pixels.dtype == np.uint16))
     yield File("EXIF orientation 8", encoded(PHOTO, "TIFF", 8), "decode", upright(PHOTO, 8))
+    odd = noise((3, 31))
+    yield File("LZW, rows of 31 bytes", encoded(odd, "TIFF", compression="tiff_lzw"), "decode", rgb(odd))
+    yield File("one row of 31 bytes", encoded(odd[:1], "TIFF", compression="packbits"), "decode", rgb(odd[:1]))
     base, deflated, lzw = encoded(PHOTO, "TIFF"), tiff(PHOTO), encoded(PHOTO, "TIFF", compression="tiff_lzw")
     start = struct.unpack_from("<I", deflated, 4)[0]
-    entry = {struct.unpack_from("<H", deflated, at)[0]: at for at in range(start + 2, start + 2 + 12 * 9, 12)}
+    entry = {struct.unpack_from("<H", deflated, at)[0]: at for at in range(start + 2, start + 2 + 12 * 10, 12)}
     short = tiff(PHOTO[:4])
     yield from refused(
         {
@@ -502,6 +519,17 @@ def _tiffs() -> Iterator[File]:
             "a strip that is too short": patched(short, entry_of(short, 257) + 8, b"\x04\0\0\0")
             .replace(struct.pack("<HHII", 278, 4, 1, 4), struct.pack("<HHII", 278, 4, 1, 40))
             .replace(struct.pack("<HHII", 257, 4, 1, 4), struct.pack("<HHII", 257, 4, 1, 40)),
+            "a predictor for floats": patched(
+                guessed := tiff(PHOTO, predictor=True), entry_of(guessed, 317) + 8, b"\3"
+            ),
+            "a plain strip that is too short": patched(base, entry_of(base, 279) + 8, b"\1\0"),
+            "tiles of two billion pixels": (tiled := tiff(PHOTO, tile=16)).replace(
+                struct.pack("<HHII", 322, 4, 1, 16), struct.pack("<HHII", 322, 4, 1, 2**31), 1
+            ),
+            "tiles of no pixels": tiled.replace(
+                struct.pack("<HHII", 322, 4, 1, 16), struct.pack("<HHII", 322, 4, 1, 0), 1
+            ),
+            "a strip of more than its rows": patched(deflated, entry[256] + 8, b"\x20"),
             "a flip in a strip": flipped(deflated, 60),
             "an endless directory": b"II*\0\x08\0\0\0\xff\xff" + bytes(50),
             "a directory beyond": patched(deflated, 4, b"\xff\xff\xff\x7f"),
@@ -558,7 +586,12 @@ def _jpegs_2000() -> Iterator[File]:
     base = encoded(PHOTO, "JPEG2000", irreversible=False)
     gray = encoded(GRAY, "JPEG2000", irreversible=False)
     bare = base[base.index(b"\xff\x4f\xff\x51") :]
-    for name, data, pixels in (("color", base, PHOTO), ("gray", gray, rgb(GRAY)), ("a bare codestream", bare, PHOTO)):
+    for name, data, pixels in (
+        ("color", base, PHOTO),
+        ("gray", gray, rgb(GRAY)),
+        ("a bare codestream", bare, PHOTO),
+        ("a long box", _in_long_box(base, bare), PHOTO),
+    ):
         yield File(name, data, "decode", pixels)
     size = base.index(b"\xff\x51")
     yield from refused(
@@ -566,11 +599,20 @@ def _jpegs_2000() -> Iterator[File]:
             **cuts(base, 0.005, 0.1, 0.5, 0.95),
             "a box of length 5": patched(base, 12, b"\0\0\0\5"),
             "no codestream": base[:40],
+            "a bare codestream that is cut": bare[: len(bare) // 2],
+            "a bare codestream of 41 bytes": bare[:41],
+            "a codestream without its size": bare[:2] + bare[50:],
             "17 bits": patched(base, size + 40, b"\x10" * 1),
             "cut, with an end": bare[: len(bare) // 2] + sj.EOI,
         }
     )
     yield from refused({"of 2**31 x 2**31": patched(base, size + 6, b"\x7f\xff\xff\xff\x7f\xff\xff\xff")}, "limit")
+
+
+def _in_long_box(data: bytes, stream: bytes) -> bytes:
+    """The codestream in a box whose length has 8 bytes."""
+    before = data[: data.index(b"jp2c") - 4]
+    return before + struct.pack(">I4sQ", 1, b"jp2c", 16 + len(stream)) + stream
 
 
 def _others() -> Iterator[File]:
@@ -643,3 +685,48 @@ def files() -> dict[str, File]:
                 own = file.name in OWN_CHOICES.get(format, ())
                 found[name] = dataclasses.replace(file, name=name, format=format, own=own)
     return found
+
+
+def large(size: int) -> Iterator[File]:
+    """Files of about a size that are nothing but parts to walk over, or that say that there are very many of them."""
+    n = size
+    base, picture = encoded(PHOTO, "JPEG"), encoded(PHOTO, "PNG")
+    progressive = encoded(PHOTO, "JPEG", progressive=True)
+    scan = progressive[: progressive.index(b"\xff\xda") + 10]
+
+    def directory(*tags: tuple[int, int, int]) -> bytes:
+        entries = b"".join(struct.pack("<HHII", tag, 4, count, value) for tag, count, value in tags)
+        return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+    def one_strip(compression: int) -> bytes:
+        tags = {256: 1001, 257: 1001, 258: 8, 259: compression, 262: 1, 273: 110, 278: 1001, 279: n}
+        return directory(*((tag, 1, value) for tag, value in tags.items()))
+
+    many = ((256, 1, 1), (257, 1, n // 8), (258, 1, 8), (259, 1, 1), (262, 1, 1), (273, n // 8, 200), (278, 1, 1),
+            (279, n // 8, 200))  # fmt: skip
+    yield from refused(
+        {
+            "JPEG: segments": sj.SOI + b"\xff\xfe\0\2" * (n // 4),
+            "JPEG: segments between scans": progressive[:-2] + b"\xff\xfe\0\2" * (n // 4),
+            "JPEG: fill bytes": sj.SOI + b"\xff" * n,
+            "JPEG: stuffed bytes": scan + b"\xff\0" * (n // 2),
+            "JPEG: restarts": scan + b"\xff\xd0" * (n // 2),
+            "JPEG: scans": progressive[:-2] + base[base.index(b"\xff\xda") : -2] * (n // 1000),
+            "PNG: chunks": picture[:33] + chunk(b"teXt", b"") * (n // 12),
+            "PNG: chunks of no pixels": picture[:33] + chunk(b"IDAT", b"") * (n // 12) + IEND,
+            "PNG: a chunk": picture[:33] + chunk(b"teXt", bytes(n)),
+            "GIF: extensions": b"GIF89a\3\0\3\0\0\0\0" + b"!\xfe\0" * (n // 3),
+            "GIF: blocks": b"GIF89a\3\0\3\0\0\0\0!\xfe" + b"\1a" * (n // 2),
+            "WebP: chunks": b"RIFF" + struct.pack("<I", n + 4) + b"WEBP" + b"abcd\0\0\0\0" * (n // 8),
+            "JPEG 2000: boxes": b"\0\0\0\x0cjP  \r\n\x87\n" + b"\0\0\0\x08free" * (n // 8),
+            "TIFF: tags": directory(*((1000 + i, n // 4, 8) for i in range(4096))) + bytes(n),
+            "TIFF: strips": directory(*many) + bytes(90) + struct.pack("<I", 1) * (n // 8 - 90),
+            "TIFF: codes that mean nothing": one_strip(5) + b"\x80\x40\x20\x10\x08\x04\x02\x01\x00" * (n // 9 + 10),
+            "TIFF: runs that mean nothing": one_strip(32773) + b"\x80" * (n + 20),
+            "PNM: white space": b"P5" + b" " * n,
+            "PNM: comments": b"P5 " + b"#\n" * (n // 2),
+            "PNM: digits": b"P5 " + b"1" * n,
+            "PNM: words": b"P2 4000 %d 255 " % (n // 8000) + b"12345678 " * (n // 9),
+            "PNM: bits": b"P1 4000 %d " % (n // 8000) + b"1 " * (n // 2 - 9000),
+        }
+    )

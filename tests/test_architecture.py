@@ -32,6 +32,7 @@ FLOORS = [
     ["_drawing"],
     ["_rejection"],
     ["kernels.*"],
+    ["_decoding"],
     [
         "ops.*",
         "random",
@@ -47,7 +48,7 @@ FLOORS = [
     ["context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
-    ["pytorch.*", "jax"],
+    ["pytorch.*", "jax", "tensorflow"],
 ]
 LONGEST = 500
 LIFT = 350
@@ -146,7 +147,7 @@ def run(code: str) -> str:
 
 def test_importing_takes_no_optional_library_and_little_time():
     loaded = run("import sys, dynamic; print(*sys.modules)").split()
-    assert not {"cupy", "torch", "jax", "scipy", "PIL"} & set(loaded)
+    assert not {"cupy", "torch", "jax", "tensorflow", "scipy", "PIL"} & set(loaded)
     seconds = float(
         run("import numpy, cv2, time\ntry:\n import simplejpeg\nexcept ImportError: pass\n"
             "t = time.process_time(); import dynamic; print(time.process_time() - t)")

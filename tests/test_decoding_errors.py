@@ -160,3 +160,29 @@ def test_files_that_cannot_be_read(tmp_path):
     assert ndd.imread(paths[0], on_error="null").shape == (0, 0, 3)
     with pytest.raises(DataError, match="No such file"):
         ndd.imread(paths[0], on_error="skip")
+
+
+def test_strange_names_are_told_on_one_line_of_text(tmp_path):
+    names = [os.fsdecode(name) for name in (b"a\nb.jpg", b"\xff\xfe.jpg", b"\x1b[31m.jpg", "ü.jpg".encode())]
+    for name in names:
+        (tmp_path / name).write_bytes(b"text")
+    with pytest.raises(DecodeError) as caught:
+        ndd.imread([tmp_path / name for name in names])
+    lines = str(caught.value).encode().decode().splitlines()
+    assert len(lines) == 1 + len(names)
+    assert [failure.source for failure in caught.value.failures] == [str(tmp_path / name) for name in names]
+    assert "ü.jpg" in lines[-1]
+    assert "\x1b" not in str(caught.value)
+
+
+def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "large.jpg"
+    with path.open("wb") as file:
+        file.write(bytes(JPEG))
+        file.truncate(1 << 40)  # a hole of a terabyte
+    with pytest.raises(ndd.errors.ImageTooLarge, match="max_encoded_bytes=5000") as caught:
+        ndd.imread(path, max_encoded_bytes=5000)
+    assert caught.value.failures[0].source == str(path)
+    for wrong in (0, -1, 1.5):
+        with pytest.raises(ArgumentError, match="max_encoded_bytes"):
+            ndd.imread(tmp_path / "none", max_encoded_bytes=wrong)

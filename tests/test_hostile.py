@@ -35,7 +35,7 @@ def test_each_file_is_decoded_or_refused_as_it_should_be(name, capfd):
 
 
 def test_the_files_are_many_and_the_same_every_time():
-    assert len(FILES) >= 390
+    assert len(FILES) >= 420
     assert {file.format for file in FILES.values()} == set(hostile_files.FORMATS)
     hostile_files.files.cache_clear()
     assert {name: file.data for name, file in hostile_files.files().items()} == {n: f.data for n, f in FILES.items()}
@@ -100,12 +100,6 @@ def test_a_child_that_crashes_or_hangs_is_survived():
     with hostile.Child("ours", seconds=0.2) as child:
         child._command = [sys.executable, "-c", "import time; time.sleep(60)"]
         assert child.decode(b"text").kind == "hang"
-
-
-@pytest.mark.parametrize("row", [hostile.hostile, hostile.cut, hostile.told], ids=lambda row: row.name)
-def test_goals_hold_in_a_sample(row):
-    figure, holds = row.measure(True)
-    assert holds, figure
 
 
 def test_goals_are_missed_where_they_are(monkeypatch):

@@ -23,9 +23,10 @@ from dynamic.errors import ArgumentError, shown
 from ._index import plain_index
 from ._joined import joined
 from ._operators import Data, foreign_operand, wanted_device
-from ._tensor import Tensor, ready, torch_tensor
+from ._tensor import Tensor, jax_array, ready, torch_tensor
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -265,6 +266,18 @@ class Batch(Data):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0) if self._ready is None else (2, self._ready.device_id)
+
+    def jax(self, pad: bool = False) -> jax.Array:
+        """The samples as one array of JAX (N, ...), as of `Tensor.jax`.
+
+        Args:
+            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+
+        Raises:
+            ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set.
+            ValueError: The shapes differ and `pad` is False.
+        """
+        return jax_array(self.dense(pad))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False and self._whole is None:

@@ -15,11 +15,13 @@ from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
+from dynamic.errors import ArgumentError
 
 from ._index import on_gpu, plain_index
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -149,6 +151,14 @@ class Tensor(Data):
         if self._ready is None:
             raise TypeError("This Tensor is on the CPU; move it with .gpu() first.")
         return self.array
+
+    def jax(self) -> jax.Array:
+        """The elements as an array of JAX, on the GPU where they are there, else on JAX's default device.
+
+        Raises:
+            ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
+        """
+        return jax_array(self.array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not isinstance(self._array, numpy.ndarray):
@@ -285,3 +295,13 @@ def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
     if copy is False and not shareable:
         raise BufferError("torch cannot share memory that is read-only or has negative strides; pass copy=None.")
     return torch.from_numpy(array.copy() if copy or not shareable else array)
+
+
+def jax_array(array: Array) -> jax.Array:
+    """An array of JAX with the elements of another, of the same dtype."""
+    import jax
+
+    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        hint = "Cast it, or call jax.config.update('jax_enable_x64', True)."
+        raise ArgumentError("jax", "data", "of at most 32 bits", str(array.dtype), hint)
+    return jax.numpy.asarray(array) if isinstance(array, numpy.ndarray) else jax.dlpack.from_dlpack(array)

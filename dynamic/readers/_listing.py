@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy
 
 from dynamic._pool import run
-from dynamic.errors import ArgumentError, DataError, Failure, shown
+from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
@@ -141,11 +141,6 @@ def _size(path: str) -> int:
 def kind_of(mode: int) -> str:
     """What a file mode is the mode of, in words."""
     return next((word for check, word in _KINDS if check(mode)), "special file")
-
-
-def displayed(path: str) -> str:
-    """A path on one line of plain text, whatever bytes are in its name."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path)
 
 
 def listed_folder(

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -36,18 +37,20 @@ def with_gpu() -> Iterator[None]:
         return
     if os.environ.get("DYNAMIC_REQUIRE_GPU") == "1":
         pytest.fail("DYNAMIC_REQUIRE_GPU is set, and cupy finds no GPU")
+    if shutil.which("g++") is None:
+        pytest.skip("there is no GPU, and no g++ to compile kernels for the host")
     device = importlib.import_module("twin.device")
-    before = sys.modules.get("cupy")
+    real = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("cupy", "cupyx")}
+    for name in real:  # all of it, for parts of it import others when they are looked at
+        del sys.modules[name]
     sys.modules["cupy"] = importlib.import_module("twin.cupy")
     devices.gpu_count.cache_clear()
     try:
         yield
     finally:
         device.reset()
-        if before is None:
-            del sys.modules["cupy"]
-        else:
-            sys.modules["cupy"] = before
+        del sys.modules["cupy"]
+        sys.modules.update(real)
         devices.gpu_count.cache_clear()
 
 

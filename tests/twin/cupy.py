@@ -26,7 +26,7 @@ _UFUNCS = """
     square subtract tan tanh true_divide trunc
 """.split()  # noqa: SIM905
 _FUNCTIONS = """
-    clip concatenate flatnonzero nan_to_num searchsorted stack where
+    argmax clip concatenate flatnonzero matmul nan_to_num searchsorted stack where zeros_like
 """.split()  # noqa: SIM905
 _DTYPES = """
     bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp
@@ -191,7 +191,8 @@ class ndarray:
         self._now()
 
         def write() -> None:
-            view[plain] = content
+            with numpy.errstate(all="ignore"):
+                view[plain] = content
 
         _device.get_current_stream()._queue().add(write)
 
@@ -201,7 +202,12 @@ class ndarray:
     # Copies
 
     def copy(self, order: str = "C") -> ndarray:
-        return _new(self._now(anywhere=True).copy(order))
+        if self.data.device_id == _device.Device().id:
+            return _new(self._now().copy(order))
+        assert self.flags.c_contiguous, "cupy copies to another device by itself only what is contiguous"
+        made = ndarray(self.shape, self.dtype)
+        made.data.copy_from_device_async(self.data, self.nbytes)
+        return made
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
@@ -221,7 +227,8 @@ class ndarray:
         (stream or _device.get_current_stream())._queue().add(lambda: numpy.copyto(view, content))
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
-        return _new(self._now().sum(axis, dtype, keepdims=keepdims))
+        with numpy.errstate(all="ignore"):
+            return _new(self._now().sum(axis, dtype, keepdims=keepdims))
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
         return _new(self._now().any(axis, keepdims=keepdims))
@@ -260,7 +267,18 @@ def _method(name: str, *, reflected: bool = False) -> Any:
         if any(isinstance(other, numpy.ndarray) for other in others):
             return NotImplemented
         values = [_operand(x) for x in ((*others, self) if reflected else (self, *others))]
-        return _new(getattr(operator, name)(*values))
+        with numpy.errstate(all="ignore"):
+            return _new(getattr(operator, name)(*values))
+
+    return method
+
+
+def _in_place(name: str) -> Any:
+    def method(self: ndarray, other: Any) -> ndarray:
+        host = self._now()
+        result = getattr(operator, name)(host, _operand(other))
+        self[...] = _new(numpy.asarray(result).astype(host.dtype, casting="same_kind"))
+        return self
 
     return method
 
@@ -269,6 +287,7 @@ for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift"
     _plain = {"and": "and_", "or": "or_"}.get(_name, _name)
     setattr(ndarray, f"__{_name}__", _method(_plain))
     setattr(ndarray, f"__r{_name}__", _method(_plain, reflected=True))
+    setattr(ndarray, f"__i{_name}__", _in_place(_plain))
 for _name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs"]:
     setattr(ndarray, f"__{_name}__", _method(_name))
 
@@ -282,7 +301,8 @@ def _index(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
             value = numpy.asarray(value, None if value else numpy.intp)
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "iu":
             value = value % max(1, shape[axis])
-        axis += 0 if value is None else getattr(value, "ndim", 1) if getattr(value, "dtype", None) == bool else 1
+        if value is not None:
+            axis += value.ndim if isinstance(value, numpy.ndarray) and value.dtype.kind == "b" else 1
         plain.append(value)
     return tuple(plain)
 
@@ -369,12 +389,19 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 
 
 def _function(name: str) -> Any:
-    def function(*inputs: Any, **arguments: Any) -> Any:
-        values = [[_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value)
-                  for value in inputs]  # fmt: skip
+    def function(*inputs: Any, out: ndarray | None = None, **arguments: Any) -> Any:
+        if len(inputs) > getattr(getattr(numpy, name), "nin", 99):
+            *inputs, out = inputs
+        values = [
+            [_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value) for value in inputs
+        ]
         arguments = {key: _operand(v) if isinstance(v, ndarray) else v for key, v in arguments.items()}
         with numpy.errstate(all="ignore"):
-            return _new(getattr(numpy, name)(*values, **arguments))
+            result = getattr(numpy, name)(*values, **arguments)
+        if out is None:
+            return _new(result)
+        out[...] = _new(result)
+        return out
 
     function.__name__ = name
     return function
@@ -384,7 +411,6 @@ for _name in _UFUNCS + _FUNCTIONS:
     globals()[_name] = _function(_name)
 for _name in _DTYPES:
     globals()[_name] = getattr(numpy, _name)
-bool = numpy.bool_
 
 
 class RawModule:

@@ -24,15 +24,27 @@ from ._common import (
     Limits,
     check_size,
     corrupt,
+    limited,
     too_large,
     truncated,
     unsupported,
 )
 
-__all__ = ["FORMAT", "decode", "header"]
+__all__ = ["FORMAT", "check_scans", "decode", "header"]
 
 FORMAT = "JPEG"
-_SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC, 0xC4, 0xC8, 0xCC, 0xE1, 0xEE
+_SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
+    0xD8,
+    0xD9,
+    0xDA,
+    0xDC,
+    0xC4,
+    0xC8,
+    0xCC,
+    0xE1,
+    0xE2,
+    0xEE,
+)
 _DRI = 0xDD
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
@@ -52,6 +64,7 @@ _END_OF_SCAN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 _SOON_DECODED = 1 << 23
 #: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
+_BAD_PROFILE = "bad ICC marker"
 #: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
 _WORTH_LEAVING_OUT = 1 / 8
 
@@ -71,7 +84,7 @@ class _Frame:
 
 def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
     """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
-    while True:
+    for _ in limited(FORMAT, "segments", 1 << 14):
         found = _MARKER.match(data, position)
         if found is None:
             if position + 1 < len(data) and data[position] != 0xFF:
@@ -177,7 +190,7 @@ def _check_amount(head: Header, coded: int) -> None:
         raise truncated(FORMAT, f"{coded} bytes cannot hold {head.width} x {head.height} pixels")
 
 
-def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
+def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     """Refuse a file without end, with too many scans, or with fewer bits in them than its pixels need."""
     frame: _Frame = head.detail
     if bytes(data[-2:]) == b"\xff\xd9" and _is_plain(data, frame) and head.height * head.width <= _SOON_DECODED:
@@ -243,20 +256,42 @@ def decode(
     Returns:
         The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
     """
-    _check_scans(data, head, limits)
+    check_scans(data, head, limits)
     want: Colours = head.colours if head.colours == "CMYK" else colours  # type: ignore[assignment]
     pixels = _upper_rows(data, head, want, bottom, fast_idct)
     if pixels is None:
         if out is None or want != colours:
             out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
-        try:
-            pixels = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
-        except ValueError as error:  # libjpeg's own errors and all its warnings
-            kind = truncated if "remature end" in str(error) else corrupt
-            raise kind(FORMAT, str(error)) from None
+        pixels = _whole(data, want, fast_idct, out)
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
     return pixels, want
+
+
+def _whole(data: Buffer, want: Colours, fast_idct: bool, out: Array) -> Array:
+    """All pixels."""
+    try:
+        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
+    except ValueError as error:  # libjpeg's own errors and all its warnings
+        reason = str(error)
+        if _BAD_PROFILE in reason and len(bare := _without_profile(data)) < len(data):
+            return _whole(bare, want, fast_idct, out)
+        if "Could not determine subsampling" in reason:
+            raise unsupported(FORMAT, "these sampling factors") from None
+        raise (truncated if "remature end" in reason else corrupt)(FORMAT, reason) from None
+    return pixels
+
+
+def _without_profile(data: Buffer) -> Buffer:
+    """A file without its colour profile, which no pixel depends on here."""
+    parts, kept = [], 0
+    for marker, start, end in _segments(data, 2):
+        if marker == _APP2:
+            parts.append(data[kept : start - 4])
+            kept = end
+        elif marker in (_SOS, _EOI):
+            break
+    return memoryview(b"".join([*parts, data[kept:]]))
 
 
 def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idct: bool) -> Array | None:
