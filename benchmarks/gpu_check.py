@@ -115,7 +115,6 @@ def steps(*, stand_in: bool) -> list[Step]:
     python, tests = sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     spread = ["-n", str(min(8, os.cpu_count() or 1))] if importlib.util.find_spec("xdist") else []
     on_gpu = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_gpu_*.py"))
-    kernels = [path for path in ("tests/test_kernels_on_host.py",) if (ROOT / path).exists()]
     found = [Step("Tests of the GPU", [*tests, *spread, *on_gpu, "tests/test_on_devices.py"])]
     if not stand_in:
         found.append(Step("All tests", [*tests, *spread]))
@@ -129,7 +128,7 @@ def steps(*, stand_in: bool) -> list[Step]:
                 "9",
                 *tests,
                 "tests/test_gpu_storage.py",
-                *kernels,
+                "tests/test_gpu_operators.py",
             ]
             found.append(Step("compute-sanitizer memcheck", checked))
     for name in ("gpu_storage.py", "gpu_kernels.py"):
