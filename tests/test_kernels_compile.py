@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,14 @@ def test_every_kernel_begins_with_the_same_parameters(module):
     assert names
     for name in names:
         assert module.get_function(name).sizes[:4] == [8, 8, 4, 4]
+
+
+def test_the_benchmark_runs_without_a_gpu_and_says_so():
+    root = Path(__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    script = [sys.executable, str(root / "benchmarks" / "gpu_kernels.py")]
+    done = subprocess.run(script, capture_output=True, text=True, env=environment, check=True)
+    assert "There is no GPU here" in done.stdout or "of a copy" in done.stdout
+    if build.COMPILER is not None:
+        done = subprocess.run([*script, "--stand-in"], capture_output=True, text=True, env=environment, check=True)
+        assert "no figures" in done.stdout

@@ -11,10 +11,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic.dtypes import convert
+from dynamic.dtypes import convert, type_id
 from dynamic.errors import DeviceError
 
-__all__ = ["OPTIONS", "cells", "launch", "source", "table"]
+__all__ = ["OPTIONS", "cells", "code", "launch", "source", "table"]
 
 #: How NVRTC compiles: a product and a sum stay two operations, as on the CPU.
 OPTIONS = ("--std=c++17", "--fmad=false")
@@ -57,9 +57,20 @@ def table(kind: numpy.dtype[Any], count: int, /, **columns: Any) -> NDArray[Any]
 
 def cells(values: Any, dtype: numpy.dtype[Any]) -> NDArray[numpy.uint64]:
     """Numbers as elements of a type, each in eight bytes of its own."""
-    found = convert(numpy, numpy.asarray(values, numpy.float64).reshape(-1), dtype)
+    return _cells(numpy.asarray(values, numpy.float64).tobytes(), dtype)
+
+
+@functools.lru_cache(256)  # what is outside of images is mostly the same
+def _cells(values: bytes, dtype: numpy.dtype[Any]) -> NDArray[numpy.uint64]:
+    found = convert(numpy, numpy.frombuffer(values), dtype)
     elements: NDArray[numpy.uint64] = found.view(f"u{dtype.itemsize}").astype(numpy.uint64)
     return elements
+
+
+@functools.cache
+def code(dtype: numpy.dtype[Any]) -> numpy.int32:
+    """The number by which kernels know an element type."""
+    return numpy.int32(type_id(dtype))
 
 
 def launch(

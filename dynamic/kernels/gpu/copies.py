@@ -8,11 +8,10 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic._described import Described
-from dynamic.dtypes import type_id
 from dynamic.errors import DeviceError
 
 from ._images import contiguous
-from ._launch import cells, launch, table
+from ._launch import cells, code, launch, table
 
 __all__ = ["pieces", "window"]
 
@@ -81,7 +80,7 @@ def window(
     elif (source.dtype.name, target.dtype.name) in _PAIRS:
         launch("copy", f"window_{source.dtype.name}_{target.dtype.name}", tiles, sections)
     else:
-        types = numpy.int32(type_id(source.dtype)), numpy.int32(type_id(target.dtype))
+        types = code(source.dtype), code(target.dtype)
         launch("copy", "window_any", tiles, sections, types)
 
 

@@ -8,10 +8,9 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic._described import Described
-from dynamic.dtypes import type_id
 
 from ._images import Images, contiguous
-from ._launch import cells, launch, table
+from ._launch import cells, code, launch, table
 
 __all__ = ["flat", "mixed", "normalised"]
 
@@ -120,4 +119,4 @@ def _types(source: Images, target: Images, *, own: bool) -> tuple[numpy.int32, n
     """The element types for a kernel that is told them; -1 for one that knows them."""
     if own:
         return numpy.int32(-1), numpy.int32(-1)
-    return numpy.int32(type_id(source.dtype)), numpy.int32(type_id(target.dtype))
+    return code(source.dtype), code(target.dtype)

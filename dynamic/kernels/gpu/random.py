@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dynamic._distributions import wide
 from dynamic._philox import ELEMENT_STRIDE, Draw
-from dynamic.dtypes import type_id
 
-from ._launch import launch, table
+from ._launch import code, launch, table
 
 __all__ = ["coin_flip", "normal", "picked", "uniform"]
 
@@ -69,5 +68,5 @@ def _launch(
     for name, values in zip("abc", numbers, strict=False):
         rows[name] = values
     scalars = (numpy.uint64(draw.key), numpy.uint64(draw.low), numpy.uint32(draw.phase), numpy.uint32(ELEMENT_STRIDE),
-               numpy.int32(type_id(dtype)))  # fmt: skip
+               code(dtype))  # fmt: skip
     launch("random", kernel, -(-size // _NUMBERS), [rows, *sections], scalars)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic.dtypes import type_id
 from dynamic.kernels.cpu.resample import filter_values, spacing
 
 from ._images import Images, tiles_of
-from ._launch import launch, table
+from ._launch import code, launch, table
 
 __all__ = ["Along", "blurred", "resampled"]
 
@@ -113,7 +112,7 @@ def _launch(source: Images, target: Images, axes: Sequence[NDArray[Any]], values
     each = each or 4
     kept = [int(axis["taps"][axis["taps"] <= _MOST_KEPT].max(initial=0)) for axis in (across, down)]
     shared = each * 32 * _BAND_BYTES + 4 * (3 * (_WIDE + _HIGH) + kept[0] * _WIDE + kept[1] * _HIGH)
-    types = numpy.int32(type_id(source.dtype)), numpy.int32(type_id(target.dtype))
+    types = code(source.dtype), code(target.dtype)
     launch("resample", f"{kernel}_{each}", tiles, [rows, values], (*map(numpy.uint32, kept), *types), shared)
 
 

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-from dynamic.dtypes import type_id
-
 from ._images import Images, tiles_of
-from ._launch import cells, launch, table
+from ._launch import cells, code, launch, table
 
 __all__ = ["affine"]
 
@@ -54,6 +52,6 @@ def affine(
     if source.dtype == target.dtype and source.dtype.name in _OWN:
         three = source.dtype.name in _OF_THREE and bool((source.shapes[:, 2] == 3).all())
         name = source.dtype.name + "_3" * three
-    types = numpy.int32(type_id(source.dtype)), numpy.int32(type_id(target.dtype))
+    types = code(source.dtype), code(target.dtype)
     launch("warp", f"warp_{name}", tiles, [rows, cells(outside, source.dtype)],
            (numpy.uint32(fill is not None), *types))  # fmt: skip
