@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 ADAPTERS := .venv-adapters
 
-.PHONY: demo test test-adapters check format docs bench clean
+.PHONY: demo test test-adapters check format docs bench reliability fuzz clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -53,6 +53,15 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/pipeline.py
+
+# Every goal of docs/reliability.md, in full; writes the table there.
+reliability: $(VENV)/ready
+	$(BIN)/python tests/reliability.py
+
+# Ten minutes for each of six targets, with atheris where it has a wheel.
+fuzz: $(VENV)/ready
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
+	$(BIN)/python tests/fuzzing.py
 
 clean:
 	rm -rf $(VENV) $(ADAPTERS) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

@@ -7,9 +7,10 @@ Every array that enters is a numpy.ndarray (or, once a GPU is asked for, a cupy.
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import sys
-import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
+from ._locks import new_lock
 from .devices import Device
 from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
@@ -236,45 +238,81 @@ def _leaf_types(value: Iterable[Any]) -> set[type]:
 
 
 # Memory for results. Fresh megabytes cost more in page faults than many a kernel needs to fill them, so large blocks
-# are kept and handed out again once nobody refers to them: the array that owns a block is in the list below, and all
-# views that were ever made of it count as references to it.
+# are kept and lent out again once nobody refers to them. All views of a result refer to one view of its block, its
+# owner; a weak reference to that puts itself among the free ones when it dies. It does so in C, so that it needs no
+# lock, and no Ctrl-C is lost in it.
 
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
-_KEPT = 1 << 28  # bytes in the list, in use or not; the oldest go first
-_blocks: collections.deque[Array] = collections.deque()
+_KEPT = 1 << 28  # bytes in all loans, in use or not; the oldest are forgotten first
+
+
+class _Block(numpy.ndarray):
+    """Memory, or its owner. Of a class of its own: past views of the same class NumPy refers to what these view."""
+
+    __slots__ = ()
+
+
+class _Loan(weakref.ref[_Block]):
+    """A block that is lent out until its owner dies."""
+
+    __slots__ = ("block",)
+    block: _Block
+
+
+_loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of each block, by its id; oldest block first
+_free: collections.defaultdict[int, collections.deque[_Loan]] = collections.defaultdict(collections.deque)  # by bytes
 _kept = 0
-_lock = threading.Lock()
-
-
-def _references(block: Array) -> int:
-    return sys.getrefcount(block)
-
-
-def _unreferenced() -> int:
-    """What `_references` says in `empty` of a block that only the list refers to; it varies among Pythons."""
-    return next(_references(block) for block in collections.deque([numpy.empty(1)]))
-
-
-_FREE = _unreferenced()
-_counts_exactly: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+_lock = new_lock()
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
     """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again."""
-    global _kept
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes < _SMALLEST or not _counts_exactly:
+    if nbytes < _SMALLEST:
         return numpy.empty(shape, dtype)
-    step = 1 << max(nbytes.bit_length() - 4, 0)
-    size = -(-nbytes // step) * step
+    size = _rounded(nbytes)
     with _lock:
-        for block in _blocks:
-            if size <= block.nbytes <= size + size // 2 and _references(block) == _FREE:
-                return numpy.ndarray(shape, dtype, buffer=block)
-        fresh = numpy.empty(size, numpy.uint8)
-        if size <= _KEPT:
-            _blocks.append(fresh)
-            _kept += size
-            while _kept > _KEPT:
-                _kept -= _blocks.popleft().nbytes
-        return numpy.ndarray(shape, dtype, buffer=fresh)
+        block = _taken(size)
+        fresh = block is None
+        if block is None:
+            if size > _KEPT:
+                return numpy.empty(shape, dtype)
+            block = _Block(size, numpy.uint8)
+        owner: Any = block[:]
+        loan = _Loan(owner, _free[block.nbytes].append)
+        loan.block = block
+        _loans[id(block)] = loan
+        if fresh:
+            _forget_oldest(size)
+        return numpy.ndarray(shape, dtype, buffer=owner)
+
+
+def _rounded(nbytes: int) -> int:
+    """At most an eighth more, so that blocks of like sizes are alike."""
+    step = 1 << max(nbytes.bit_length() - 4, 0)
+    return -(-nbytes // step) * step
+
+
+def _taken(size: int) -> _Block | None:
+    """A free block of that many bytes or up to half more."""
+    fitting = size
+    while fitting <= size + size // 2:
+        free = _free.get(fitting)
+        while free:
+            loan = free.pop()
+            if _loans.get(id(loan.block)) is loan:  # it was not forgotten as it became free
+                return loan.block
+        fitting = _rounded(fitting + 1)
+    return None
+
+
+def _forget_oldest(size: int) -> None:
+    """Count a block that was added, and let go of others where there are too many."""
+    global _kept
+    _kept += size
+    while _kept > _KEPT:
+        _, loan = _loans.popitem(last=False)
+        forgotten = loan.block.nbytes
+        _kept -= forgotten
+        with contextlib.suppress(ValueError):  # it is in use
+            _free[forgotten].remove(loan)

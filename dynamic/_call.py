@@ -117,6 +117,19 @@ class Call:
         name = f" ({self.origin.names[i]})" if self.origin is not None else ""
         return f"In {operator}(), sample {i} of {self.count}{name}" + (f": {', '.join(what)}." if what else ".")
 
+    def settled(self, operator: str, outs: list[Any]) -> Any:
+        """Results of which some failed: one error for all that did, unless an argument `on_error` lets them pass."""
+        policy = self.fixed.get("on_error", "raise")
+        if policy == "null":
+            nothing = (slice(0),) * max(1, outs[0].ndim - 1)
+            return [out[nothing] if i in self.failures else out for i, out in enumerate(outs)]
+        if policy == "raise" or not self.is_batch:
+            raise self.collected(operator)
+        kept = [i for i in range(self.count) if i not in self.failures]
+        if self.origin is not None:
+            self.origin = self.origin.take(kept)
+        return together([outs[i] for i in kept]) if kept else outs[0][None][:0]
+
     def collected(self, operator: str) -> DataError:
         """One error for all samples that cannot be read."""
         failures = []

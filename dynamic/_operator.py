@@ -233,7 +233,7 @@ class Operator(Generic[P]):
 
         _pool.run(one, call.count, 0 if self.views else call.work(0 if memory is None else memory.nbytes))
         if call.failures:
-            raise call.collected(self.name)
+            return call.settled(self.name, results if memory is None else memory.outs)
         if memory is not None:
             return memory.storages()
         return list(map(list, zip(*results, strict=True))) if self.outputs else results

@@ -12,8 +12,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from ._locks import new_lock
 from .errors import ArgumentError, shown
 
 __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num_threads"]
@@ -22,7 +23,7 @@ _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what 
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
 _MOST = 1024
 
-_lock = threading.Lock()
+_lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 
@@ -133,17 +134,36 @@ def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int
             todo.clear()
             raise
 
-    helpers = [_threads().submit(work_off) for _ in range(threads - 1)]
+    helpers: list[Future[None]] = []
     try:
+        _submit(work_off, threads - 1, helpers)
         work_off()
-    finally:
+        _end(helpers)
+    except BaseException as error:
         todo.clear()
-        for helper in helpers:
-            if not helper.cancel():
-                helper.exception()  # waits: no thread may go on writing to the results of a call that is over
+        if isinstance(error, Exception):  # else, at a Ctrl-C, they are left alone: one may hang in a read
+            _end(helpers)
+        raise
     for helper in helpers:
         if not helper.cancelled():
             helper.result()
+
+
+def _submit(task: Callable[[], None], count: int, helpers: list[Future[None]]) -> None:
+    """Let other threads do a task as well; none of them as the interpreter ends."""
+    try:
+        while len(helpers) < count:
+            helpers.append(_threads().submit(task))
+    except RuntimeError as error:
+        if "shutdown" not in str(error):
+            raise
+
+
+def _end(helpers: list[Future[None]]) -> None:
+    """Wait: no thread may go on writing to the results of a call that is over."""
+    for helper in helpers:
+        if not helper.cancel():
+            helper.exception()
 
 
 def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
@@ -171,9 +191,9 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """In a forked child there are no threads, and the lock may have been held by one of them."""
-    global _executor, _lock
-    _executor, _lock = None, threading.Lock()
+    """In a forked child there are no threads."""
+    global _executor
+    _executor = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
+from ._locks import new_lock
 from ._philox import Draw, sample_steps, words
 from ._state import State
 from .data import Batch, Tensor
@@ -30,7 +31,7 @@ _PERIOD = 1 << 130  # words of a key's stream
 _PER_CALL = 7  # words that a random operator takes: 28 bytes, 25 of which are the key, counter and phase that it uses
 _AHEAD = 256  # words computed at once; not part of the state, as they can be computed again
 
-_lock = threading.Lock()  # guards the place of every stream, for an instant each
+_lock = new_lock()  # guards the place of every stream, for an instant each
 
 
 class RNG:
@@ -295,9 +296,7 @@ def set_seed(seed: int) -> None:
 
 
 def _after_fork() -> None:
-    """A child has a lock of its own, and does not repeat its parent's draws unless these were asked for by a seed."""
-    global _lock
-    _lock = threading.Lock()
+    """A child does not repeat its parent's draws unless these were asked for by a seed."""
     if _default.rng is not None and _default.rng.seed == _default.random_key:
         _default.random_key = _random_seed()
         _default.rng._go_to(_default.random_key, 0)

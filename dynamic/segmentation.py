@@ -9,7 +9,6 @@ import bisect
 import functools
 import hashlib
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -19,6 +18,7 @@ from ._argument import Between, PerSample, Word
 from ._array import Array
 from ._distributions import below
 from ._drawing import Call, Words, distribution, on_cpu, sampled
+from ._locks import new_lock
 from ._operator import Spec, operator
 from ._rejection import unit64
 from ._rng import Source
@@ -254,7 +254,7 @@ def _found(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
 
 _MOST_CACHED = 1024
 _cache: dict[tuple[Any, ...], Any] = {}
-_cache_lock = threading.Lock()
+_cache_lock = new_lock()
 
 
 def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -149,10 +149,11 @@ def tiff(image: np.ndarray, order: str = "<", *, predictor: bool = False, tile: 
     table, extra = struct.pack(order + "H", len(entries)), b""
     after = starts[-1] + 2 + 12 * len(entries) + 4
     for tag, values in sorted(entries.items()):
-        packed = struct.pack(f"{order}{len(values)}I", *values)
-        if len(values) > 1:
+        kind = 3 if tag in (258, 259, 262, 277, 317) else 4  # SHORT, or LONG
+        packed = struct.pack(f"{order}{len(values)}{'H' if kind == 3 else 'I'}", *values)
+        if len(packed) > 4:
             extra, packed = extra + packed, struct.pack(order + "I", after + len(extra))
-        table += struct.pack(order + "HHI", tag, 4, len(values)) + packed
+        table += struct.pack(order + "HHI", tag, kind, len(values)) + packed.ljust(4, b"\0")
     mark = b"II*\0" if order == "<" else b"MM\0*"
     return mark + struct.pack(order + "I", starts[-1]) + b"".join(parts) + table + bytes(4) + extra
 

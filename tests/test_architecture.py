@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "dynamic"
 
 #: A module imports from lower floors only; a family (`ops.*`) is one floor, and its modules may use each other.
 FLOORS = [
-    ["errors", "_origin", "_state", "_philox", "types"],
+    ["errors", "_locks", "_origin", "_state", "_philox", "types"],
     ["dtypes", "_layout", "_pool"],
     ["devices"],
     ["_array"],

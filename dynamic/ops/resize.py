@@ -54,8 +54,10 @@ def _fill(
     """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
     for place, (size, start, end) in found.items():
-        smaller = size < abs(numpy.float32(end) - numpy.float32(start))
-        kind = (min_filter if smaller else mag_filter) or interp_type
+        kind = interp_type
+        if min_filter or mag_filter:
+            smaller = size < abs(numpy.float32(end) - numpy.float32(start))
+            kind = (min_filter if smaller else mag_filter) or interp_type
         kind = "linear" if kind == "triangular" else kind
         along[place] = Along(start, end, kind, antialias, running=place != last)
     resample.resample(image, along, out)

@@ -8,9 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from dynamic._locks import new_lock
+
 __all__ = ["Ahead"]
 
 X = TypeVar("X")
+_PATIENCE = 1.0  # seconds for what is being made when it is not wanted any more
 
 
 class Ahead(Generic[X]):
@@ -22,6 +25,8 @@ class Ahead(Generic[X]):
     Args:
         make: The function. It must not refer to whatever owns this object, or neither is ever freed.
         depth: How many results may wait; with 0 there is no thread, and they are made when they are asked for.
+
+    `start` it before anything else.
     """
 
     def __init__(self, make: Callable[[], X], depth: int) -> None:
@@ -29,19 +34,29 @@ class Ahead(Generic[X]):
         self._make, self._depth = make, depth
         self._made: collections.deque[tuple[X | None, BaseException | None]] = collections.deque()
         self._changed = threading.Condition()
+        self._taking = new_lock()
         self._closed = self._failed = False
         self._thread: threading.Thread | None = None
 
+    def start(self) -> None:
+        """Begin to make results."""
+        if self._depth:
+            self._thread = threading.Thread(target=self._work, name="dynamic pipeline", daemon=True)
+            try:
+                self._thread.start()
+            except BaseException:
+                self.close()
+                raise
+
     def peek(self) -> X:
         """The next result, which stays the next."""
+        if self.pid != os.getpid():
+            raise RuntimeError("This iteration began in another process, which has forked; begin one here.")
         if not self._depth:
             if not self._made:
                 self._made.append((self._make(), None))
         else:
             with self._changed:
-                if self._thread is None and not self._closed:
-                    self._thread = threading.Thread(target=self._work, name="dynamic pipeline", daemon=True)
-                    self._thread.start()
                 if self._failed and not self._made:  # the error has been raised
                     self._failed = False
                     self._changed.notify_all()
@@ -57,23 +72,31 @@ class Ahead(Generic[X]):
         return result  # type: ignore[return-value]
 
     def take(self) -> X:
-        """The next result."""
-        result = self.peek()
-        with self._changed:
-            self._made.popleft()
-            self._changed.notify_all()
+        """The next result, which stays the next where something interrupts this. Each goes to one thread."""
+        result: X | None = None
+        try:
+            with self._taking:
+                result = self.peek()
+                with self._changed:
+                    self._made.popleft()
+                    self._changed.notify_all()
+        except BaseException:
+            if result is not None and not (self._made and self._made[0][0] is result):
+                self._made.appendleft((result, None))
+            raise
         return result
 
     def close(self) -> None:
-        """Let the thread end, and wait until it has."""
+        """Let the thread end, and wait until it has; a second at most, where it hangs."""
         if self.pid != os.getpid():
             return
         with self._changed:
             self._closed = True
             self._made.clear()
             self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        thread = self._thread
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join(_PATIENCE)
 
     def _work(self) -> None:
         while True:

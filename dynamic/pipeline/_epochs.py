@@ -116,6 +116,7 @@ class Epochs:
         threads = pipeline._context.num_threads
         ahead = Ahead(functools.partial(_Share(graph, states, skip, stride).step, threads), pipeline._depth)
         try:
+            ahead.start()
             while True:
                 step = ahead.take()
                 yield step.outputs or None, step.states

@@ -100,18 +100,33 @@ class Pipeline:
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = Graph(self._function, self._batch_size, self._seed, self._states, self._last_batch)
-            self._ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
-            self._graph = graph
-            self._finalizer = weakref.finalize(self, self._ahead.close)
+            ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
+            weakref.finalize(self, ahead.close)
+            ahead.start()
+            self._graph, self._ahead = graph, ahead
         return self._ahead
 
     def _peek(self) -> Step:
-        """The next batch, which stays the next. Where a source has ended instead, that is told once, and noted."""
+        """The next batch, which stays the next."""
+        return self._noted(self._started().peek)
+
+    def _take(self) -> Step:
+        """The next batch, as far as making it goes."""
+        return self._noted(self._started().take)
+
+    def _noted(self, ask: Callable[[], Step]) -> Step:
+        """What is asked for; that a source has ended instead is noted, and told once."""
         try:
-            return self._started().peek()
+            return ask()
         except Ended as end:
             self._states = end.states
             self._epoch = self._epoch if end.epoch is None else end.epoch
+            raise
+        except Exception:
+            raise
+        except BaseException:
+            if not self._depth:  # the batch that was being made may be over: what was taken last tells where to go on
+                self._ahead = None
             raise
 
     def _end_epochs(self, last_batch: LastBatch) -> None:
@@ -129,8 +144,7 @@ class Pipeline:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
-        self._peek()
-        step = self._started().take()
+        step = self._take()
         self._states = step.states
         self._epoch = step.epoch
         return step.outputs
@@ -141,7 +155,6 @@ class Pipeline:
         As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
         has an epoch of no more batches before it, and then the next.
         """
-        ahead = self._started()
         epoch = self._epoch
         while True:
             try:
@@ -152,7 +165,7 @@ class Pipeline:
             if step.epoch != epoch:
                 self._epoch = step.epoch
                 return
-            ahead.take()
+            step = self._take()
             self._states = step.states
             yield step.outputs
             if step.last and self._states is step.states:

@@ -10,9 +10,8 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy
 
@@ -27,9 +26,24 @@ __all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "l
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
                 "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
 
-_LINE = re.compile(rb"(.*\S)\s+(-?\d+)\s*", re.DOTALL)
+_LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
+
+
+X = TypeVar("X")
+
+
+class _Once(Generic[X]):
+    """A property that is found out once. That of `functools` holds a lock in Python 3.11, even in a forked child."""
+
+    def __init__(self, find: Callable[[Any], X]) -> None:
+        self._find, self.__doc__ = find, find.__doc__
+
+    def __get__(self, listing: Any, kind: type) -> X:
+        found = self._find(listing)
+        listing.__dict__[self._find.__name__] = found
+        return found
 
 
 @dataclass(frozen=True)
@@ -47,7 +61,7 @@ class Listing:
     names: list[str]
     labels: Any
 
-    @cached_property
+    @_Once
     def ids(self) -> Any:
         """The sample ids: uint64 of shape (N,)."""
         return sample_ids(map(os.fsencode, map(_normal, self.names)))
@@ -56,12 +70,12 @@ class Listing:
         """Where to open a sample."""
         return os.path.join(self.root, self.names[index])  # noqa: PTH118
 
-    @cached_property
+    @_Once
     def sizes(self) -> Any:
         """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
         return numpy.fromiter(map(_size, map(self.path, range(len(self.names)))), numpy.int64, len(self.names))
 
-    @cached_property
+    @_Once
     def contents(self) -> Any:
         """A digest of the contents of each file, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
         digests = numpy.zeros((len(self.names), 16), numpy.uint8)
@@ -87,11 +101,11 @@ class Listing:
     def _contents_digest(self, *, sort: bool) -> str:
         return _digest(self.contents[numpy.argsort(self.ids, kind="stable")] if sort else self.contents)
 
-    @cached_property
+    @_Once
     def _sorted_digests(self) -> dict[str, str]:
         return self._digests(numpy.argsort(self.ids, kind="stable"))
 
-    @cached_property
+    @_Once
     def _listed_digests(self) -> dict[str, str]:
         return self._digests(slice(None))
 
@@ -187,6 +201,8 @@ def listed_files(root: str, files: Sequence[Any], labels: Sequence[int] | None) 
         if not isinstance(file, (str, bytes, os.PathLike)):
             raise ArgumentError("readers.File", f"files[{i}]", "a path", shown(file))
         names.append(_relative(os.fsdecode(file), root))
+        if "\0" in names[-1]:
+            raise ArgumentError("readers.File", f"files[{i}]", "a path without NUL in it", shown(file))
     if labels is None:
         labels = range(len(names))
     elif len(labels) != len(names):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import warnings
-import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
+from dynamic._locks import new_lock
 from dynamic._state import State
 from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, shown
 
@@ -50,17 +49,13 @@ class Explanation(NamedTuple):
         return f"{self.name!r} (id {hexadecimal(self.id)}) has place {self.place} in epoch {self.epoch} and {state}"
 
 
-#: Those that there are, for a forked child: whatever thread held a lock is not there.
-_readers: weakref.WeakSet[Placed] = weakref.WeakSet()
+class Progress(NamedTuple):
+    """How far a reader is. Replaced as a whole: what interrupts a step finds all of it done, or nothing."""
 
-
-def _after_fork() -> None:
-    for reader in _readers:
-        reader._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    place: Place = Place(0, 0)
+    given: Tally = Tally()  #: what this shard was given in the epoch, after `before`
+    before: Place | None = None  #: up to there this shard counts as given what was its share
+    skipped: Mapping[int, Failure] = {}  #: by id: samples of this epoch that could not be read
 
 
 class Placed(ABC):
@@ -95,14 +90,10 @@ class Placed(ABC):
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)
         self._adopted: set[Rule] = set()  # of other readers, whose epochs this one was made to end
-        self._place = Place(0, 0)
-        self._before: Place | None = None  # up to there this shard counts as given what was its share
-        self._given = Tally()  # after that, what it was given
-        self._skipped: dict[int, Failure] = {}  # by id: samples of this epoch that could not be read
+        self._progress = Progress()
         self._orders: dict[Place, Any] = {}
         self._known_sets: dict[str, str] | None = None
-        self._lock = threading.RLock()
-        _readers.add(self)
+        self._lock = new_lock()
 
     @property
     @abstractmethod
@@ -116,6 +107,10 @@ class Placed(ABC):
     @abstractmethod
     def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
         """Digests over the "names", "labels", "sizes" and "contents" (or empty), and their order if not `sort`."""
+
+    @property
+    def _place(self) -> Place:
+        return self._progress.place
 
     @property
     def epoch(self) -> int:
@@ -135,7 +130,7 @@ class Placed(ABC):
         such.
         """
         with self._lock:
-            return list(self._skipped.values())
+            return list(self._progress.skipped.values())
 
     def seek(self, position: int, epoch: int | None = None) -> None:
         """Go to a place.
@@ -227,7 +222,7 @@ class Placed(ABC):
                 **self._digests(sort=rule.shuffle, contents=self._fingerprint == "contents"),
                 **self._sets(),
                 "given": str(self._tally()),
-                "skipped": [hexadecimal(i) for i in self._skipped],
+                "skipped": [hexadecimal(i) for i in self._progress.skipped],
             }
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
@@ -325,16 +320,18 @@ class Placed(ABC):
 
     def _go_to(self, place: Place, given: Tally, skipped: dict[int, Failure]) -> None:
         """Take a place. What is given before it in its epoch counts as this shard's as far as it is its share."""
-        self._place, self._skipped = place, skipped
-        self._before, self._given = (place, Tally()) if place.position else (None, given)
+        begun = place.position > 0
+        self._progress = Progress(place, Tally() if begun else given, place if begun else None, skipped)
 
     def _tally(self) -> Tally:
         """What this shard was given in the epoch that it is in, or in the last where it stands at the start of one."""
-        if self._before is not None:
-            order = self._order(self._before)[: self._before.position]
-            share = order[self._shard(self._before.epoch) :: self._num_shards]
-            self._given, self._before = self._given.plus(Tally.of(self._ids[share])), None
-        return self._given
+        before = self._progress.before
+        if before is not None:
+            order = self._order(before)[: before.position]
+            share = order[self._shard(before.epoch) :: self._num_shards]
+            given = self._progress.given.plus(Tally.of(self._ids[share]))
+            self._progress = self._progress._replace(given=given, before=None)
+        return self._progress.given
 
     def _order(self, place: Place) -> Any:
         """The sample numbers of the epoch of a place in their order; that of this epoch and another are kept."""
@@ -368,5 +365,4 @@ class Placed(ABC):
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__.update(attributes)
-        self._lock = threading.RLock()
-        _readers.add(self)
+        self._lock = new_lock()

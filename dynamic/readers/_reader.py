@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy
 
@@ -15,10 +15,12 @@ from dynamic.errors import ArgumentError, DataError, Failure
 
 from ._checks import natural, word
 from ._place import Place, Tally
-from ._placed import Fingerprint, OnMismatch, Placed
+from ._placed import Fingerprint, OnMismatch, Placed, Progress
 
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
+X = TypeVar("X")
+Outputs: TypeAlias = "tuple[Batch | Tensor, ...]"
 LastBatch: TypeAlias = Literal["partial", "drop", "pad"]
 OnError: TypeAlias = Literal["raise", "skip", "replace"]
 _LAST_BATCH: tuple[LastBatch, ...] = ("partial", "drop", "pad")
@@ -32,6 +34,12 @@ class _Share(NamedTuple):
     places: Any  #: in the order of the epoch, shape (B,)
     repeated: int  #: how many of them, at the end, only fill up the batch
     position: int  #: of the reader after it
+
+
+def _epoch_ended(progress: Progress) -> Progress:
+    """At the start of the next epoch. What was given in this one is kept until a sample is given there."""
+    place = Place(progress.place.epoch + 1, 0)
+    return progress._replace(place=place) if progress.place.position else Progress(place)  # nothing for this shard
 
 
 def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
@@ -102,19 +110,36 @@ class Reader(Placed):
         """
         return Epoch(self, self._batch_size("next_epoch", batch_size))
 
-    def __call__(self, batch_size: int | None = None) -> tuple[Batch | Tensor, ...]:
+    def __call__(self, batch_size: int | None = None) -> Outputs:
         """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
         size = self._batch_size("__call__", batch_size)
-        with self._lock:
-            place, ends = self._place, 0
-            while ends <= self._num_shards:
-                share = self._share(place, size or 1)
-                if share is None:
-                    place, ends = Place(place.epoch + 1, 0), ends + 1
-                elif outputs := self._step(place, share, size):
-                    return outputs
-                else:
-                    place = self._place
+        return self._given_out(lambda progress: self._next(progress, size))
+
+    def _given_out(self, step: Callable[[Progress], tuple[X, Progress]]) -> X:
+        """What a step gives, and go to where it ends: both, or neither where something interrupts it."""
+        before = after = None
+        try:
+            with self._lock:
+                before = self._progress
+                outputs, after = step(before)
+                self._progress = after
+        except BaseException:
+            if before is not None and self._progress is after:
+                self._progress = before
+            raise
+        return outputs
+
+    def _next(self, progress: Progress, size: int | None) -> tuple[Outputs, Progress]:
+        """The next batch, of the next epoch where this one has no more."""
+        ends = 0
+        while ends <= self._num_shards:
+            share = self._share(progress.place, size or 1)
+            if share is None:
+                progress, ends = progress._replace(place=Place(progress.place.epoch + 1, 0)), ends + 1
+                continue
+            outputs, progress = self._step(progress, share, size)
+            if outputs:
+                return outputs, progress
         raise ArgumentError(self._operator, "batch_size", "so small that there is a batch for this shard", str(size),
                             f"There are {len(self._ids)} samples on {self._num_shards} shards.")  # fmt: skip
 
@@ -139,7 +164,7 @@ class Reader(Placed):
             "stick_to_shard": int(self._stick_to_shard),
         }
 
-    def peek(self, batch_size: int | None = None) -> tuple[Batch | Tensor, ...]:
+    def peek(self, batch_size: int | None = None) -> Outputs:
         """Read the next batch of this epoch and stay.
 
         Args:
@@ -187,36 +212,36 @@ class Reader(Placed):
         spared = {"drop": chunk, "pad": 0, "partial": self._shard(place.epoch)}[self._last_batch]
         return full + (rest > spared)
 
-    def _step(self, place: Place, share: _Share, batch_size: int | None) -> tuple[Batch | Tensor, ...] | None:
-        """Read a share, then move on: after an error the place is as before. A single sample may be skipped: None."""
-        batches, failed = self._read_share(place, share)
-        self._move(place, share, failed)
-        return batches if batch_size is not None else _single(batches)
+    def _rest(self, progress: Progress, batch_size: int | None) -> tuple[Outputs | None, Progress]:
+        """The next batch of the epoch, or None and the start of the next one."""
+        while share := self._share(progress.place, batch_size or 1):
+            outputs, progress = self._step(progress, share, batch_size)
+            if outputs:
+                return outputs, progress
+        return None, _epoch_ended(progress)
+
+    def _step(self, progress: Progress, share: _Share, batch_size: int | None) -> tuple[Outputs | None, Progress]:
+        """Read a share, and tell where that leads. A single sample may be skipped: None."""
+        batches, failed = self._read_share(progress.place, share)
+        return batches if batch_size is not None else _single(batches), self._moved(progress, share, failed)
 
     def _pass_over(self, batch_size: int) -> bool:
         """Go past the next batch of the epoch without reading it; False if there is none."""
         with self._lock:
             share = self._share(self._place, batch_size)
             if share is not None:
-                self._move(self._place, share, {})
+                self._progress = self._moved(self._progress, share, {})
             return share is not None
 
-    def _move(self, place: Place, share: _Share, failed: dict[int, Failure]) -> None:
-        """Go past a share."""
+    def _moved(self, progress: Progress, share: _Share, failed: dict[int, Failure]) -> Progress:
+        """Past a share."""
+        place, given, before, skipped = progress
         taken = share.places[: len(share.places) - share.repeated]
-        given = Tally.of(self._ids[self._order(place)[taken]])
-        if place.position:
-            self._given = self._given.plus(given)
-        else:
-            self._given, self._before, self._skipped = given, None, {}
-        self._skipped |= failed
-        self._place = place._replace(position=share.position)
-
-    def _end_epoch(self) -> None:
-        """Go to the next epoch. What was given in this one is kept until a sample is given there."""
-        if not self._place.position:  # there was nothing for this shard
-            self._given, self._before, self._skipped = Tally(), None, {}
-        self._place = Place(self._place.epoch + 1, 0)
+        more = Tally.of(self._ids[self._order(place)[taken]])
+        place = place._replace(position=share.position)
+        if progress.place.position:
+            return Progress(place, given.plus(more), before, {**skipped, **failed})
+        return Progress(place, more, None, failed)
 
     def _read_share(self, place: Place, share: _Share) -> tuple[tuple[Batch, ...], dict[int, Failure]]:
         """Read a share, as far as it can be read; and what cannot, by sample id."""
@@ -251,7 +276,7 @@ class Reader(Placed):
                 f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>")  # fmt: skip
 
 
-class Epoch(Iterator[tuple[Batch | Tensor, ...]]):
+class Epoch(Iterator[Outputs]):
     """The rest of an epoch of a reader, made by `Reader.next_epoch`. Threads may share it: each batch goes to one."""
 
     def __init__(self, reader: Reader, batch_size: int | None) -> None:
@@ -259,21 +284,21 @@ class Epoch(Iterator[tuple[Batch | Tensor, ...]]):
         self._epoch: int | None = None
         self._ended = False
 
-    def __next__(self) -> tuple[Batch | Tensor, ...]:
-        reader = self._reader
-        with reader._lock:
-            place = reader._place
-            if self._epoch is None:
-                self._epoch = place.epoch
-            if self._ended or place.epoch != self._epoch:
-                self._ended = True
-                raise StopIteration
-            while share := reader._share(reader._place, self._batch_size or 1):
-                if outputs := reader._step(reader._place, share, self._batch_size):
-                    return outputs
-            self._ended = True
-            reader._end_epoch()
+    def __next__(self) -> Outputs:
+        if self._ended:
             raise StopIteration
+        outputs = self._reader._given_out(self._step)
+        if outputs is None:
+            self._ended = True
+            raise StopIteration
+        return outputs
+
+    def _step(self, progress: Progress) -> tuple[Outputs | None, Progress]:
+        if self._epoch is None:
+            self._epoch = progress.place.epoch
+        if progress.place.epoch != self._epoch:
+            return None, progress
+        return self._reader._rest(progress, self._batch_size)
 
     def __len__(self) -> int:
         """How many steps are left."""

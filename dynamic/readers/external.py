@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 import numpy
 
 from dynamic._interop import as_batch, as_tensor
+from dynamic._locks import new_lock
 from dynamic._origin import Origin
 from dynamic._state import State
 from dynamic.data import Batch, Tensor
@@ -107,7 +108,7 @@ class ExternalSource:
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
         self._iterator: Iterator[Any] | None = None
         self._ended = False
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     @property
     def epoch(self) -> int:
@@ -135,7 +136,7 @@ class ExternalSource:
             StateMismatch: It makes batches, and a state was taken with another `batch_size`.
         """
         size = None if batch_size is None else natural(self._operator, "batch_size", batch_size, 1)
-        with self._lock:
+        with self._lock, self._all_or_nothing():
             if self._ended:
                 raise StopIteration
             if size and self._expected not in (0, size):
@@ -147,6 +148,18 @@ class ExternalSource:
             self._iteration += 1
             self._expected = 0
             return outputs if self._outputs is not None else outputs[0]
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Stay where it was if something interrupts a call; the end of an epoch does not."""
+        before = self._epoch, self._iteration, self._sample, self._batch_size, self._expected
+        try:
+            yield
+        except StopIteration:
+            raise
+        except BaseException:
+            self._epoch, self._iteration, self._sample, self._batch_size, self._expected = before
+            raise
 
     def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
         """Iterate until the source ends the epoch; arguments and errors are those of a call.

@@ -224,16 +224,19 @@ class File(Reader):
 
 
 def _contents(path: str) -> Array:
-    """The bytes of a regular file: uint8, one dimension."""
+    """The bytes of a regular file: uint8, one dimension. All that were there when it was opened, and no others."""
     descriptor = os.open(path, _OPENING)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
-        data = empty((status.st_size,), numpy.dtype(numpy.uint8))
+        data = empty((status.st_size + 1,), numpy.dtype(numpy.uint8))  # one more byte, to see that it has not grown
         done = 0
         while done < len(data) and (n := _read_into(data[done:], descriptor)):
             done += n
+        if done != status.st_size:
+            more = "more" if done > status.st_size else f"{done}"
+            raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {status.st_size}")
         return data[:done]
     finally:
         os.close(descriptor)

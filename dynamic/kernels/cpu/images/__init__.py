@@ -13,13 +13,15 @@ from ._common import Array, Buffer, Header, Limits, corrupt, too_large, truncate
 __all__ = ["Header", "Limits", "decode", "header"]
 
 _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
-    (b"\xff\xd8\xff", jpeg),
-    (b"\x89PNG\r\n\x1a\n", png),
+    (b"\xff\xd8", jpeg),
+    (b"\x89PNG", png),
     (b"BM", bmp),
     (b"GIF87a", gif),
     (b"GIF89a", gif),
     (b"II*\0", tiff),
     (b"MM\0*", tiff),
+    (b"II+\0", tiff),
+    (b"MM\0+", tiff),
     (b"\0\0\0\x0cjP  \r\n\x87\n", jpeg2000),
     (b"\xff\x4f\xff\x51", jpeg2000),
 )
@@ -33,7 +35,11 @@ def _format(data: Buffer) -> Any:
             return module
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return webp
-    if start[:1] == b"P" and start[1:2].isdigit() and (start[2:3].isspace() or start[2:3] == b"#"):
+    if (
+        start[:1] == b"P"
+        and (start[1:2].isdigit() or start[1:2] in b"fF")
+        and (start[2:3].isspace() or start[2:3] == b"#")
+    ):
         pnm.check_kind(data)
         return pnm
     if not start:

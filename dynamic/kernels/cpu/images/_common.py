@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import cv2
 import numpy
 
+from dynamic._locks import new_lock
 from dynamic.errors import CorruptImage, DecodeError, Failure, ImageTooLarge, TruncatedImage, UnsupportedImage
 
 __all__ = [
@@ -88,7 +88,7 @@ def too_large(format: str | None, reason: str) -> DecodeError:
     return _refusal(ImageTooLarge, format, reason)
 
 
-_lock = threading.Lock()
+_lock = new_lock()
 _quiet_calls = 0
 _level_before = 0
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import cv2
@@ -21,6 +22,8 @@ _CODES = {1: "B", 3: "H", 4: "I"}
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
 _MOST_ENTRIES = 4096
+_BIG = ord("+")  # in the place of the star
+_CLEAR, _END, _MOST_CODES = 256, 257, 4096  # of LZW
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class _Directory:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the first directory, and find the strips or tiles in the file."""
     order = "<" if data[0] == 0x49 else ">"
+    if _BIG in data[2:4]:
+        raise unsupported(FORMAT, "BigTIFF")
     tags = _read_tags(data, order)
     width, height = _one(tags, 256), _one(tags, 257)
     check_size(FORMAT, height, width, limits)
@@ -173,25 +178,74 @@ def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
     """The values of a strip or tile: (rows, pixels, channels)."""
     kind, across = numpy.dtype(f"{directory.order}u{directory.bits // 8}"), directory.part[0]
     shape = (rows, across, directory.samples)
+    size = math.prod(shape) * kind.itemsize
     compression = _one(directory.tags, 259, _NONE)
     if compression in (_LZW, _PACKBITS):
-        file = _file_of(directory, strip, rows, across * directory.samples, compression)
-        shades = imdecode(FORMAT, "libtiff", file, cv2.IMREAD_UNCHANGED)
-        if shades.shape != (rows, across * directory.samples) or shades.itemsize != kind.itemsize:
-            raise corrupt(FORMAT, "libtiff cannot decode it")
-        return shades.reshape(shape)
+        strip = memoryview(_unpacked(strip, compression, rows, size // rows))
     return numpy.frombuffer(strip, kind, math.prod(shape)).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _file_of(directory: _Directory, strip: Buffer, rows: int, width: int, compression: int) -> bytes:
-    """A file with one strip or tile and the tags that libtiff needs to see it as so many shades."""
+def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
+    """The bytes of a strip or tile.
+
+    libtiff fills up with anything what is missing of bytes, and refuses to where there are 16 bits a value: so it is
+    told that there are. An odd number of bytes, which few files have in a strip, is unpacked here.
+    """
+    if rows * row % 2:
+        content = b"".join((_lzw if compression == _LZW else _packbits)(strip, rows * row))
+        if len(content) < rows * row:
+            raise truncated(FORMAT, f"a strip or tile holds {len(content)} of {rows * row} bytes")
+        return content[: rows * row]
+    height, width = (rows, row // 2) if row % 2 == 0 else (rows // 2, row)
+    words = imdecode(FORMAT, "libtiff", _file_of(strip, compression, height, width), cv2.IMREAD_UNCHANGED)
+    if words.shape != (height, width) or words.dtype != numpy.uint16:
+        raise corrupt(FORMAT, "libtiff cannot decode it")
+    return words.astype("<u2", copy=False).tobytes()
+
+
+def _file_of(strip: Buffer, compression: int, height: int, width: int) -> bytes:
+    """A file with one strip or tile and the tags that libtiff needs to see it as so many shades of 16 bits."""
     content = bytes(strip) + b"\0" * (len(strip) % 2)
-    entries: dict[int, tuple[int, ...]] = {
-        256: (width,), 257: (rows,), 258: (directory.bits,), 259: (compression,), 262: (1,), 273: (8,), 277: (1,),
-        278: (rows,), 279: (len(strip),),
-    }  # fmt: skip
-    table = struct.pack(directory.order + "H", len(entries))
-    for tag, (value,) in sorted(entries.items()):
-        table += struct.pack(directory.order + "HHII", tag, 4, 1, value)
-    mark = b"II*\0" if directory.order == "<" else b"MM\0*"
-    return mark + struct.pack(directory.order + "I", 8 + len(content)) + content + table + bytes(4)
+    values = (width, height, 16, compression, 1, 8, 1, height, len(strip))
+    entries = zip((256, 257, 258, 259, 262, 273, 277, 278, 279), values, strict=True)
+    table = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries)
+    return b"II*\0" + struct.pack("<I", 8 + len(content)) + content + struct.pack("<H", 9) + table + bytes(4)
+
+
+def _packbits(strip: Buffer, size: int) -> Iterator[bytes]:
+    """Runs, until there are enough bytes: as they are after a count below 128, one byte repeated after a larger one."""
+    position = done = 0
+    while done < size and position < len(strip):
+        count = strip[position]
+        run = bytes(strip[position + 1 : position + 2 + (count if count < 128 else 0)])
+        if count > 128:
+            run *= 257 - count
+        position += 1 + (count + 1 if count < 128 else count > 128)
+        done += len(run) * (count != 128)
+        if count != 128:
+            yield run
+
+
+def _lzw(strip: Buffer, size: int) -> Iterator[bytes]:
+    """What codes of 9 to 12 bits stand for, until there are enough bytes."""
+    first = [bytes([i]) for i in range(256)] + [b"", b""]
+    table, known, bits, held, done = first.copy(), b"", 0, 0, 0
+    for byte in strip:
+        held, bits = held << 8 | byte, bits + 8
+        width = min(12, max(9, (len(table) + bool(known)).bit_length()))
+        if bits < width:
+            continue
+        bits -= width
+        code, held = held >> bits, held & (1 << bits) - 1
+        if code == _CLEAR:
+            table, known = first.copy(), b""
+            continue
+        if code == _END or done >= size:
+            return
+        if code > len(table) or (code == len(table) and not known):
+            raise corrupt(FORMAT, f"the code {code} of a strip stands for nothing")
+        entry = table[code] if code < len(table) else known + known[:1]
+        if known and len(table) < _MOST_CODES:
+            table.append(known + entry[:1])
+        known, done = entry, done + len(entry)
+        yield entry

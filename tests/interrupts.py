@@ -1,0 +1,67 @@
+"""Ctrl-C at every place where Python looks for one: between the steps of its machine, after calls and jumps."""
+
+from __future__ import annotations
+
+import gc
+import opcode
+import sys
+from pathlib import Path
+
+import dynamic
+
+PACKAGE = str(Path(dynamic.__file__).parent)
+
+
+class Interruption:
+    """While it is entered, raises KeyboardInterrupt at one of the places in our code, counted from 0.
+
+    Python looks for signals where a function begins, at jumps back, and after calls of functions in C.
+
+    Args:
+        turn: At which place; None counts them only.
+    """
+
+    def __init__(self, turn: int | None) -> None:
+        self.turn, self.places = turn, 0
+        self._last = {}  # by the id of a frame: the operation that came before
+        self._before = None
+
+    def __enter__(self):
+        gc.disable()  # what interrupts a finalizer is lost
+        self._before = sys.gettrace()
+        sys.settrace(self._entered)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._before)
+        gc.enable()
+
+    def _entered(self, frame, event, argument):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return self._left
+        frame.f_trace_opcodes = True
+        self._last[id(frame)] = "RESUME"
+        return self._traced
+
+    def _left(self, frame, event, argument):
+        if event == "return":
+            self._returned(frame)
+        return self._left
+
+    def _returned(self, frame):
+        self._last.pop(id(frame), None)
+        if id(frame.f_back) in self._last:
+            self._last[id(frame.f_back)] = ""  # no look for signals after a function in Python
+
+    def _traced(self, frame, event, argument):
+        if event == "return":
+            self._returned(frame)
+        elif event == "opcode":
+            last = self._last.get(id(frame), "")
+            self._last[id(frame)] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
+            if last.startswith(("RESUME", "CALL", "JUMP_BACKWARD", "PRECALL")):
+                self.places += 1
+                if self.places - 1 == self.turn:
+                    self._last.clear()
+                    raise KeyboardInterrupt
+        return self._traced
