@@ -10,15 +10,16 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _distributions, _rejection
+from . import _cuda, _distributions, _rejection
 from ._argument import Between, PerSample
-from ._array import Array, asarray
+from ._array import Array, asarray, current, library
 from ._drawing import Call, Part, distribution
 from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError
+from .kernels.gpu import random as kernels
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
 
@@ -60,12 +61,21 @@ def gaussian(
     shift, spread = call.float32("mean"), call.float32("stddev")
     wide = _distributions.wide(kind)
 
-    def compute(part: Part) -> Array:
+    def drawn(part: Part) -> Array:
         numbers = _distributions.normal(part.xp, part.words(4 if wide else 2))
-        numbers = _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
+        return _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
+
+    def compute(part: Part) -> Array:
+        numbers = drawn(part)
         return convert(part.xp, flat[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
 
-    return _result(image, call, call.fill(kind, compute))
+    if call.device.device_type == "cpu":
+        return _result(image, call, call.fill(kind, compute))
+    real = numpy.dtype(numpy.float64 if wide else numpy.float32)
+    noise = call.fill(real, drawn, kernel=lambda d, n, to: kernels.normal(d, n, to, shift, spread, real))
+    with current(call.device):
+        noise += flat.astype(real)
+        return _result(image, call, convert(library(noise), noise, kind))
 
 
 @distribution
@@ -101,7 +111,7 @@ def shot(
     """
     image, call, flat, kind = _call("shot", image, batch_size, device, rng, factor=factor)
     if call.device.device_type != "cpu":
-        raise DeviceError("noise.shot() runs on cpu; pass device='cpu'.")
+        raise DeviceError("noise.shot() runs on cpu; pass its input as image.cpu().")
     factors = call.float32("factor")
     if not (factors >= 0).all():
         raise call.error("factor", ~(factors >= 0), "0 or more")
@@ -173,17 +183,19 @@ def salt_and_pepper(
         return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
 
     marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
-    parts = call.split(marks)
-    call.shapes = shapes
-    values = _levels(call, kind)
-    changed = []
-    for i, ((_, old), (shape, mark)) in enumerate(zip(call.split(flat), parts, strict=True)):
-        if axis is not None:
-            own = shapes[i] if isinstance(shapes, list) else shapes
-            mark = numpy.broadcast_to(numpy.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
-        pepper, salt = (value[i] if value.ndim else value for value in values)
-        changed.append(numpy.where(mark == 0, old, numpy.where(mark == 1, pepper, salt)).astype(kind))
-    return _result(image, call, numpy.concatenate(changed) if changed else flat)
+    xp = library(marks)
+    with current(image.device):
+        parts = call.split(marks)
+        call.shapes = shapes
+        values = _levels(call, kind)
+        changed = []
+        for i, ((_, old), (shape, mark)) in enumerate(zip(call.split(flat), parts, strict=True)):
+            if axis is not None:
+                own = shapes[i] if isinstance(shapes, list) else shapes
+                mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
+            pepper, salt = (value[i] if value.ndim else value[()] for value in values)
+            changed.append(xp.where(mark == 0, old, xp.where(mark == 1, pepper, salt)).astype(kind))
+        return _result(image, call, xp.concatenate(changed) if changed else flat)
 
 
 def _call(
@@ -206,8 +218,11 @@ def _call(
     kind = numpy_dtype(image.dtype)
     if kind.kind == "b" and not bool_too:
         raise ArgumentError(name, "image", "of numbers", "bool")
-    arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
-    flat = numpy.concatenate([array.reshape(-1) for array in arrays]) if arrays else numpy.empty(0, kind)
+    with current(image.device):
+        arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
+        parts = [array.reshape(-1) for array in arrays]
+        xp = numpy if call.device.device_type == "cpu" else _cuda.cupy()
+        flat = xp.concatenate(parts) if parts else xp.empty(0, kind)
     return image, call, flat, kind
 
 
@@ -216,6 +231,7 @@ def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
     made = call.result(flat, image.layout)
     if isinstance(made, Batch):
         storage = made.samples if made.whole is None else made.whole
+        storage = storage if len(made) else flat.reshape((0,) * (1 + image.ndim))
         return Batch(storage, image.layout, image.origin, dtype=numpy_dtype(image.dtype), ndim=image.ndim)
     return Tensor(made.array, image.layout, image.origin)
 

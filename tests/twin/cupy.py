@@ -26,7 +26,7 @@ _UFUNCS = """
     square subtract tan tanh true_divide trunc
 """.split()  # noqa: SIM905
 _FUNCTIONS = """
-    argmax clip concatenate flatnonzero matmul nan_to_num searchsorted stack where zeros_like
+    argmax clip concatenate expand_dims flatnonzero matmul nan_to_num searchsorted stack where zeros_like
 """.split()  # noqa: SIM905
 _DTYPES = """
     bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp
@@ -378,13 +378,17 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 
 
 def _function(name: str) -> Any:
+    plain = getattr(numpy, name)
+
     def function(*inputs: Any, **arguments: Any) -> Any:
+        if isinstance(plain, numpy.ufunc) and len(inputs) > plain.nin:
+            *inputs, arguments["out"] = inputs  # type: ignore[assignment]
         values = [[_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value)
                   for value in inputs]  # fmt: skip
         out = arguments.pop("out", None)
         arguments = {key: _operand(v) if isinstance(v, ndarray) else v for key, v in arguments.items()}
         with numpy.errstate(all="ignore"):
-            made = _new(getattr(numpy, name)(*values, **arguments))
+            made = _new(plain(*values, **arguments))
         if out is None:
             return made
         out[...] = made
