@@ -158,7 +158,8 @@ class Call:
             elif value is not None:
                 self.values[key] = known[key].one(value)
         self.shapes = self._shapes(shape_like)
-        self.device = device_named(device) or (Device.current() if shape_like is None else shape_like.device)
+        near = next((x for x in (shape_like, a, *(inputs or {}).values()) if isinstance(x, (Tensor, Batch))), None)
+        self.device = device_named(device) or (Device.current() if near is None else near.device)
 
     def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
@@ -332,6 +333,8 @@ def sampled(
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
         ahead: How many words a sample needs, about: those of all samples are computed together.
     """
+    if call.device.device_type != "cpu":
+        raise DeviceError(f"{call.name}() runs on cpu; pass device='cpu'.")
     count = 1 if call.n is None else call.n
     columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
     samples = [tuple(column[i] for column in columns) for i in range(count)]

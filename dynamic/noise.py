@@ -15,13 +15,14 @@ import numpy
 
 from . import _distributions, _rejection
 from ._argument import Between, PerSample
-from ._array import Array, asarray, library
+from ._array import Array, asarray, current, library
 from ._drawing import Call, Part, distribution
 from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError
+from .kernels.gpu import random as kernels
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
 
@@ -63,12 +64,22 @@ def gaussian(
     shift, spread = call.float32("mean"), call.float32("stddev")
     wide = _distributions.wide(kind)
 
-    def compute(part: Part) -> Array:
+    def drawn(part: Part) -> Array:
         numbers = _distributions.normal(part.xp, part.words(4 if wide else 2))
-        numbers = _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
+        return _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
+
+    def compute(part: Part) -> Array:
+        numbers = drawn(part)
         return convert(part.xp, old[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
 
-    return _result(image, call, call.fill(kind, compute))
+    if call.device.device_type == "cpu":
+        return _result(image, call, call.fill(kind, compute))
+    real = numpy.dtype(numpy.float64 if wide else numpy.float32)
+    noise = call.fill(real, drawn, kernel=lambda d, n, to: kernels.normal(d, n, to, shift, spread, real))
+    with current(call.device):
+        if len(old):
+            noise += old[0 : len(old)].astype(real)
+        return _result(image, call, convert(library(noise), noise, kind))
 
 
 @distribution
@@ -104,7 +115,7 @@ def shot(
     """
     image, call, old, kind = _call("shot", image, batch_size, device, rng, factor=factor)
     if call.device.device_type != "cpu":
-        raise DeviceError("noise.shot() runs on cpu; pass device='cpu'.")
+        raise DeviceError("noise.shot() runs on cpu; pass its input as image.cpu().")
     factors = call.float32("factor")
     if not (factors >= 0).all():
         raise call.error("factor", ~(factors >= 0), "0 or more")
@@ -176,18 +187,19 @@ def salt_and_pepper(
         return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
 
     marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
-    parts = call.split(marks)
-    call.shapes = shapes
-    values = _levels(call, kind)
     xp = library(marks)
-    flat = xp.empty(len(old), kind)
-    for i, ((_, new), own_old, (shape, mark)) in enumerate(zip(call.split(flat), old.samples, parts, strict=True)):
-        if axis is not None:
-            own = shapes[i] if isinstance(shapes, list) else shapes
-            mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
-        pepper, salt = (value[i] if value.ndim else value for value in values)
-        new[...] = xp.where(mark == 0, own_old, xp.where(mark == 1, pepper, salt))
-    return _result(image, call, flat)
+    with current(image.device):
+        parts = call.split(marks)
+        call.shapes = shapes
+        values = _levels(call, kind)
+        flat = xp.empty(len(old), kind)
+        for i, ((_, new), own_old, (shape, mark)) in enumerate(zip(call.split(flat), old.samples, parts, strict=True)):
+            if axis is not None:
+                own = shapes[i] if isinstance(shapes, list) else shapes
+                mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
+            pepper, salt = (value[i] if value.ndim else value[()] for value in values)
+            new[...] = xp.where(mark == 0, own_old, xp.where(mark == 1, pepper, salt))
+        return _result(image, call, flat)
 
 
 class _Elements:
@@ -231,8 +243,9 @@ def _call(
     kind = numpy_dtype(image.dtype)
     if kind.kind == "b" and not bool_too:
         raise ArgumentError(name, "image", "of numbers", "bool")
-    arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
-    return image, call, _Elements(arrays), kind
+    with current(image.device):
+        arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
+        return image, call, _Elements(arrays), kind
 
 
 def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
@@ -240,6 +253,7 @@ def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
     made = call.result(flat, image.layout)
     if isinstance(made, Batch):
         storage = made.samples if made.whole is None else made.whole
+        storage = storage if len(made) else flat.reshape((0,) * (1 + image.ndim))
         return Batch(storage, image.layout, image.origin, dtype=numpy_dtype(image.dtype), ndim=image.ndim)
     return Tensor(made.array, image.layout, image.origin)
 

@@ -293,3 +293,17 @@ def test_lists_of_a_second_gpu(second, torch):
     assert b.device == second
     assert b.tolist() == [[0, 1], [0, 1, 2]]
     assert as_tensor(b, pad=True).tolist() == [[0, 1, 0], [0, 1, 2]]
+
+
+def test_a_new_stream_lives_as_long_as_its_object_and_can_be_the_current_one():
+    made = ndd.stream()
+    assert made.handle == made._owner.ptr
+    before = ndd.get_current_stream()
+    try:
+        ndd.set_current_stream(made)
+        assert ndd.get_current_stream().handle == made.handle
+        made.synchronize()
+    finally:
+        ndd.set_current_stream(before)
+    assert ndd.stream(made) is made
+    assert ndd.stream(made.handle).handle == made.handle

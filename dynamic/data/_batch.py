@@ -60,13 +60,9 @@ class Batch(Data):
     __slots__ = ("_dtype", "_layout", "_ndim", "_origin", "_ready", "_samples", "_whole")
 
     def __init__(
-        self,
-        storage: Array | list[Array] | Views,
-        layout: str | None = None,
-        origin: Origin | None = None,
-        dtype: numpy.dtype[Any] | None = None,
-        ndim: int | None = None,
-    ) -> None:
+        self, storage: Array | list[Array] | Views, layout: str | None = None, origin: Origin | None = None,
+        dtype: numpy.dtype[Any] | None = None, ndim: int | None = None,
+    ) -> None:  # fmt: skip
         self._layout, self._origin = layout, origin
         self._whole: Array | None = None
         self._samples: list[Array] | Views | None = None
@@ -253,13 +249,9 @@ class Batch(Data):
         return Tensor(self.dense(pad)).cupy()
 
     def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
         if copy is False and self._whole is None:
             raise BufferError("A Batch of separate samples cannot be exported through DLPack without a copy.")
         return _dlpack.exported(self.dense(), stream, max_version, dl_device, copy)
@@ -268,15 +260,7 @@ class Batch(Data):
         return (1, 0) if self._ready is None else (2, self._ready.device_id)
 
     def jax(self, pad: bool = False) -> jax.Array:
-        """The samples as one array of JAX (N, ...), as of `Tensor.jax`.
-
-        Args:
-            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
-
-        Raises:
-            ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set.
-            ValueError: The shapes differ and `pad` is False.
-        """
+        """The samples as one array of JAX (N, ...); see `dense` and `Tensor.jax`."""
         return jax_array(self.dense(pad))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

@@ -26,7 +26,7 @@ _UFUNCS = """
     square subtract tan tanh true_divide trunc
 """.split()  # noqa: SIM905
 _FUNCTIONS = """
-    argmax clip concatenate flatnonzero matmul nan_to_num searchsorted stack where zeros_like
+    argmax clip concatenate expand_dims flatnonzero matmul nan_to_num searchsorted stack where zeros_like
 """.split()  # noqa: SIM905
 _DTYPES = """
     bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp
@@ -389,18 +389,20 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 
 
 def _function(name: str) -> Any:
-    def function(*inputs: Any, out: ndarray | None = None, **arguments: Any) -> Any:
-        if len(inputs) > getattr(getattr(numpy, name), "nin", 99):
-            *inputs, out = inputs
-        values = [
-            [_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value) for value in inputs
-        ]
+    plain = getattr(numpy, name)
+
+    def function(*inputs: Any, **arguments: Any) -> Any:
+        if isinstance(plain, numpy.ufunc) and len(inputs) > plain.nin:
+            *inputs, arguments["out"] = inputs  # type: ignore[assignment]
+        values = [[_operand(x) for x in value] if isinstance(value, (list, tuple)) else _operand(value)
+                  for value in inputs]  # fmt: skip
+        out = arguments.pop("out", None)
         arguments = {key: _operand(v) if isinstance(v, ndarray) else v for key, v in arguments.items()}
         with numpy.errstate(all="ignore"):
-            result = getattr(numpy, name)(*values, **arguments)
+            made = _new(plain(*values, **arguments))
         if out is None:
-            return _new(result)
-        out[...] = _new(result)
+            return made
+        out[...] = made
         return out
 
     function.__name__ = name
