@@ -31,7 +31,8 @@ def _is_frames(value: Any) -> bool:
 def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Call an operator on the frames of its first input, each with its own values of the arguments laid out as frames.
 
-    The results of the frames of one video must have one shape.
+    The results of the frames of one video must have one shape: an operator with a method `of_frames` is given the
+    frames, how many each video has, and their arguments, and returns arguments that see to that.
     """
     batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
     given = [operator._data(i, value, device) for i, value in enumerate(inputs)]
@@ -42,6 +43,8 @@ def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> A
     frames = _frames(video, count, counts)
     others = [_spread(operator.name, operator._name_of_input(i), x, count, counts) for i, x in enumerate(given) if i]
     spread = {name: _spread(operator.name, name, value, count, counts) for name, value in arguments.items()}
+    if hasattr(operator, "of_frames"):
+        spread = operator.of_frames(frames, counts, spread)
     results = operator(frames, *others, **spread)
     several = isinstance(results, tuple)
     name = marked or operator._name_of_input(1)

@@ -22,6 +22,7 @@ from dynamic import (
     get_property,
     per_frame,
     permute_batch,
+    resize,
     rotate,
     sequence_rearrange,
     warp_affine,
@@ -149,6 +150,39 @@ def test_videos_of_different_lengths_and_sizes():
     assert (len(none), none.ndim, none.layout) == (0, 4, "FHWC")
 
 
+#: What DALI 2.4 makes of a video of some extents by some angles, one a frame.
+CANVASES = {
+    ((20, 31), (10, 0, 0)): (26, 35), ((20, 31), (10, 20, 45)): (38, 37), ((20, 31), (90, 90, 90)): (31, 20),
+    ((20, 31), (90, 0)): (32, 32), ((20, 31), (90, 90, 0)): (31, 32), ((20, 31), (90, 90, 0, 0)): (32, 32),
+    ((20, 31), (50, 70, 10)): (37, 36), ((20, 31), (10, 50, 70, 20)): (38, 36), ((21, 31), (60, 30)): (39, 39),
+    ((20, 30), (45, 0)): (36, 36), ((7, 4), (45, 0)): (8, 8), ((7, 4), (60, 30)): (10, 10),
+    ((7, 4), (90, 90, 0)): (8, 7), ((7, 4), (50, 70, 10)): (8, 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("extents", "angles"), CANVASES)
+def test_frames_that_turn_by_their_own_angles_share_a_canvas(extents, angles):
+    generator = np.random.default_rng(3)
+    video = as_tensor(generator.integers(0, 255, (len(angles), *extents, 3), np.uint8), layout="FHWC")
+    turned = rotate(video, angle=per_frame(np.array(angles, np.float32)), fill_value=7)
+    assert turned.shape == (len(angles), *CANVASES[extents, angles], 3)
+    for frame, found, angle in zip(video, turned, angles, strict=True):
+        alone = rotate(frame, angle=float(angle), fill_value=7, size=[float(x) for x in CANVASES[extents, angles]])
+        assert np.array_equal(found.numpy(), alone.numpy())
+    batch = as_batch([video, video[:1]])
+    both = rotate(batch, angle=per_frame(as_batch([np.array(angles, np.float32), np.zeros(1, np.float32)])))
+    assert both.shape == [turned.shape, (1, *extents, 3)]
+    assert rotate(video, angle=per_frame(np.array(angles, np.float32)), keep_size=True).shape == video.shape
+
+
+def test_volumes_that_turn_by_their_own_angles_share_a_canvas():
+    volumes = as_tensor(np.zeros((2, 3, 4, 6), np.uint8), layout="FDHW")
+    found = rotate(volumes, angle=per_frame(np.array([0, 90], np.float32)), axis=(0, 0, 1))
+    assert found.shape == (2, 3, 6, 6)
+    with pytest.raises(ArgumentError, match="'axis' must be the"):
+        rotate(volumes, angle=per_frame(np.array([0, 90], np.float32)))
+
+
 def test_an_input_may_have_values_for_each_frame():
     numbers = per_frame(np.arange(4, dtype=np.uint8)[:, None, None, None])
     found = full_like(as_tensor(VIDEO, layout="FHWC"), numbers)
@@ -177,7 +211,7 @@ def test_an_input_may_have_values_for_each_frame():
     (lambda: flip(as_batch([VIDEO, VIDEO]), horizontal=per_frame(as_batch([[1] * 4, [0] * 3]))),
      r"'horizontal\[1\]' must be a value for each of the 4"),
     (lambda: flip(VIDEO[0], horizontal=per_frame([1, 0])), "'horizontal' must be given only with a video"),
-    (lambda: rotate(VIDEO, angle=per_frame([0, 45, 0, 0])), "rotate.*'angle' must be such that all.*keep_size or size"),
+    (lambda: resize(VIDEO, resize_x=per_frame([3, 4, 3, 3])), "resize.*'resize_x' must be such that all.*Pass size"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(call, told):
     with pytest.raises(ArgumentError, match=told):

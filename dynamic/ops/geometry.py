@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
@@ -14,7 +15,9 @@ from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
-from dynamic._operator import Spec, operator
+from dynamic._operator import Operator, Spec, operator
+from dynamic.data import Batch
+from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import warp
 from dynamic.kernels.gpu import copies, images
@@ -22,6 +25,8 @@ from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
 __all__ = ["LAYOUTS", "flip", "rotate"]
+
+P = ParamSpec("P")
 
 #: Images, videos and volumes, with channels last, first, or without.
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
@@ -90,7 +95,37 @@ def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     gpu_warp.affine(source, result, matrices, call.fixed["fill_value"], nearest=call.fixed["interp_type"] == "nn")
 
 
-@operator(layouts=LAYOUTS, output=_rotated, kernel=_rotate_on_gpu)
+class _Rotate(Operator[P]):
+    """`rotate`, which gives all frames of a video one canvas where their angles differ."""
+
+    def of_frames(self, frames: Batch, counts: Sequence[int], arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of frames, with the size of the canvas of their video."""
+        if arguments.get("keep_size") or arguments.get("size") is not None or not len(frames):
+            return arguments
+        layout = self._checked_input(frames) or ""
+        places = [layout.index(letter) for letter in "DHW" if letter in layout]
+        angles, axes = (self._of_each(name, arguments.get(name), len(frames)) for name in ("angle", "axis"))
+        sizes: list[tuple[int, ...]] = []
+        for start, stop in pairwise(accumulate(counts, initial=0)):
+            turns = list(zip(angles[start:stop], axes[start:stop], strict=True))
+            if len(places) == 3 and not all(axis is not None and any(axis) for _, axis in turns):
+                return arguments  # `rotate` tells what is wrong
+            extents = [frames.shape[start][place] for place in places] if turns else []
+            sizes += [warp.common_canvas(extents, turns)] * len(turns)
+        return {**arguments, "size": Batch(numpy.array(sizes, numpy.float32))}
+
+    def _of_each(self, name: str, value: Any, count: int) -> list[Any]:
+        if isinstance(value, Batch):
+            return self.arguments[name].each(value, count)
+        return [None if value is None else self.arguments[name].one(value)] * count
+
+
+def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotate[P]:
+    return _Rotate(body, LAYOUTS, frozenset(map(numpy_dtype, ALL)), _rotated, None, None, None, output_of_values=False,
+                   whole=False, devices=("cpu",), name=None, kernel=_rotate_on_gpu)  # fmt: skip
+
+
+@_rotation
 def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,

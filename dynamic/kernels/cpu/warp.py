@@ -23,6 +23,7 @@ __all__ = [
     "OPENCV_LIMIT",
     "affine",
     "canvas",
+    "common_canvas",
     "copied",
     "filled",
     "flip",
@@ -62,6 +63,27 @@ def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = Non
     >>> canvas((100, 200), 30)
     (188, 224)
     """
+    grown, parity = _grown(size, angle, axis)
+    return tuple((grown + (grown - parity) % 2).tolist())
+
+
+def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[float] | None]]) -> tuple[int, ...]:
+    """The size that holds all frames of a video, each rotated by its own angle (and axis), as DALI computes it.
+
+    An extent is the largest of all frames, one more where that gives it the parity that most of them would have; the
+    even one where as many would have the other.
+
+    >>> common_canvas((20, 31), [(90, None), (0, None), (0, None)])
+    (32, 31)
+    """
+    grown, parities = map(numpy.array, zip(*(_grown(size, angle, axis) for angle, axis in turns), strict=True))
+    extents = grown.max(axis=0)
+    odd = 2 * parities.sum(axis=0) > len(parities)
+    return tuple((extents + (extents - odd) % 2).tolist())
+
+
+def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Any, Any]:
+    """The extents of a rotated image, and for each whether it had better be odd."""
     matrix = numpy.abs(_turn(angle, axis))
     extents = numpy.asarray(size[::-1])
     grown = numpy.ceil(matrix @ extents - 0.01).astype(int)
@@ -69,8 +91,7 @@ def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = Non
         nearest = [0, 1] if matrix[0, 1] <= matrix[0, 0] else [1, 0]
     else:
         nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
-    grown += (grown - extents[nearest]) % 2
-    return tuple(grown[::-1].tolist())
+    return grown[::-1], extents[nearest][::-1] % 2
 
 
 def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> Any:
