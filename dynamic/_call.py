@@ -27,13 +27,14 @@ _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memo
 
 
 class Declared(Protocol):
-    """What an operator says of its results."""
+    """What an operator says of itself."""
 
     name: str
     output: Callable[..., Any] | None
     output_of_values: bool
     devices: tuple[str, ...]
     on_host: bool
+    kernel: Kernel | None
 
 
 @dataclass(slots=True)
@@ -263,12 +264,14 @@ def check_input(operator: Declared, device: Device) -> None:
 
 
 def on_one_device(
-    operator: str, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
+    operator: Declared, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
 ) -> list[Tensor | Batch]:
     """Inputs on one device: what was given as Python numbers is moved to the others.
 
+    Of an operator with a kernel for GPUs, what comes after the data may stay on the CPU, where it is read.
+
     Args:
-        operator: For errors.
+        operator: The operator.
         name: The name of an input.
         given: What the caller gave for each.
         inputs: What it became.
@@ -279,13 +282,14 @@ def on_one_device(
     devices = [x.device for x in inputs]
     if all(device is Device.CPU for device in devices):
         return inputs
-    placed = [i for i, value in enumerate(given) if not only_numbers(value)] or [0]
+    aside = [operator.kernel is not None and i > 0 and device is Device.CPU for i, device in enumerate(devices)]
+    placed = [i for i, value in enumerate(given) if not aside[i] and not only_numbers(value)] or [0]
     first = devices[placed[0]]
     for i in placed:
         if devices[i] != first:
             both = f"{name(placed[0])!r} is on {first} and {name(i)!r} on {devices[i]}"
-            raise DeviceError(f"{operator}(): {both}; move them to one device first.")
-    return [x.to_device(first) for x in inputs]
+            raise DeviceError(f"{operator.name}(): {both}; move them to one device first.")
+    return [x if stays else x.to_device(first) for x, stays in zip(inputs, aside, strict=True)]
 
 
 def together(samples: list[Array]) -> Array | list[Array]:

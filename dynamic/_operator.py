@@ -116,7 +116,7 @@ class Operator(Generic[P]):
             expected = "one or more positional arguments" if self.variadic else many
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
-        inputs = inputs if len(given) < 2 else on_one_device(self.name, self._name_of_input, given, inputs)
+        inputs = inputs if len(given) < 2 else on_one_device(self, self._name_of_input, given, inputs)
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
         fixed = self._defaults.copy()

@@ -175,25 +175,29 @@ def normalize(
     many = image.ndim > across[0]
     given = {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names,
              "layout": layout[1:] if layout and many else layout}  # fmt: skip
-    how = epsilon, scale, shift, ddof, across
+    how = epsilon, scale, shift, ddof, across[1], across[2]
     if not many:
         _normalize(_Plan(image, given), image, out, *how)
     elif library(image) is numpy:
         for i in range(len(image)):
-            _normalize(_Plan(image[i, ...], given), image[i, ...], out[i, ...], *how)
+            one = image[i, ...]
+            _normalize(_Plan(one, given), one, out[i, ...], *how)
     else:
         _normalize(_Plan(image[0, ...], given), image, out, *how)
     return out
 
 
 def _normalize(
-    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, across: Any
-) -> None:
+    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, found: Any,
+    variance: Any,
+) -> None:  # fmt: skip
     """Normalise a sample, or many at once that all are as the plan is, which is made of one of them."""
-    _, found, variance = across
-    samples = image.shape[: image.ndim - across[0]]
-    axes = plan.axes if not samples else [axis - plan.image.ndim for axis in plan.axes]
-    image = image.reshape(samples + plan.image.shape)
+    axes, shape = plan.axes, plan.image.shape
+    if image.ndim > len(shape):
+        axes, shape = [axis - len(shape) for axis in axes], (len(image), *shape)
+    elif image.ndim and image.shape != shape:  # many single numbers
+        axes, shape = [-1], (len(image), 1)
+    image = image.reshape(shape)
     if not image.size:
         return
     mean = plan.mean if plan.mean is not None else found
@@ -203,7 +207,7 @@ def _normalize(
         variance = _variance(_squares(image, mean, axes), plan.count, ddof)
     factor = _factor(plan.deviation, variance, epsilon, scale)
     normalized = kernels.normalized if library(image) is numpy else arrays.normalized
-    normalized(image, mean, factor, shift, out.reshape(image.shape))
+    normalized(image, mean, factor, shift, out.reshape(shape))
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
