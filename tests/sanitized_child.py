@@ -20,7 +20,7 @@ KINDS = ("uint8", "uint16", "int16", "float32", "float16", "int64")
 #: How many channels, and what images become.
 CASES = {"uint8": [(1, "uint8"), (3, "uint8"), (3, "float32"), (3, "float16"), (4, "uint8")],
          "float32": [(1, "float32"), (3, "float32"), (3, "uint8"), (3, "float16"), (4, "float32")],
-         "float16": [(3, "float32")], "int64": [(2, "uint16")]}  # fmt: skip
+         "float16": [(3, "float32")], "int64": [(2, "uint16"), (2, "int64")]}  # fmt: skip
 
 
 def batches(dtype, channels):

@@ -82,6 +82,19 @@ def test_pieces(seed, count):
     numpy.testing.assert_array_equal(buffer, expected)
 
 
+@pytest.mark.parametrize("start", range(17))
+@pytest.mark.parametrize("size", [0, 1, 2, 15, 40])
+def test_pieces_write_nothing_beside_them(start, size):
+    source = numpy.arange(80, dtype=numpy.uint8) + 1
+    target = numpy.zeros(80, numpy.uint8)
+    target = target[-target.ctypes.data % 16 + source.ctypes.data % 16 :]  # both alike modulo 16
+    places = (numpy.array([array.ctypes.data + start], numpy.uint64) for array in (source, target))
+    copies.pieces(*places, numpy.array([size]))
+    expected = numpy.zeros(len(target), numpy.uint8)
+    expected[start : start + size] = source[start : start + size]
+    numpy.testing.assert_array_equal(target, expected)
+
+
 @given(seeds, st.integers(0, 5), st.integers(0, 4), one_dtype, one_dtype, st.booleans())
 def test_windows(seed, count, ndim, have, want, same):
     generator = numpy.random.default_rng(seed)
@@ -573,6 +586,15 @@ def test_picked(draw, sizes, dtype, seed):
     (word,) = draw.words(numpy, samples, elements, 1)
     index = first[samples] + (word * own[samples] >> numpy.uint64(32))
     same_bits(out, table[index.astype(numpy.intp)])
+
+
+@pytest.mark.parametrize("phase", range(4))
+def test_counters_that_overflow_between_the_words_of_a_number(phase):
+    draw = Draw(5, 2**64 - 1, numpy.array([7, 2**64 - 1], numpy.uint64), phase)
+    out = numpy.empty(2, numpy.float64)
+    random.normal(draw, 1, out.ctypes.data, 0.0, 1.0, out.dtype)
+    expected = _distributions.normal(numpy, draw.words(numpy, slice(0, 2), None, 4))
+    same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(2), numpy.ones(2)))
 
 
 def test_one_number_each_for_many_samples():
