@@ -59,7 +59,7 @@ def damaged(sample):
     return f"{accepted} of {len(files)} accepted", not accepted
 
 
-@goal("G6 power cuts", "every state that a cut may leave of the disk in 3 saves: none lost, torn or without a way to load",
+@goal("G6 power cuts", "every state that a cut may leave of the disk in 3 saves: none lost or torn",
       sampled=False)  # fmt: skip
 def power_cuts(sample):
     total = wrong = 0
@@ -126,9 +126,7 @@ def _fail(patch, call, turn, late, number):
     return lambda: calls[0]
 
 
-@goal(
-    "G8 writers", "8 processes save 50 numbered files each at once: 400 different whole files, no error", sampled=False
-)
+@goal("G8 writers", "8 processes save 50 numbered files each at once: 400 whole files, no error", sampled=False)
 def writers(sample):
     with folder() as path, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", _environment()["PYTHONPATH"])
@@ -174,7 +172,7 @@ def changed(sample):
         first(7)
         state = first.get_state()
         changes = dict(CHANGES)
-        for name, change in changes.items():
+        for change in changes.values():
             arguments = {"files": names, "random_shuffle": True} | change(names)
             arguments = {"labels": [0] * len(arguments["files"])} | arguments
             try:
