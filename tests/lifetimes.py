@@ -573,7 +573,7 @@ def _in_children(names):
     "G18 DLPack", "memory that is poisoned when it is given back, in all situations: no crash, given back exactly once"
 )
 def lifetimes(sample):
-    found = outcomes(list(SITUATIONS))
+    found = outcomes([name for name in SITUATIONS if not sample or "torch" not in name])  # which takes its time
     wrong = [name for name, outcome in found.items() if outcome]
     for name in wrong:
         print(name, found[name], file=sys.stderr)

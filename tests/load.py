@@ -346,7 +346,7 @@ SITUATIONS = ("idle", "in the midst", "from a thread", "with a pipeline")
 
 @goal("G15 forks", "100 forks in each of 4 situations: children work or raise RuntimeError, none hangs")
 def forking(sample):
-    count = 3 if sample else 100
+    count = 2 if sample else 100
     found = {name: in_a_process(forks, name, count, seconds=1200) for name in SITUATIONS}
     outcomes = [outcome for each in found.values() for outcome in each]
     worked, refused = outcomes.count("worked"), outcomes.count("refused")
@@ -460,7 +460,7 @@ def _pipeline(folder, names, seconds):
     "50 times at random in an epoch, in operators and in a pipeline: under 2 s, nothing lost or twice",
 )
 def ctrl_c(sample):
-    count = 4 if sample else 50
+    count = 2 if sample else 50
     found = [in_a_process(interrupts, kind, count, seconds=900) for kind in ("epoch", "operators", "pipeline")]
     longest, times, wrong = max(f[0] for f in found), sum(f[1] for f in found), sum(f[2] for f in found)
     return (
