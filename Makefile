@@ -4,8 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ADAPTERS := .venv-adapters
 
-.PHONY: demo test check format docs bench reliability clean
+.PHONY: demo test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -23,6 +24,19 @@ test: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
 
+# The same environment with PyTorch, JAX and TensorFlow, for what is skipped without them. PIP_ARGUMENTS goes to pip.
+$(ADAPTERS)/ready: pyproject.toml
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGUMENTS) \
+		--group test --group adapters --editable '.[examples]'
+	touch $@
+
+test-adapters: $(ADAPTERS)/ready
+	CUDA_VISIBLE_DEVICES= $(ADAPTERS)/bin/python -m pytest -n auto tests/test_pytorch.py tests/test_jax.py \
+		tests/test_tensorflow.py tests/test_trainers.py tests/test_sources_table.py tests/test_dalis_scripts.py \
+		tests/test_pipeline.py tests/test_examples.py
+
 check: format test
 
 format: $(VENV)/ready
@@ -37,10 +51,24 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/pipeline.py
+
+# What a machine with a GPU may lack, in one file for machines without a package index; and what to run there, with the
+# Python that has CuPy: `make gpu-check PYTHON=python3`.
+gpu-wheels: $(VENV)/ready
+	$(BIN)/python benchmarks/gpu_check.py --collect
+
+gpu-check:
+	$(PYTHON) benchmarks/gpu_check.py
 
 # Every goal of docs/reliability.md, in full; writes the table there.
 reliability: $(VENV)/ready
 	$(BIN)/python tests/reliability.py
 
+# Ten minutes for each of six targets, with atheris where it has a wheel.
+fuzz: $(VENV)/ready
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
+	$(BIN)/python tests/fuzzing.py
+
 clean:
-	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(ADAPTERS) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

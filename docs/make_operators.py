@@ -45,6 +45,13 @@ GROUPS = {
     "Random numbers": ["random"],
 }
 
+#: Functions that are no operators of the lift, and that no GPU runs; a test calls them there.
+CPU_ONLY = frozenset({
+    "noise.shot", "random.batch_permutation", "random.beta", "random.choice", "random.get_default_rng",
+    "random.set_seed", "random_bbox_crop", "random_crop_generator", "roi_random_crop",
+    "segmentation.random_mask_pixel", "segmentation.random_object_bbox",
+})  # fmt: skip
+
 #: What the picture of an operator shows: its arguments for the photo, or a function of the photo.
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "rotate": {"angle": 20, "fill_value": 0},
@@ -91,6 +98,9 @@ Every operator takes a Tensor, a Batch, or anything that `as_tensor` takes, and 
 or argument is one. Arguments are given by keyword. Those marked *per sample* may differ from sample to sample: a Batch
 has one value for each. Beside those below, each takes `batch_size` (how many samples to make of inputs that are no
 Batch) and `device`.
+
+Where an operator runs is told for each: on a GPU where its inputs are there (those of decoders stay on the CPU, and
+`device="gpu"` says where the result is). What runs on the CPU alone refuses data on a GPU.
 
 An input without a layout is read as the first of the layouts named with as many dimensions. F are frames, D is the
 depth. This page is made from the declarations by `python docs/make_operators.py`, and its examples run in the tests.
@@ -172,6 +182,13 @@ def accepted(function: Any) -> list[str]:
     return [f"Layouts: {layouts}. Element types: {'all' if len(names) == len(ALL) else ', '.join(names)}.", ""]
 
 
+def devices(item: Documented) -> str:
+    """Where it runs."""
+    if isinstance(item.function, Operator):
+        return "CPU, GPU" if "gpu" in item.function.devices else "CPU"
+    return "CPU" if item.name.startswith("transforms.") or item.name in CPU_ONLY else "CPU, GPU"
+
+
 def heading(item: Documented) -> list[str]:
     """Its name, the first paragraphs of its docstring, and its picture."""
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
@@ -185,7 +202,7 @@ def heading(item: Documented) -> list[str]:
 
 def entry(item: Documented) -> list[str]:
     """All that the page says of an operator."""
-    lines = [*heading(item), *accepted(item.function), *table(item)]
+    lines = [*heading(item), f"Runs on: {devices(item)}.", "", *accepted(item.function), *table(item)]
     for title, word in (("Returns", "Returns"), ("Raises", "Raises")):
         if text := section(item.text, title):
             lines += [f"**{word}** {' '.join(text.split())}", ""]

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get
 
 import numpy
 
-from ._array import Array, asarray, moved
+from ._array import Array, asarray
+from ._transfer import moved
 from .data import Batch, Tensor
 from .devices import Device
 from .dtypes import WORDS, DType, dtype, rounded

@@ -13,11 +13,13 @@ from typing import Any
 import numpy
 
 from . import _pool
-from ._array import Array, empty, from_numbers, library
+from ._array import Array, current, device_of, empty, from_numbers, library
+from ._transfer import moved
+from .devices import Device
 from .dtypes import promote
-from .errors import ArgumentError
+from .errors import ArgumentError, DeviceError
 
-__all__ = ["evaluate", "operand"]
+__all__ = ["evaluate", "operand", "together"]
 
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
@@ -49,6 +51,39 @@ def operand(value: Any) -> Array | None:
     return None
 
 
+def together(values: Sequence[Any], arrays: list[Array]) -> list[Array]:
+    """Operands on one device: single numbers and lists go where the others are.
+
+    Args:
+        values: The operands as the caller gave them.
+        arrays: The same as arrays.
+
+    Raises:
+        DeviceError: Arrays of different devices meet.
+    """
+    if _first_on_gpu(arrays) is None:
+        return arrays
+    fixed = {device_of(array) for value, array in zip(values, arrays, strict=True)
+             if array.ndim and not isinstance(value, (list, tuple))}  # fmt: skip
+    if len(fixed) > 1:
+        raise DeviceError(f"Operands are on {' and '.join(sorted(map(str, fixed)))}; move them to one device first.")
+    there = fixed.pop() if fixed else device_of(_first_on_gpu(arrays))
+    return [_brought(array, there) for array in arrays]
+
+
+def _brought(array: Array, device: Device) -> Array:
+    if isinstance(array, numpy.generic) or device_of(array) == device:
+        return array
+    return moved(array, device) if array.ndim else moved(array, Device.CPU)[()]
+
+
+def _first_on_gpu(arrays: Sequence[Array]) -> Array | None:
+    for array in arrays:
+        if not isinstance(array, (numpy.ndarray, numpy.generic)):
+            return array
+    return None
+
+
 def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], *, threads: bool = True) -> Any:
     """`ufunc` of the arrays: promoted as DALI does where it is an operator, by NumPy's rules where it is not.
 
@@ -61,17 +96,31 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         arguments: Its other arguments; with any, all is left to NumPy.
         threads: Whether several threads may share a large result.
     """
+    on_gpu = _first_on_gpu(arrays)
+    if on_gpu is not None:
+        return _on_gpu(ufunc, arrays, arguments, on_gpu)
     with numpy.errstate(all="ignore"):
         if ufunc is numpy.positive and arrays[0].dtype == _BOOL:
             return arrays[0].copy()
         if not arguments:
             arrays, arguments = _prepared(ufunc, arrays)
-        xp = numpy if isinstance(arrays[0], numpy.generic) else library(arrays[0])
-        if xp is not numpy:
-            return getattr(xp, ufunc.__name__)(*arrays, **arguments)
         if max(a.nbytes for a in arrays) >= _LARGE and ufunc.nout == 1 and ufunc.signature is None:
             return _in_parts(ufunc, arrays, arguments, threads)
         return ufunc(*arrays, **arguments)
+
+
+def _on_gpu(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], one: Array) -> Any:
+    """`evaluate` for arrays of CuPy, which has most of NumPy's functions."""
+    function = getattr(library(one), ufunc.__name__, None)
+    if function is None:
+        hint = "Move it with .cpu()."
+        raise ArgumentError(ufunc.__name__, "operand", "on the CPU: CuPy has no such function", "data on a GPU", hint)
+    with current(device_of(one)):
+        if ufunc is numpy.positive and arrays[0].dtype == _BOOL:
+            return arrays[0].copy()
+        if not arguments:
+            arrays, arguments = _prepared(ufunc, arrays)
+        return function(*arrays, **arguments)
 
 
 def _prepared(ufunc: numpy.ufunc, arrays: Sequence[Array]) -> tuple[Sequence[Array], dict[str, Any]]:

@@ -12,27 +12,29 @@ import math
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy
 
+from . import _cuda, _dlpack
 from ._locks import new_lock
 from .devices import Device
 from .dtypes import ALL, numpy_dtype
-from .errors import ArgumentError, DeviceError, shown
+from .errors import ArgumentError, shown
 
 __all__ = [
     "Array",
     "asarray",
     "checked_array",
+    "current",
     "device_of",
     "empty",
     "from_numbers",
     "from_torch",
     "is_array",
     "library",
-    "moved",
     "only_numbers",
 ]
 
@@ -59,12 +61,9 @@ def device_of(array: Array) -> Device:
     return Device.CPU if isinstance(array, numpy.ndarray) else Device("gpu", array.device.id)
 
 
-def moved(array: Array, device: Device) -> Array:
-    """A copy of an array on a device; of host memory without a detour where it is there already."""
-    if device.device_type == "cpu":
-        return array.copy() if isinstance(array, numpy.ndarray) else array.get()
-    with _cupy().cuda.Device(device.device_id):
-        return _cupy().array(array)
+def current(device: Device) -> AbstractContextManager[Any]:
+    """What makes a device the one on which this thread allocates and launches, on the current stream."""
+    return nullcontext() if device.device_type == "cpu" else _cuda.working(device.device_id)
 
 
 def is_array(value: object) -> bool:
@@ -78,7 +77,7 @@ def is_array(value: object) -> bool:
 def checked_array(array: Array, operator: str, argument: str) -> Array:
     """An array of a library of ours as storage: supported dtype, native byte order, no subclass."""
     dtype = array.dtype
-    if dtype in _SUPPORTED and type(array) is numpy.ndarray:
+    if dtype in _SUPPORTED and (type(array) is numpy.ndarray or not isinstance(array, numpy.ndarray)):
         return array
     if isinstance(array, numpy.ma.MaskedArray) and array.mask.any():
         hint = "Fill the masked values first: array.filled(value)."
@@ -114,12 +113,12 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     if isinstance(value, (bytes, bytearray)):
         return numpy.frombuffer(value, numpy.uint8)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.device.type == "cpu":
+    if torch is not None and isinstance(value, torch.Tensor):
         return from_torch(value, operator, argument)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _from_dlpack(value, operator, argument)
     if hasattr(value, "__cuda_array_interface__"):
-        return _cupy().asarray(value)
+        return _of_interface(value, operator, argument)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__") or isinstance(value, memoryview):
         return checked_array(numpy.asarray(value), operator, argument)
     try:
@@ -130,22 +129,24 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     return checked_array(numpy.asarray(view), operator, argument)
 
 
-def _cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        text = "This data is on a GPU, which needs cupy: pip install 'dynamic-batch[cuda13]' (or [cuda12])."
-        raise DeviceError(text) from error
-    return cupy
+def _of_interface(value: Any, operator: str, argument: str) -> Array:
+    array = _cuda.cupy().asarray(value)
+    if value.__cuda_array_interface__["data"][1]:  # nobody may write to it, which CuPy cannot remember
+        with _cuda.working(array.device.id):
+            array = array.copy()
+    return checked_array(array, operator, argument)
 
 
 def from_torch(tensor: Any, operator: str, argument: str) -> Array:
-    """A view of a CPU torch tensor. `Tensor.numpy` is five times as fast as DLPack, and as strict."""
+    """A view of a torch tensor; on the CPU by `Tensor.numpy`, which is five times as fast as DLPack, and as strict."""
     if tensor.requires_grad:
         raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
                             "Pass tensor.detach().")  # fmt: skip
+    tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
+    if tensor.device.type != "cpu":
+        return _from_dlpack(tensor, operator, argument)
     try:
-        return checked_array((tensor.resolve_neg() if tensor.is_neg() else tensor).numpy(), operator, argument)
+        return checked_array(tensor.numpy(), operator, argument)
     except (TypeError, RuntimeError) as error:  # sparse, quantized, bfloat16, float8, conjugate: torch says which
         if isinstance(error, ArgumentError):
             raise
@@ -154,11 +155,10 @@ def from_torch(tensor: Any, operator: str, argument: str) -> Array:
 
 
 def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
-    kind, index = _dlpack_device(value, operator, argument)
-    if Device.type_from_dlpack(kind) == "gpu":
-        with _cupy().cuda.Device(index):
-            return _cupy().from_dlpack(value)
     try:
+        kind, index = _dlpack_device(value, operator, argument)
+        if Device.type_from_dlpack(kind) == "gpu":
+            return checked_array(_dlpack.taken(value, index, operator, argument), operator, argument)
         return checked_array(numpy.from_dlpack(value), operator, argument)
     except RuntimeError as error:  # NumPy's, of a type or number of dimensions that it has not; or of a device
         error.add_note(f"{operator}(): this is about argument {argument!r}, {shown(value)}.")
@@ -166,7 +166,7 @@ def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
     except (BufferError, TypeError, ValueError) as error:
         if isinstance(error, ArgumentError):
             raise
-        if hasattr(value, "__array__"):
+        if hasattr(value, "__array__") and not hasattr(value, "__cuda_array_interface__"):
             return checked_array(numpy.asarray(value), operator, argument)
         raise ArgumentError(operator, argument, "data that DLPack can share", shown(value), str(error)) from error
 

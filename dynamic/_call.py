@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy
 
-from ._array import Array, empty, library
+from . import _cuda
+from ._array import Array, empty, library, only_numbers
+from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
-from .errors import DataError, Failure
+from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Memory", "Spec", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Spec", "check_input", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+
+
+class Declared(Protocol):
+    """What an operator says of itself."""
+
+    name: str
+    output: Callable[..., Any] | None
+    output_of_values: bool
+    devices: tuple[str, ...]
+    on_host: bool
+    kernel: Kernel | None
 
 
 @dataclass(slots=True)
@@ -36,19 +50,22 @@ class Call:
     layout: str | None
     origin: Origin | None
     failures: dict[int, DataError] = field(default_factory=dict)
+    shapes: list[list[tuple[int, ...]]] | None = None  #: those of inputs whose samples are separate, once known
 
     @property
     def library(self) -> Any:
         """What the memory of the results is allocated with: NumPy or CuPy."""
-        if self.device.device_type == "cpu":
-            return numpy
-        first = self.inputs[0] if self.inputs else Tensor(numpy.empty(0)).to_device(self.device)
-        return library(first.samples[0] if isinstance(first, Batch) else first.array)
+        return numpy if self.device.device_type == "cpu" else _cuda.cupy()
 
-    def samples(self) -> list[tuple[Array, ...]]:
-        """The inputs of each sample."""
-        columns = [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
+    def samples(self) -> Sequence[tuple[Array, ...]]:
+        """The inputs of each sample; on a GPU they are made when they are asked for."""
+        columns = self._columns()
+        if self.device.device_type == "gpu":
+            return _Rows(columns, self.count)
         return list(zip(*columns, strict=True)) if columns else [()] * self.count
+
+    def _columns(self) -> list[Sequence[Array]]:
+        return [x.samples if isinstance(x, Batch) else [x.array] * self.count for x in self.inputs]
 
     def bytes(self) -> int:
         """About how much memory the inputs take: where they are separate, as much as the first of them each."""
@@ -58,6 +75,20 @@ class Call:
             else self.count * int(x.array.nbytes if isinstance(x, Tensor) else x.samples[0].nbytes)
             for x in self.inputs
         )
+
+    def work(self, more: int) -> int:
+        """Bytes that threads share, of the inputs and so many more; none on a GPU, whose work is only begun here."""
+        return self.bytes() + more if self.device.device_type == "cpu" else 0
+
+    def described(self) -> list[Described]:
+        """Where each input is, for kernels."""
+        storages = [x.whole if isinstance(x, Batch) and x.whole is not None else column
+                    for x, column in zip(self.inputs, self._columns(), strict=True)]  # fmt: skip
+        return list(map(described, storages))
+
+    def column(self, name: str) -> list[Any]:
+        """An argument of all samples, one value each."""
+        return self.varying[name] if name in self.varying else [self.fixed[name]] * self.count
 
     def arguments(self, i: int) -> dict[str, Any]:
         """The arguments of one sample."""
@@ -71,8 +102,9 @@ class Call:
 
     def likeness(self, i: int) -> Any:
         """What shape and dtype of the result of a sample depend on: samples of one are alike; None where none are."""
-        key = (*(x.samples[i].shape if isinstance(x, Batch) and x.whole is None else None for x in self.inputs),
-               *(values[i] for values in self.varying.values()))  # fmt: skip
+        if self.shapes is None:
+            self.shapes = [x.shape for x in self.inputs if isinstance(x, Batch) and x.whole is None]
+        key = (*(shapes[i] for shapes in self.shapes), *(values[i] for values in self.varying.values()))
         try:
             hash(key)
         except TypeError:  # an argument that is an array
@@ -90,6 +122,19 @@ class Call:
         name = f" ({self.origin.names[i]})" if self.origin is not None else ""
         return f"In {operator}(), sample {i} of {self.count}{name}" + (f": {', '.join(what)}." if what else ".")
 
+    def settled(self, operator: str, outs: list[Any]) -> Any:
+        """Results of which some failed: one error for all that did, unless an argument `on_error` lets them pass."""
+        policy = self.fixed.get("on_error", "raise")
+        if policy == "null":
+            nothing = (slice(0),) * max(1, outs[0].ndim - 1)
+            return [out[nothing] if i in self.failures else out for i, out in enumerate(outs)]
+        if policy == "raise" or not self.is_batch:
+            raise self.collected(operator)
+        kept = [i for i in range(self.count) if i not in self.failures]
+        if self.origin is not None:
+            self.origin = self.origin.take(kept)
+        return together([outs[i] for i in kept]) if kept else outs[0][None][:0]
+
     def collected(self, operator: str) -> DataError:
         """One error for all samples that cannot be read."""
         failures = []
@@ -103,6 +148,36 @@ class Call:
         return error_of_all
 
 
+def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) -> list[Any]:
+    """Shape and dtype of the results of each sample; of one where they are all alike."""
+    assert operator.output is not None, "asked of operators with an output function"
+    found: list[Any] = []
+    known: dict[Any, Any] = {}  # many samples are alike
+    for i in range(1 if call.uniform() and not operator.output_of_values else call.count):
+        key = None if operator.output_of_values else call.likeness(i)
+        try:
+            spec = known.get(key) or operator.output(*samples[i], **call.arguments(i))
+            found.append(spec)
+            if key is not None:
+                known[key] = spec
+        except DataError as error:
+            call.failures[i] = error
+            found.append(None)
+        except Exception as error:
+            error.add_note(call.note(operator.name, i))
+            raise
+    if call.failures:  # the others are tried all the same, so that one error can name all that fail
+        stand_in = next((spec for spec in found if spec is not None), None)
+        if stand_in is None:
+            raise call.collected(operator.name)
+        return [stand_in if spec is None else spec for spec in found]
+    return found
+
+
+#: What a GPU runs for a whole call: given the call, a description of each input and of the memory for the results.
+Kernel: TypeAlias = Callable[[Call, "list[Described]", Any], None]
+
+
 class Memory:
     """Where the results of a call are written: for each output one array, and in it a place for each sample.
 
@@ -113,37 +188,108 @@ class Memory:
     """
 
     def __init__(self, call: Call, specs: list[Any], *, several: bool) -> None:
-        allocate = empty if call.library is numpy else call.library.empty
-        rows = specs if several else [(spec,) for spec in specs]
-        parts = [_allocated(allocate, list(column), call.count) for column in zip(*rows, strict=True)]
+        allocate = _allocated if call.library is numpy else _allocated_on_gpu
+        columns = zip(*(specs if several else [(spec,) for spec in specs]), strict=True)
+        parts = [allocate(list(column), call.count) for column in columns]
         self._several = several
-        self._storages, self._places = [part[0] for part in parts], [part[1] for part in parts]
+        self._storages: list[Any] = [part[0] for part in parts]
+        self._places: list[Any] = [part[1] for part in parts]
         self.outs: list[Any] = list(zip(*self._places, strict=True)) if several else self._places[0]
         self.nbytes = sum(int(storage.nbytes) for storage in self._storages)
 
+    def described(self) -> Any:
+        """Where the results are, for kernels: a description, or one for each of several outputs."""
+        parts = [described(storage) for storage in self._written()]
+        return parts if self._several else parts[0]
+
     def storages(self) -> Any:
         """What was written, as storage of a Batch or of several: one array, or a list of views into it."""
-        parts = [
+        parts = self._written()
+        return parts if self._several else parts[0]
+
+    def _written(self) -> list[Any]:
+        return [
             storage if storage.ndim == places[0].ndim + 1 and storage.dtype == places[0].dtype else places
             for storage, places in zip(self._storages, self._places, strict=True)
         ]
-        return parts if self._several else parts[0]
 
 
-def _allocated(allocate: Any, specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
+class _Rows(Sequence["tuple[Array, ...]"]):
+    """Rows of columns, each made when it is asked for."""
+
+    def __init__(self, columns: list[Sequence[Array]], count: int) -> None:
+        self._columns, self._count = columns, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        return tuple(column[index] for column in self._columns)
+
+
+def _allocated_on_gpu(specs: list[Spec], count: int) -> tuple[Any, Sequence[Array]]:
+    """As `_allocated`, on the current GPU; the views are made when they are asked for."""
+    shape, kind = specs[0]
+    if len(set(specs)) == 1:
+        whole = _cuda.cupy().empty((count, *shape), kind)
+        return whole, rows(whole)
+    views = allocated(numpy.array([shape for shape, _ in specs], numpy.int64), kind)
+    return views, views
+
+
+def _allocated(specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
     """Memory for the results of `count` samples, one array where they are alike, else a buffer; and a view for each."""
     if len(set(specs)) == 1:
         shape, kind = specs[0]
-        whole = allocate((count, *shape), kind)
+        whole = empty((count, *shape), kind)
         return whole, list(whole) if shape else [whole[i, ...] for i in range(count)]
     sizes = [math.prod(shape) * kind.itemsize for shape, kind in specs]
     starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-    buffer = allocate((starts[-1],), numpy.dtype("uint8"))
+    buffer = empty((starts[-1],), numpy.dtype("uint8"))
     views = [
         buffer[start : start + size].view(kind).reshape(shape)
         for start, size, (shape, kind) in zip(starts, sizes, specs, strict=False)
     ]
     return buffer, views
+
+
+def check_input(operator: Declared, device: Device) -> None:
+    """Refuse an input that is on a device from which an operator takes none."""
+    have = ("cpu",) if operator.on_host else operator.devices
+    if device.device_type not in have:
+        does = f"{operator.name}() {'takes inputs from' if operator.on_host else 'runs on'} {' and '.join(have)}"
+        raise DeviceError(f"{does}; its input is on {device}. Move it with .cpu().")
+
+
+def on_one_device(
+    operator: Declared, name: Callable[[int], str], given: Sequence[Any], inputs: list[Tensor | Batch]
+) -> list[Tensor | Batch]:
+    """Inputs on one device: what was given as Python numbers is moved to the others.
+
+    Of an operator with a kernel for GPUs, what comes after the data may stay on the CPU, where it is read.
+
+    Args:
+        operator: The operator.
+        name: The name of an input.
+        given: What the caller gave for each.
+        inputs: What it became.
+
+    Raises:
+        DeviceError: Two of them are on different devices.
+    """
+    devices = [x.device for x in inputs]
+    if all(device is Device.CPU for device in devices):
+        return inputs
+    aside = [operator.kernel is not None and i > 0 and device is Device.CPU for i, device in enumerate(devices)]
+    placed = [i for i, value in enumerate(given) if not aside[i] and not only_numbers(value)] or [0]
+    first = devices[placed[0]]
+    for i in placed:
+        if devices[i] != first:
+            both = f"{name(placed[0])!r} is on {first} and {name(i)!r} on {devices[i]}"
+            raise DeviceError(f"{operator.name}(): {both}; move them to one device first.")
+    return [x if stays else x.to_device(first) for x, stays in zip(inputs, aside, strict=True)]
 
 
 def together(samples: list[Array]) -> Array | list[Array]:

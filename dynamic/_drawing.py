@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 import numpy
 
-from . import _pool
+from . import _cuda, _pool
 from ._argument import Argument, argument
 from ._array import Array, asarray
 from ._call import together
@@ -158,7 +158,8 @@ class Call:
             elif value is not None:
                 self.values[key] = known[key].one(value)
         self.shapes = self._shapes(shape_like)
-        self.device = device_named(device) or (Device.current() if shape_like is None else shape_like.device)
+        near = next((x for x in (shape_like, a, *(inputs or {}).values()) if isinstance(x, (Tensor, Batch))), None)
+        self.device = device_named(device) or (Device.current() if near is None else near.device)
 
     def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
@@ -219,18 +220,31 @@ class Call:
         i = int(numpy.flatnonzero(wrong)[0])
         return ArgumentError(self.name, f"{name}[{i}]", expected, shown(value[i]))
 
-    def fill(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE) -> Array:
-        """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on."""
+    def fill(
+        self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE,
+        kernel: Callable[[Draw, Any, int], None] | None = None,
+    ) -> Array:  # fmt: skip
+        """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on.
+
+        Args:
+            dtype: Of the numbers.
+            compute: Makes some of them.
+            stride: How many words the elements of a sample are apart.
+            kernel: Makes them on a GPU: where the words lie, how many numbers each sample has, and their address.
+        """
         draw = self.source.draw(self.n)
         sizes: Any = (
             math.prod(self.shapes) if isinstance(self.shapes, tuple) else numpy.array([*map(math.prod, self.shapes)])
         )
         total = len(draw.high) * sizes if isinstance(self.shapes, tuple) else int(sizes.sum())
         if self.device.device_type == "gpu":
-            import cupy
-
-            with cupy.cuda.Device(self.device.device_id):
-                return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
+            cupy = _cuda.cupy()
+            with _cuda.working(self.device.device_id):
+                if kernel is None or not total:
+                    return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
+                made = cupy.empty(total, dtype)
+                kernel(draw, sizes, int(made.data.ptr))
+                return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
         flat = numpy.empty(total, dtype)
@@ -319,6 +333,8 @@ def sampled(
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
         ahead: How many words a sample needs, about: those of all samples are computed together.
     """
+    if call.device.device_type != "cpu":
+        raise DeviceError(f"{call.name}() runs on cpu; pass device='cpu'.")
     count = 1 if call.n is None else call.n
     columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
     samples = [tuple(column[i] for column in columns) for i in range(count)]

@@ -65,7 +65,7 @@ def relaid(data: Tensor | Batch, layout: str | None) -> Tensor | Batch:
     return Batch(data.samples if data.whole is None else data.whole, layout, data.origin, data._numpy_dtype, data.ndim)
 
 
-def _samples(value: Tensor | Batch, count: int | None) -> list[Array]:
+def _samples(value: Tensor | Batch, count: int | None) -> Sequence[Array]:
     return value.samples if isinstance(value, Batch) else [value.array] * (1 if count is None else count)
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy
 
+from . import _bulk
 from ._array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
 from ._layout import checked
 from ._origin import Origin
@@ -200,9 +201,14 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
         return Batch(_uniform(operator, arrays, to), own_layout, Origin.joined(list(map(_ORIGIN, items))))
     if kinds <= {bool, int, float}:
         return Batch(from_numbers(items, operator, "tensors", narrow=to is None))
-    if kinds == {numpy.ndarray}:
+    cupy = sys.modules.get("cupy")
+    if kinds == {numpy.ndarray} or (cupy is not None and kinds == {cupy.ndarray}):
         return Batch(_uniform(operator, items, to))
-    if all(hasattr(kind, "__dlpack__") for kind in kinds):
+    if Batch not in kinds and all(hasattr(kind, "__dlpack__") for kind in kinds):
+        alike = to is None or len({str(item.dtype) for item in items}) == 1
+        views = _bulk.on_gpu(operator, items) if alike and not any(map(is_array, items)) else None
+        if views is not None:
+            return Batch(views)
         _describe(operator, items, to)
         take = from_torch if _are_of_torch(kinds) and items[0].device.type == "cpu" else _foreign
         return Batch(_uniform(operator, _taken(operator, items, take), to))

@@ -17,8 +17,8 @@ import numpy
 
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
-from ._array import Array, asarray, empty
-from ._call import Call, Memory, Spec
+from ._array import Array, asarray, current, empty
+from ._call import Call, Kernel, Memory, Spec, check_input, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -54,11 +54,15 @@ class Operator(Generic[P]):
         whole: bool | Sequence[str],
         devices: tuple[str, ...],
         name: str | None,
+        kernel: Kernel | None = None,
+        on_host: bool = False,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
-        self.devices, self.output_of_values, self.whole = devices, output_of_values, whole is not False
+        self.devices = (*devices, "gpu") if kernel is not None and "gpu" not in devices else devices
+        self.kernel, self.on_host = kernel, on_host
+        self.output_of_values, self.whole = output_of_values, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
         hints = get_type_hints(body, include_extras=True)
@@ -112,6 +116,7 @@ class Operator(Generic[P]):
             expected = "one or more positional arguments" if self.variadic else many
             raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
+        inputs = inputs if len(given) < 2 else on_one_device(self, self._name_of_input, given, inputs)
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
         fixed = self._defaults.copy()
@@ -133,7 +138,7 @@ class Operator(Generic[P]):
         origin = next((x.origin for x in inputs if x.origin is not None), None)
         if origin is not None and len(origin) != (count or 1):
             origin = None
-        there = inputs[0].device if inputs else self._device(where)
+        there = inputs[0].device if inputs and not self.on_host else self._device(where)
         call = Call(inputs, there, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
         if self.across is not None and call.count:
             fixed["across"] = self.across(call.samples(), [call.arguments(i) for i in range(call.count)])
@@ -145,16 +150,14 @@ class Operator(Generic[P]):
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         if not isinstance(value, (Tensor, Batch)):
             value = Tensor(asarray(value, self.name, self._name_of_input(index)))
-        if where is not None:
+        if where is not None and not self.on_host:
             value = value.to_device(where)
-        if value.device.device_type not in self.devices:
-            have = " and ".join(self.devices)
-            raise DeviceError(f"{self.name}() runs on {have}; its input is on {value.device}. Move it with .cpu().")
+        check_input(self, value.device)
         return value  # type: ignore[no-any-return]
 
     def _device(self, where: DeviceLike) -> Device:
-        """Where an operator without inputs makes its result."""
-        found = checked_device(where) or Device.CPU
+        """Where an operator without inputs, or with inputs on the host, makes its result."""
+        found = checked_device(where) or (Device.CPU if self.inputs else Device.current())
         if found.device_type not in self.devices:
             raise DeviceError(f"{self.name}() runs on {' and '.join(self.devices)}, not on {found}.")
         return found
@@ -190,12 +193,26 @@ class Operator(Generic[P]):
         raise ArgumentError(self.name, name, f"laid out as {', '.join(self.layouts)}", got)
 
     def _results(self, call: Call) -> Any:
-        """What the function makes of all samples: a storage of Batch, or a tuple of them for several outputs."""
+        """What becomes of all samples: a storage of Batch, or a tuple of them for several outputs."""
+        if call.device.device_type == "cpu":
+            return self._results_of_body(call)
+        with current(call.device):
+            return self._results_of_body(call) if self.kernel is None else self._results_of_kernel(call, self.kernel)
+
+    def _results_of_kernel(self, call: Call, kernel: Kernel) -> Any:
+        """What a GPU makes of all samples in one launch, however ragged they are."""
+        memory = Memory(call, specs(self, call, call.samples()), several=bool(self.outputs))
+        kernel(call, call.described(), memory.described())
+        return call.settled(self.name, memory.outs) if call.failures else memory.storages()
+
+    def _results_of_body(self, call: Call) -> Any:
+        """What the function makes of the samples one by one, or of many at a time where it can."""
         if self.whole and call.varying.keys() <= self._listed and call.one_array_each():
             return self._results_at_once(call)
         samples = call.samples()
-        specs = self._specs(call, samples) if self.output is not None else None
-        memory = Memory(call, specs, several=bool(self.outputs)) if specs is not None else None
+        memory = None
+        if self.output is not None:
+            memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
         results: list[Any] = [None] * call.count
         body = self.__wrapped__  # type: ignore[attr-defined]
 
@@ -213,9 +230,9 @@ class Operator(Generic[P]):
                 error.add_note(call.note(self.name, i))
                 raise
 
-        _pool.run(one, call.count, call.bytes() * (not self.views) + (0 if memory is None else memory.nbytes))
+        _pool.run(one, call.count, 0 if self.views else call.work(0 if memory is None else memory.nbytes))
         if call.failures:
-            raise call.collected(self.name)
+            return call.settled(self.name, results if memory is None else memory.outs)
         if memory is not None:
             return memory.storages()
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
@@ -227,7 +244,7 @@ class Operator(Generic[P]):
         arguments, body = {**call.fixed, **layout}, self.__wrapped__  # type: ignore[attr-defined]
         if self.views:
             return body(*wholes, **arguments)
-        shape, kind = self._specs(call, [tuple(whole[0, ...] for whole in wholes)] * call.count)[0]
+        shape, kind = specs(self, call, [tuple(whole[0, ...] for whole in wholes)] * call.count)[0]
         storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
 
         def some(part: slice) -> None:
@@ -238,33 +255,8 @@ class Operator(Generic[P]):
                 error.add_note(f"In {self.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
                 raise
 
-        _pool.run_parts(some, call.count, call.bytes() + storage.nbytes)
+        _pool.run_parts(some, call.count, call.work(storage.nbytes))
         return storage
-
-    def _specs(self, call: Call, samples: list[tuple[Array, ...]]) -> list[Any]:
-        """Shape and dtype of the results of each sample; of one where they are all alike."""
-        assert self.output is not None, "asked of operators with an output function"
-        specs: list[Any] = []
-        known: dict[Any, Any] = {}  # many samples are alike
-        for i in range(1 if call.uniform() and not self.output_of_values else call.count):
-            key = None if self.output_of_values else call.likeness(i)
-            try:
-                spec = known.get(key) or self.output(*samples[i], **call.arguments(i))
-                specs.append(spec)
-                if key is not None:
-                    known[key] = spec
-            except DataError as error:
-                call.failures[i] = error
-                specs.append(None)
-            except Exception as error:
-                error.add_note(call.note(self.name, i))
-                raise
-        if call.failures:  # the others are tried all the same, so that one error can name all that fail
-            stand_in = next((spec for spec in specs if spec is not None), None)
-            if stand_in is None:
-                raise call.collected(self.name)
-            return [stand_in if spec is None else spec for spec in specs]
-        return specs
 
     def _no_results(self, call: Call) -> Any:
         """What an empty Batch becomes."""
@@ -274,7 +266,8 @@ class Operator(Generic[P]):
         else:
             kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
             kinds = kinds if self.outputs else [kinds]
-        parts = [numpy.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
+        with current(call.device):
+            parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
         return parts if self.outputs else parts[0]
 
     def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
@@ -289,10 +282,10 @@ class Operator(Generic[P]):
         return [g(call.layout, **call.fixed) if callable(g) else call.layout if g is None else str(g) for g in each]
 
     def _wrapped(self, call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
-        layout = fitting(layout, storage[0].ndim if isinstance(storage, list) else storage.ndim - 1)
+        layout = fitting(layout, storage[0].ndim if isinstance(storage, Sequence) else storage.ndim - 1)
         if call.is_batch:
             return Batch(storage, layout, call.origin)
-        return Tensor(storage[0] if isinstance(storage, list) else storage[0, ...], layout, call.origin)
+        return Tensor(storage[0] if isinstance(storage, Sequence) else storage[0, ...], layout, call.origin)
 
     __name__: str
 
@@ -315,6 +308,8 @@ def operator(
     name: str | None = None,
     out_kind: Callable[..., Any] | None = None,
     across: Callable[..., Any] | None = None,
+    kernel: Kernel | None = None,
+    on_host: bool = False,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -344,7 +339,11 @@ def operator(
             argument `dtype`, or the input's.
         across: Called once with the inputs and with the arguments of all samples, two lists: what the results of all
             depend on, passed to the function and to `output`.
+        kernel: Called once for all samples where they are on a GPU, with the call, a description of each input, and one
+            of the memory for the result (a list of them for several outputs), which it fills but for samples that
+            failed. Needs `output`.
+        on_host: Whether inputs are on the CPU wherever the result is, which `device` says.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
-    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name)
+    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host)

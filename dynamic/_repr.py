@@ -9,6 +9,10 @@ from typing import Any
 import cv2
 import numpy
 
+from ._array import current, device_of, library
+from ._transfer import moved
+from .devices import Device
+
 __all__ = ["html_of", "of_batch", "of_tensor"]
 
 _EDGE = 2  # items shown at either end of what is left out
@@ -16,10 +20,27 @@ _INDENT = "    "
 
 
 def _text(array: Any) -> str:
-    host = array if isinstance(array, numpy.ndarray) else array.get()
-    text = numpy.array2string(host, edgeitems=_EDGE, separator=" ")
+    if isinstance(array, numpy.ndarray):
+        text = numpy.array2string(array, edgeitems=_EDGE, separator=" ")
+    else:
+        part = _edges(array)
+        most = part.size if part is array else 0
+        text = numpy.array2string(moved(part, Device.CPU), edgeitems=_EDGE, separator=" ", threshold=most)
     first, *lines = text.split("\n")
     return "\n".join([first, *(_INDENT + line if line else "" for line in lines)])
+
+
+def _edges(array: Any) -> Any:
+    """An array of a GPU, or where not all of it is shown a small one of which the same is."""
+    if array.size <= numpy.get_printoptions()["threshold"]:
+        return array
+    with current(device_of(array)):
+        for axis, extent in enumerate(array.shape):
+            if extent > 2 * _EDGE + 1:
+                lead = (slice(None),) * axis
+                ends = [array[(*lead, slice(_EDGE + 1))], array[(*lead, slice(-_EDGE, None))]]
+                array = library(array).concatenate(ends, axis)
+        return array.copy()
 
 
 def of_tensor(tensor: Any) -> str:
@@ -54,12 +75,12 @@ def _shapes(batch: Any) -> str:
 
 
 _THUMBNAIL = 128  # pixels of its longer side
-_SHOWN = 8  # samples of a batch that are drawn
+SHOWN = 8  # samples of a batch that are drawn
 
 
 def html_of(text: str, samples: list[Any], layout: str | None) -> str:
     """The text for a notebook, with pictures of the samples above it where they are images."""
-    pictures = "".join(map(_picture, samples[:_SHOWN])) if _is_image(samples, layout) else ""
+    pictures = "".join(map(_picture, samples[:SHOWN])) if _is_image(samples, layout) else ""
     return f"<div>{pictures}</div><pre>{html.escape(text)}</pre>" if pictures else f"<pre>{html.escape(text)}</pre>"
 
 

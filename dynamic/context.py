@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from . import _pool
+from . import _cuda, _pool
 from .checkpoint import Checkpoint, _checkpoint
 from .devices import Device, gpu_count
 from .errors import ArgumentError, DeviceError, shown
@@ -176,16 +176,15 @@ class Stream:
 
     def __init__(self, handle: int, device_id: int = 0) -> None:
         self.handle, self.device_id = handle, device_id
+        self._owner: Any = None  # what the stream ends with
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.handle
 
     def synchronize(self) -> None:
         """Wait until all work of the stream is done."""
-        import cupy
-
-        with cupy.cuda.Device(self.device_id):
-            cupy.cuda.ExternalStream(self.handle).synchronize()
+        with _cuda.cupy().cuda.Device(self.device_id):
+            _cuda.of_handle(self.handle).synchronize()
 
 
 def stream(stream: Any = None, device_id: int | None = None) -> Stream:
@@ -200,35 +199,32 @@ def stream(stream: Any = None, device_id: int | None = None) -> Stream:
     if isinstance(stream, Stream):
         return stream
     if stream is None:
-        import cupy
-
-        with cupy.cuda.Device(index):
-            stream = cupy.cuda.Stream(non_blocking=True)
+        with _cuda.cupy().cuda.Device(index):
+            stream = _cuda.cupy().cuda.Stream(non_blocking=True)
+    handle = stream
     for name in ("cuda_stream", "ptr"):
-        stream = getattr(stream, name, stream)
-    if not isinstance(stream, int):
+        handle = getattr(handle, name, handle)
+    if not isinstance(handle, int):
         raise ArgumentError("stream", "stream", "a CUDA stream or its address", shown(stream))
-    return Stream(stream, index)
+    found = Stream(handle, index)
+    found._owner = stream
+    return found
 
 
 def get_current_stream(device_id: int | None = None) -> Stream | None:
     """CuPy's current stream; None without a GPU."""
     if not gpu_count():
         return None
-    import cupy
-
     index = device_id or 0
-    with cupy.cuda.Device(index):
-        return Stream(cupy.cuda.get_current_stream().ptr, index)
+    with _cuda.cupy().cuda.Device(index):
+        return stream(_cuda.cupy().cuda.get_current_stream(), index)
 
 
 def set_current_stream(stream: Stream | None) -> None:
     """Make a stream CuPy's current one in this thread; None makes it the default stream."""
     if stream is None and not gpu_count():
         return
-    import cupy
-
-    (cupy.cuda.Stream.null if stream is None else cupy.cuda.ExternalStream(stream.handle)).use()
+    _cuda.of_handle(0 if stream is None else stream.handle).use()
 
 
 get_default_stream = get_current_stream

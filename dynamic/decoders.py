@@ -7,24 +7,27 @@ library would only warn of is an error. All samples of a batch are tried, and on
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _call, _pool
+from . import _pool
 from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
 from ._array import Array, asarray
 from ._call import Spec
+from ._decoding import buffer, on_gpu, opened
 from ._drawing import Call, distribution
 from ._operator import operator
 from ._origin import Origin
 from ._rng import Source
 from .data import Batch, Tensor
-from .devices import Device, DeviceLike
+from .devices import DeviceLike
 from .dtypes import DType, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, Failure, shown
 from .kernels.cpu import images, places
@@ -37,23 +40,34 @@ _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 _Whole: TypeAlias = int | tuple[int, ...]
 _Parts: TypeAlias = float | tuple[float, ...]
+_OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _LIMITS = images.Limits()
+_Output: TypeAlias = Callable[..., Spec]
 
 
-def _buffer(encoded: Array, operator_name: str) -> memoryview:
-    if encoded.ndim != 1:
-        got = f"{encoded.ndim} dimensions, shape {encoded.shape}"
-        raise ArgumentError(operator_name, "encoded", "the bytes of one file, of one dimension", got)
-    return memoryview(numpy.ascontiguousarray(encoded))
+def _lenient(output: _Output) -> _Output:
+    """An output function for which a file that is no image has no pixels, where `on_error` lets such files pass."""
+
+    @functools.wraps(output)
+    def spec(*inputs: Array, on_error: str, **arguments: Any) -> Spec:
+        try:
+            return output(*inputs, **arguments)
+        except DataError:
+            if on_error == "raise":
+                raise
+            return (0, 0, images.convert.channels("RGB", arguments["output_type"])), numpy_dtype(arguments["dtype"])
+
+    return spec
 
 
+@_lenient
 def _decoded(
     encoded: Array, /, *, adjust_orientation: bool, dtype: DType, output_type: str, max_pixels: int,
     max_scans: int, max_encoded_bytes: int, **_: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image` makes of a file."""
     limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    head = images.header(_buffer(encoded, "decoders.image"), limits)
+    head = images.header(buffer(encoded, "decoders.image"), limits)
     return _shape(head, output_type, adjust_orientation), numpy_dtype(dtype)
 
 
@@ -62,12 +76,19 @@ def _shape(head: images.Header, output_type: str, adjust_orientation: bool) -> t
     return head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
 
 
-@operator(dtypes="uint8", output=_decoded, output_of_values=True, out_layout="HWC", name="decoders.image")
+def _no_corner(_: Any, **__: Any) -> None:
+    """The whole image is wanted."""
+
+
+_MADE: dict[str, Any] = {"dtypes": "uint8", "output_of_values": True, "out_layout": "HWC", "on_host": True}
+
+
+@operator(output=_decoded, name="decoders.image", kernel=on_gpu("decoders.image", _no_corner), **_MADE)
 def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
 ) -> Array:  # fmt: skip
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
@@ -80,42 +101,53 @@ def image(
         max_pixels: The largest width times height.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Images of shape (height, width, channels), layout "HWC". Alpha is dropped unless "ANY_DATA" is asked for. Pixels
-        of a JPEG in RGB are those of libjpeg-turbo, bit for bit.
+        of a JPEG in RGB are those of libjpeg-turbo, bit for bit. What "null" puts in has shape (0, 0, channels).
 
     Raises:
         DecodeError: Some samples are no image (UnsupportedImage), end too early (TruncatedImage), contradict their
-            format (CorruptImage) or exceed a limit (ImageTooLarge); the message names all of them.
+            format (CorruptImage) or exceed a limit (ImageTooLarge); the message names all of them. A file that is not
+            in a Batch cannot be skipped: "skip" raises its error.
 
     >>> dynamic.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
     [[[0], [255]]]
     """
-    limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    data = _buffer(encoded, "decoders.image")
-    images.decode(
-        data, images.header(data, limits), limits, output_type,
-        adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-    )  # fmt: skip
+    opened(
+        "decoders.image", encoded, _no_corner, adjust_orientation=adjust_orientation, output_type=output_type,
+        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
+    ).decode(out)  # fmt: skip
     return out
 
 
 _CROP, _SLICE = "decoders.image_crop", "decoders.image_slice"
 
 
+@_lenient
 def _crop_decoded(
     encoded: Array, /, *, adjust_orientation: bool, dtype: DType, output_type: str, max_pixels: int,
     max_scans: int, max_encoded_bytes: int, **arguments: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image_crop` makes of a file."""
-    head = images.header(_buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    head = images.header(buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     shape = _shape(head, output_type, adjust_orientation)
     _, extents = places.cropped(_CROP, shape, "HWC", out_of_bounds_policy="inside", **arguments)
     return tuple(extents), numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_crop_decoded, output_of_values=True, out_layout="HWC", name=_CROP)
+def _corner_of_crop(
+    shape: tuple[int, ...], *, crop: Any, crop_d: Any, crop_h: Any, crop_w: Any, crop_pos_x: float, crop_pos_y: float,
+    crop_pos_z: float, rounding: str, **_: Any,
+) -> Sequence[int]:  # fmt: skip
+    """Where the window begins, (y, x)."""
+    return places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
+                          "inside", rounding)[0][:2]  # fmt: skip
+
+
+@operator(output=_crop_decoded, name=_CROP, kernel=on_gpu(_CROP, _corner_of_crop), **_MADE)
 def image_crop(
     encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[tuple[_Extent, _Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -123,7 +155,7 @@ def image_crop(
     crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
     use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `crop`, and faster.
 
@@ -146,6 +178,8 @@ def image_crop(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
@@ -158,31 +192,40 @@ def image_crop(
     >>> dynamic.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _CROP)
-    head = images.header(data, limits)
-    shape = _shape(head, output_type, adjust_orientation)
-    starts, _ = places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
-                               "inside", rounding)  # fmt: skip
-    images.decode(
-        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-        corner=starts[:2],
-    )  # fmt: skip
+    where = {"crop": crop, "crop_d": crop_d, "crop_h": crop_h, "crop_w": crop_w, "crop_pos_x": crop_pos_x,
+             "crop_pos_y": crop_pos_y, "crop_pos_z": crop_pos_z, "rounding": rounding}  # fmt: skip
+    opened(
+        _CROP, encoded, _corner_of_crop, adjust_orientation=adjust_orientation, output_type=output_type,
+        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
+        **where,
+    ).decode(out)  # fmt: skip
     return out
 
 
+@_lenient
 def _slice_decoded(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool, dtype: DType,
     output_type: str, max_pixels: int, max_scans: int, max_encoded_bytes: int, **arguments: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `image_slice` makes of a file."""
-    head = images.header(_buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
+    head = images.header(buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     height, width, channels = _shape(head, output_type, adjust_orientation)
     _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, out_of_bounds_policy="inside",
                                **arguments)  # fmt: skip
     return (*extents, channels), numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_slice_decoded, output_of_values=True, out_layout="HWC", name=_SLICE)
+_WHERE = ("axes", "axis_names", "end", "normalized_anchor", "normalized_shape", "rel_end", "rel_shape", "rel_start",
+          "shape", "start")  # fmt: skip
+
+
+def _corner_of_slice(size: tuple[int, ...], anchor: Array = None, extent: Array = None, **given: Any) -> Sequence[int]:
+    """Where the window begins, (y, x)."""
+    where = {name: given[name] for name in _WHERE}
+    return places.sliced(_SLICE, size[:2], "HW", anchor, extent, out_of_bounds_policy="inside", **where)[0]
+
+
+@operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu(_SLICE, _corner_of_slice), **_MADE)
 def image_slice(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
     axes: PerSample[int | tuple[int, ...] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
@@ -191,7 +234,7 @@ def image_slice(
     rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `slice`, and faster.
 
@@ -218,6 +261,8 @@ def image_slice(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
@@ -231,18 +276,14 @@ def image_slice(
     >>> dynamic.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), _buffer(encoded, _SLICE)
-    head = images.header(data, limits)
-    height, width, _ = _shape(head, output_type, adjust_orientation)
-    corner, _ = places.sliced(
-        _SLICE, (height, width), "HW", anchor, extent, axes=axes, axis_names=axis_names, end=end, rel_end=rel_end,
-        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, rel_shape=rel_shape,
-        rel_start=rel_start, shape=shape, start=start, out_of_bounds_policy="inside",
-    )  # fmt: skip
-    images.decode(
-        data, head, limits, output_type, adjust_orientation=adjust_orientation, fast_idct=use_fast_idct, out=out,
-        corner=corner,
-    )  # fmt: skip
+    where = {"axes": axes, "axis_names": axis_names, "end": end, "normalized_anchor": normalized_anchor,
+             "normalized_shape": normalized_shape, "rel_end": rel_end, "rel_shape": rel_shape, "rel_start": rel_start,
+             "shape": shape, "start": start}  # fmt: skip
+    opened(
+        _SLICE, encoded, _corner_of_slice, anchor, extent, adjust_orientation=adjust_orientation,
+        output_type=output_type, use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans,
+        max_encoded_bytes=max_encoded_bytes, **where,
+    ).decode(out)  # fmt: skip
     return out
 
 
@@ -251,10 +292,11 @@ if TYPE_CHECKING:
     _Count: TypeAlias = int
     _DType: TypeAlias = Any
     _ImageType: TypeAlias = Any
+    _Word: TypeAlias = str
 else:
     _Range = tuple[float, float]
     _Count = Annotated[int, Between(1)]
-    _DType, _ImageType = DTypeArgument, ImageType
+    _DType, _ImageType, _Word = DTypeArgument, ImageType, _OnError
 
 
 @distribution
@@ -273,6 +315,7 @@ def image_random_crop(
     max_pixels: _Count = _LIMITS.pixels,
     max_scans: _Count = _LIMITS.scans,
     max_encoded_bytes: _Count = _LIMITS.encoded_bytes,
+    on_error: _Word = "raise",
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
@@ -292,8 +335,10 @@ def image_random_crop(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
         batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
-        device: The CPU.
+        device: Where the result is; by default on the CPU, as the files are.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
@@ -301,7 +346,8 @@ def image_random_crop(
 
     Raises:
         ArgumentError: A range is empty or not positive.
-        DecodeError: Some samples are no image; the message names all of them. See `image`. Nothing is drawn then.
+        DecodeError: Some samples are no image; the message names all of them. See `image`. If their headers tell it,
+            nothing is drawn; with "skip" and "null" there is a draw for every file, and the others stay what they were.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
     >>> dynamic.decoders.image_random_crop(file, output_type="GRAY", rng=dynamic.random.RNG(1)).shape
@@ -314,43 +360,40 @@ def image_random_crop(
     decoding = {
         "adjust_orientation": adjust_orientation, "dtype": dtype, "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
         "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
-        "max_encoded_bytes": max_encoded_bytes,
+        "max_encoded_bytes": max_encoded_bytes, "on_error": on_error,
     }  # fmt: skip
-    call = Call(name, None, batch_size, device, rng, encoded if isinstance(encoded, Batch) else None,
+    call = Call(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
                 **drawing, **decoding)  # fmt: skip
-    if call.device.device_type != "cpu" or encoded.device.device_type != "cpu":
-        raise DeviceError(f"{name}() runs on cpu; pass device='cpu', and its input as encoded.cpu().")
+    if encoded.device.device_type != "cpu":
+        raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
     limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"])
-    sizes = _sizes(name, encoded.origin, files, limits, adjust_orientation=call.values["adjust_orientation"])
-    windows = places.drawn(call, sizes * (1 if call.n is None else call.n) if isinstance(encoded, Tensor) else sizes)
-    corners, extents = (windows[:, i].copy() for i in range(2))
-    where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
     try:
-        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), **decoding)
+        sizes = _sizes(name, files, limits, adjust_orientation=call.values["adjust_orientation"])
+        if None in sizes and call.values["on_error"] == "raise":
+            image(encoded, **decoding)  # raises, and names those as well whose headers tell nothing
+        known = [size or (1, 1) for size in sizes]
+        windows = places.drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
+        corners, extents = (windows[:, i].copy() for i in range(2))
+        where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
+        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=device, **decoding)
     except DataError as error:
         raise type(error)(name, error.failures, error.total) from None
     return decoded
 
 
 def _sizes(
-    name: str, origin: Origin | None, files: list[Array], limits: images.Limits, *, adjust_orientation: bool
-) -> list[tuple[int, int]]:
-    """Height and width of the image in each file, or one error for all that are no image."""
-    sizes = [(1, 1)] * len(files)
-    call = _call.Call([], Device.CPU, len(files), is_batch=True, fixed={}, varying={}, layout=None, origin=origin)
+    name: str, files: list[Array], limits: images.Limits, *, adjust_orientation: bool
+) -> list[tuple[int, int] | None]:
+    """Height and width of the image in each file, or None where it is no image."""
+    sizes: list[tuple[int, int] | None] = [None] * len(files)
 
     def read(i: int) -> None:
-        try:
-            head = images.header(_buffer(files[i], name), limits)
-        except DataError as error:
-            call.failures[i] = error
-        else:
+        with contextlib.suppress(DataError):
+            head = images.header(buffer(files[i], name), limits)
             sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
 
     _pool.run(read, len(files), len(files) << 14)
-    if call.failures:
-        raise call.collected(name)
     return sizes
 
 
@@ -361,7 +404,8 @@ def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:
 @operator(dtypes="uint8", output=_peeked, out_layout=lambda _layout, **_: None)
 def peek_image_shape(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
-    image_type: ImageType = "RGB", out: Array,
+    image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
 ) -> Array:  # fmt: skip
     """Read the shape of images from the headers of their files, without decoding them.
 
@@ -369,6 +413,9 @@ def peek_image_shape(
         adjust_orientation: Give the shape of the image turned upright as its EXIF orientation says.
         dtype: Element type of the result.
         image_type: What the image would be decoded to; it decides the number of channels.
+        max_pixels: The largest width times height.
+        max_encoded_bytes: The largest file.
+        on_error: As of `image`; "null" gives an empty shape, of no numbers.
 
     Returns:
         Height, width and channels of each image: shape (3,).
@@ -379,7 +426,8 @@ def peek_image_shape(
     >>> peek_image_shape(b"P5 2 1 255 " + bytes([0, 255])).tolist()
     [1, 2, 3]
     """
-    head = images.header(_buffer(encoded, "peek_image_shape"), _LIMITS)
+    limits = images.Limits(max_pixels, encoded_bytes=max_encoded_bytes)
+    head = images.header(buffer(encoded, "peek_image_shape"), limits)
     out[...] = head.shape(images.convert.channels(head.colours, image_type), adjust_orientation=adjust_orientation)
     return out
 
@@ -395,8 +443,8 @@ def imread(path: Any, /, **arguments: Any) -> Any:
         A Tensor for one path, a Batch for a sequence; see `image`.
 
     Raises:
-        DataError: Some files cannot be read; the message names all of them.
-        DecodeError: Some files are no image.
+        DataError: Some files cannot be read; the message names all of them, and those that are no image.
+        DecodeError: All files can be read, but some are no image.
 
     >>> imread("missing.png")
     Traceback (most recent call last):
@@ -412,27 +460,31 @@ def imread(path: Any, /, **arguments: Any) -> Any:
             raise ArgumentError("imread", "path" if one else f"path[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in paths]
     origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
-    files = _read(names)
-    if one:
-        return image(Tensor(files[0], None, origin), **arguments)
-    return image(Batch(files, None, origin, numpy.dtype("uint8"), 1), **arguments)
+    limit = arguments.get("max_encoded_bytes")
+    files, unread = _read(names, limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes)
+    try:
+        if one:
+            return image(Tensor(files[0], None, origin), **arguments)
+        return image(Batch(files, None, origin, numpy.dtype("uint8"), 1), **arguments)
+    except DataError as error:
+        failures = [unread.get(failure.index, failure) for failure in error.failures]
+        raise (DataError if unread else type(error))("imread", failures, error.total) from None
 
 
-def _read(names: list[str]) -> list[Array]:
-    """The bytes of files, or one error for all that cannot be read."""
-    files: list[Any] = [None] * len(names)
+def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:
+    """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
+    files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
     failures: dict[int, Failure] = {}
 
     def read(i: int) -> None:
         try:
-            if not stat.S_ISREG(Path(names[i]).stat().st_mode):  # a pipe would be waited for
+            status = Path(names[i]).stat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
                 failures[i] = Failure(i, "not a regular file", source=names[i])
                 return
-            files[i] = numpy.fromfile(names[i], numpy.uint8)
+            files[i] = numpy.fromfile(names[i], numpy.uint8, min(status.st_size, limit + 1))
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
     _pool.run(read, len(names), len(names) << 16)
-    if failures:
-        raise DataError("imread", [failures[i] for i in sorted(failures)], len(names))
-    return files
+    return files, failures

@@ -83,7 +83,7 @@ class Failure:
 
     def __str__(self) -> str:
         kind = f"{self.format}: " if self.format else ""
-        where = f" ({self.source})" if self.source else ""
+        where = f" ({displayed(self.source)})" if self.source else ""
         return f"sample {self.index}{where}: {kind}{self.reason}"
 
 
@@ -143,6 +143,11 @@ class StateMismatch(StateError):
 
 class StateWarning(UserWarning):
     """A state is taken or returned to, but not exactly: the message says what is lost."""
+
+
+def displayed(path: str) -> str:
+    """A path on one line of plain text, whatever bytes are in its name."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path)
 
 
 def shown(value: object) -> str:

@@ -17,7 +17,7 @@ __all__ = ["as_jax"]
 
 
 def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
-    """The samples as one array of JAX, (N, ...); or that of a Tensor.
+    """The samples as one array of JAX, (N, ...), or the elements of a Tensor: ``data.jax()`` as a function.
 
     Args:
         data: A Batch or a Tensor.
@@ -30,12 +30,6 @@ def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
         ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
         ValueError: The shapes differ and `pad` is False.
     """
-    import jax
-
     if not isinstance(data, (Batch, Tensor)):
         raise ArgumentError("jax.as_jax", "data", "a Batch or a Tensor", shown(data))
-    array = data.dense(pad) if isinstance(data, Batch) else data.array
-    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
-        hint = "Cast it, or call jax.config.update('jax_enable_x64', True)."
-        raise ArgumentError("jax.as_jax", "data", "of at most 32 bits", str(array.dtype), hint)
-    return jax.dlpack.from_dlpack(array) if data.device.device_type == "gpu" else jax.numpy.asarray(array)
+    return data.jax(pad) if isinstance(data, Batch) else data.jax()

@@ -6,19 +6,23 @@ Every function takes ``rng=``, as those of `dynamic.random` do: a stream gives a
 
 from __future__ import annotations
 
+import bisect
+import itertools
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
 
 from . import _distributions, _rejection
 from ._argument import Between, PerSample
-from ._array import Array, asarray
+from ._array import Array, asarray, current, library
 from ._drawing import Call, Part, distribution
 from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError
+from .kernels.gpu import random as kernels
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
 
@@ -56,16 +60,26 @@ def gaussian(
     >>> dynamic.noise.gaussian(gray, stddev=20, rng=dynamic.random.RNG(5)).tolist()
     [[107, 85, 133], [102, 113, 127]]
     """
-    image, call, flat, kind = _call("gaussian", image, batch_size, device, rng, mean=mean, stddev=stddev)
+    image, call, old, kind = _call("gaussian", image, batch_size, device, rng, mean=mean, stddev=stddev)
     shift, spread = call.float32("mean"), call.float32("stddev")
     wide = _distributions.wide(kind)
 
-    def compute(part: Part) -> Array:
+    def drawn(part: Part) -> Array:
         numbers = _distributions.normal(part.xp, part.words(4 if wide else 2))
-        numbers = _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
-        return convert(part.xp, flat[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
+        return _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
 
-    return _result(image, call, call.fill(kind, compute))
+    def compute(part: Part) -> Array:
+        numbers = drawn(part)
+        return convert(part.xp, old[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
+
+    if call.device.device_type == "cpu":
+        return _result(image, call, call.fill(kind, compute))
+    real = numpy.dtype(numpy.float64 if wide else numpy.float32)
+    noise = call.fill(real, drawn, kernel=lambda d, n, to: kernels.normal(d, n, to, shift, spread, real))
+    with current(call.device):
+        if len(old):
+            noise += old[0 : len(old)].astype(real)
+        return _result(image, call, convert(library(noise), noise, kind))
 
 
 @distribution
@@ -99,16 +113,16 @@ def shot(
     >>> dynamic.noise.shot(gray, factor=20, rng=dynamic.random.RNG(5)).tolist()
     [[140, 140, 40], [80, 60, 20]]
     """
-    image, call, flat, kind = _call("shot", image, batch_size, device, rng, factor=factor)
+    image, call, old, kind = _call("shot", image, batch_size, device, rng, factor=factor)
     if call.device.device_type != "cpu":
-        raise DeviceError("noise.shot() runs on cpu; pass device='cpu'.")
+        raise DeviceError("noise.shot() runs on cpu; pass its input as image.cpu().")
     factors = call.float32("factor")
     if not (factors >= 0).all():
         raise call.error("factor", ~(factors >= 0), "0 or more")
     real = numpy.float64 if kind == numpy.float64 else numpy.float32
 
     def compute(part: Part) -> Array:
-        own = flat[part.start : part.start + part.size]
+        own = old[part.start : part.start + part.size]
         values = own.astype(real)
         unit = numpy.broadcast_to(part.of(factors), part.size)
         counted = (unit > 0) & numpy.isfinite(values)
@@ -159,7 +173,7 @@ def salt_and_pepper(
     [[255, 0, 255], [100, 100, 0]]
     """
     given = {"prob": prob, "salt_vs_pepper": salt_vs_pepper, "salt_val": salt_val, "pepper_val": pepper_val}
-    image, call, flat, kind = _call("salt_and_pepper", image, batch_size, device, rng, bool_too=True,
+    image, call, old, kind = _call("salt_and_pepper", image, batch_size, device, rng, bool_too=True,
                                     **given, per_channel=per_channel)  # fmt: skip
     likely, salty = call.float32("prob"), call.float32("salt_vs_pepper")
     shapes = call.shapes
@@ -173,17 +187,40 @@ def salt_and_pepper(
         return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
 
     marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
-    parts = call.split(marks)
-    call.shapes = shapes
-    values = _levels(call, kind)
-    changed = []
-    for i, ((_, old), (shape, mark)) in enumerate(zip(call.split(flat), parts, strict=True)):
-        if axis is not None:
-            own = shapes[i] if isinstance(shapes, list) else shapes
-            mark = numpy.broadcast_to(numpy.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
-        pepper, salt = (value[i] if value.ndim else value for value in values)
-        changed.append(numpy.where(mark == 0, old, numpy.where(mark == 1, pepper, salt)).astype(kind))
-    return _result(image, call, numpy.concatenate(changed) if changed else flat)
+    xp = library(marks)
+    with current(image.device):
+        parts = call.split(marks)
+        call.shapes = shapes
+        values = _levels(call, kind)
+        flat = xp.empty(len(old), kind)
+        for i, ((_, new), own_old, (shape, mark)) in enumerate(zip(call.split(flat), old.samples, parts, strict=True)):
+            if axis is not None:
+                own = shapes[i] if isinstance(shapes, list) else shapes
+                mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
+            pepper, salt = (value[i] if value.ndim else value[()] for value in values)
+            new[...] = xp.where(mark == 0, own_old, xp.where(mark == 1, pepper, salt))
+        return _result(image, call, flat)
+
+
+class _Elements:
+    """The elements of all samples one after the other, of which a part is put together when it is asked for."""
+
+    def __init__(self, samples: Sequence[Array]) -> None:
+        self.samples = [sample.reshape(-1) for sample in samples]
+        self._ends = list(itertools.accumulate(map(len, self.samples)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, part: slice) -> Array:
+        start, parts = part.start, []
+        for i in range(bisect.bisect_right(self._ends, start), len(self.samples)):
+            before = self._ends[i] - len(self.samples[i])
+            parts.append(self.samples[i][start - before : part.stop - before])
+            start = self._ends[i]
+            if start >= part.stop:
+                break
+        return parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts)
 
 
 def _call(
@@ -195,8 +232,8 @@ def _call(
     *,
     bool_too: bool = False,
     **given: Any,
-) -> tuple[Tensor | Batch, Call, Array, numpy.dtype[Any]]:
-    """The input, the call, the elements of all samples one after the other, and their dtype."""
+) -> tuple[Tensor | Batch, Call, _Elements, numpy.dtype[Any]]:
+    """The input, the call, the elements of all samples, and their dtype."""
     name = f"noise.{name}"
     if not isinstance(image, (Tensor, Batch)):
         image = Tensor(asarray(image, name, "image"))
@@ -206,9 +243,9 @@ def _call(
     kind = numpy_dtype(image.dtype)
     if kind.kind == "b" and not bool_too:
         raise ArgumentError(name, "image", "of numbers", "bool")
-    arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
-    flat = numpy.concatenate([array.reshape(-1) for array in arrays]) if arrays else numpy.empty(0, kind)
-    return image, call, flat, kind
+    with current(image.device):
+        arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
+        return image, call, _Elements(arrays), kind
 
 
 def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
@@ -216,6 +253,7 @@ def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:
     made = call.result(flat, image.layout)
     if isinstance(made, Batch):
         storage = made.samples if made.whole is None else made.whole
+        storage = storage if len(made) else flat.reshape((0,) * (1 + image.ndim))
         return Batch(storage, image.layout, image.origin, dtype=numpy_dtype(image.dtype), ndim=image.ndim)
     return Tensor(made.array, image.layout, image.origin)
 

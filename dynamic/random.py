@@ -26,6 +26,7 @@ from .devices import Device, DeviceLike
 from .devices import device as device_named
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
+from .kernels.gpu import random as kernels
 
 __all__ = ["RNG", "Keyed", "batch_permutation", "beta", "choice", "coin_flip", "get_default_rng", "normal", "set_seed",
            "uniform"]  # fmt: skip
@@ -109,7 +110,7 @@ def uniform(
         numbers = _distributions.uniform(part.xp, part.words(words), (low, scale, top), exact=exact)
         return numbers if numbers.dtype == kind else convert(part.xp, numbers, kind)
 
-    return call.result(call.fill(kind, compute))
+    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.uniform(d, n, to, limits, kind)))
 
 
 def _number_dtype(call: Call) -> numpy.dtype[Any]:
@@ -131,15 +132,15 @@ def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
         numbers = numbers.astype(numpy.float32)  # as DALI reads them, also for float64
     numbers = convert(numpy, numbers, kind)
     first = numpy.cumsum(counts) - counts
-    varying = "values" in call.varying
+    own = (first, counts) if "values" in call.varying else (first[0], counts[0])
 
     def compute(part: Part) -> Array:
         xp, (word,) = part.xp, part.words(1)
-        start, count = (part.of(first), part.of(counts)) if varying else (first[0], counts[0])
+        start, count = map(part.of, own)
         index = start + (word * count >> xp.uint64(32))
         return xp.asarray(numbers)[index.astype(xp.intp)]
 
-    return call.result(call.fill(kind, compute))
+    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.picked(d, n, to, numbers, *own)))
 
 
 @distribution
@@ -184,7 +185,7 @@ def normal(
         centre, spread = (part.of(m).astype(values.dtype) for m in moments)
         return convert(part.xp, _distributions.scaled(part.xp, values, centre, spread), kind)
 
-    return call.result(call.fill(kind, compute))
+    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind)))
 
 
 @distribution
@@ -229,7 +230,7 @@ def coin_flip(
         (word,) = part.words(1)
         return (word < part.of(threshold)).astype(kind)
 
-    return call.result(call.fill(kind, compute))
+    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.coin_flip(d, n, to, threshold, kind)))
 
 
 @distribution

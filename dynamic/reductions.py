@@ -13,11 +13,12 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from ._argument import Between, DTypeArgument, Layout
-from ._array import Array
+from ._array import Array, library
 from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import reductions
+from .kernels.gpu import arrays
 
 __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance"]
 
@@ -93,7 +94,8 @@ def _reduction(kind: Callable[[_Kind], _Kind]) -> Callable[[Callable[Concatenate
                 return letters
             return "".join(_remaining(letters, _places(name, len(letters), **arguments))) or None
 
-        lift = operator(name=name, output=output, out_layout=out_layout, out_kind=out_kind, across=across, whole=True)
+        lift = operator(name=name, output=output, out_layout=out_layout, out_kind=out_kind, across=across, whole=True,
+                        devices=("cpu", "gpu"))  # fmt: skip
         return lift(body)
 
     return declared
@@ -115,26 +117,31 @@ def _count(data: Array, places: _Places) -> int:
     return math.prod(data.shape[axis] for axis in places)
 
 
+def _kernels(data: Array) -> Any:
+    """What adds up an array where it is."""
+    return reductions if library(data) is numpy else arrays
+
+
 def _stored(values: Array, out: Array) -> Array:
-    return convert(numpy, values.reshape(out.shape), out.dtype, out)
+    return convert(library(out), values.reshape(out.shape), out.dtype, out)
 
 
 def _mean(data: Array, places: _Places) -> Array:
     """The mean in float64; sums of integers of up to 32 bits are exact."""
     wide = _of_sums(data.dtype) if data.dtype.kind in "biu" and data.dtype.itemsize < 8 else _FLOAT64
     with numpy.errstate(invalid="ignore"):  # 0 / 0
-        return reductions.total(data, places, wide) / numpy.float64(_count(data, places))
+        return _kernels(data).total(data, places, wide) / numpy.float64(_count(data, places))
 
 
 def _mean_square(data: Array, places: _Places) -> Array:
     with numpy.errstate(invalid="ignore"):  # 0 / 0
-        return reductions.squares(data, places, None) / numpy.float64(_count(data, places))
+        return _kernels(data).squares(data, places, None) / numpy.float64(_count(data, places))
 
 
 def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: str) -> Array:
     """The largest or smallest; of no elements what is least or greatest in the dtype."""
     if _count(data, places):
-        return _stored(reductions.extreme(function, data, places), out)
+        return _stored(_kernels(data).extreme(function, data, places), out)
     kind = data.dtype
     limits: Any = numpy.finfo(kind) if kind.kind == "f" else numpy.iinfo(numpy.uint8 if kind.kind == "b" else kind)
     out[...] = getattr(limits, nothing)
@@ -143,16 +150,16 @@ def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: s
 
 def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Array:
     """The mean square of the distances from `mean`, or from their own mean, in float64."""
-    count = _count(data, places)
-    own = _mean(data, places) if mean is None else numpy.asarray(mean, _FLOAT64)
+    count, xp = _count(data, places), library(data)
+    own = _mean(data, places) if mean is None else mean.astype(_FLOAT64, copy=False)
     kept = [1 if axis in places else extent for axis, extent in enumerate(data.shape, -data.ndim)]
     # one mean for each element of the result, or one for each sample
     own = own.reshape(kept if own.size == math.prod(kept) else (-1, *(1,) * (data.ndim - 1)))
     centre = own.astype(_FLOAT32 if data.dtype in reductions.NARROW else _FLOAT64)
     with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        squares = reductions.squares(data, places, centre)
+        squares = _kernels(data).squares(data, places, centre)
         if mean is None:  # from the centre they are this much farther than from the mean
-            squares = numpy.maximum(squares - count * (own - centre) ** 2, 0)
+            squares = xp.maximum(squares - count * (own - centre) ** 2, 0)
         return squares / numpy.float64(builtins.max(0, count - ddof))
 
 
@@ -189,7 +196,8 @@ def sum(
     >>> dynamic.reductions.sum(x, axes=1).tolist()
     [9, 12]
     """
-    return _stored(reductions.total(input, across, _FLOAT64 if input.dtype.kind == "f" else _of_sums(input.dtype)), out)
+    kind = _FLOAT64 if input.dtype.kind == "f" else _of_sums(input.dtype)
+    return _stored(_kernels(input).total(input, across, kind), out)
 
 
 @_reduction(_of_means)
@@ -295,7 +303,7 @@ def rms(
     >>> dynamic.reductions.rms(x, axes=0).tolist()[0]
     2.2360680103302
     """
-    return _stored(numpy.sqrt(_mean_square(input, across)), out)
+    return _stored(library(out).sqrt(_mean_square(input, across)), out)
 
 
 @_reduction(_as_it_is)
@@ -437,4 +445,4 @@ def std_dev(
     >>> dynamic.reductions.std_dev(x, 0.0).tolist() == dynamic.reductions.rms(x).tolist()
     True
     """
-    return _stored(numpy.sqrt(_variance(data, mean, across, ddof)), out)
+    return _stored(library(out).sqrt(_variance(data, mean, across, ddof)), out)

@@ -15,7 +15,8 @@ from typing import Any, ParamSpec, get_type_hints
 import numpy
 
 from ._argument import Argument, Numbers, PerSample, argument
-from ._array import Array, asarray, moved
+from ._array import Array, asarray
+from ._transfer import moved
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
 from .devices import device as checked_device
@@ -120,7 +121,7 @@ class _Call:
         each = [numpy.asarray(numbers, numpy.float64).reshape(-1) for numbers in known.each(value, len(value))]
         return self._stacked(known.name, each, (_LENGTHS.get(known.name, 1),))
 
-    def _stacked(self, name: str, each: list[Array], shape: tuple[int, ...]) -> Array:
+    def _stacked(self, name: str, each: Sequence[Array], shape: tuple[int, ...]) -> Array:
         """One array of those of all samples; where there are none, of a shape that all functions take."""
         shapes = {array.shape for array in each}
         if len(shapes) > 1:

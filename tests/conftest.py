@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import numpy
 import pytest
+import twin
 
 hypothesis.settings.register_profile("default", max_examples=40, deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("deep", max_examples=1000, deadline=None)
@@ -20,3 +22,13 @@ def _names_for_doctests(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace["numpy"] = doctest_namespace["np"] = numpy
     doctest_namespace["dynamic"] = doctest_namespace["ndd"] = dynamic
     doctest_namespace.update({name: getattr(dynamic, name) for name in dynamic.__all__})
+
+
+@pytest.fixture(autouse=True)
+def _gpu(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For a test that is marked `gpu`: the GPU of this machine, else what stands in for one."""
+    if request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    with twin.with_gpu():
+        yield

@@ -125,8 +125,14 @@ def _bmp_files() -> dict[str, tuple[bytes, np.ndarray]]:
     return files
 
 
-def tiff(image: np.ndarray, order: str = "<", *, predictor: bool = False, tile: int = 0, invert: bool = False) -> bytes:
-    """A TIFF (H, W, C) of 8 or 16 bits, deflated, in strips of 4 rows or in square tiles."""
+def tiff(
+    image: np.ndarray, order: str = "<", *, predictor: bool = False, tile: int = 0, invert: bool = False,
+    turned: bool = False, multiplied: bool = False,
+) -> bytes:  # fmt: skip
+    """A TIFF (H, W, C) of 8 or 16 bits, deflated, in strips of 4 rows or in square tiles.
+
+    With `turned` the lowest bit of a byte is its first; with `multiplied` the colours are said to be by their alpha.
+    """
     height, width, samples = image.shape
     kind = np.dtype(image.dtype).newbyteorder(order)
     across, down = (tile, tile) if tile else (width, 4)
@@ -138,21 +144,25 @@ def tiff(image: np.ndarray, order: str = "<", *, predictor: bool = False, tile: 
                 part = np.pad(part, [(0, down - part.shape[0]), (0, across - part.shape[1]), (0, 0)])
             if predictor:
                 part = np.concatenate([part[:, :1], part[:, 1:] - part[:, :-1]], axis=1)
-            parts.append(zlib.compress(part.astype(kind).tobytes()))
+            strip = np.frombuffer(zlib.compress(part.astype(kind).tobytes()), np.uint8)
+            parts.append(np.packbits(np.unpackbits(strip, bitorder="little" if turned else "big")).tobytes())
     starts = np.cumsum([8, *map(len, parts)]).tolist()
     sizes = [len(part) for part in parts]
     entries = {256: [width], 257: [height], 258: [8 * image.itemsize] * samples, 259: [8], 277: [samples]}
     entries |= {262: [2 if samples > 2 else 0 if invert else 1], 317: [2 if predictor else 1]}
+    entries |= {266: [2]} if turned else {}
+    entries |= {338: [1]} if multiplied else {}
     entries |= (
         {322: [tile], 323: [tile], 324: starts[:-1], 325: sizes} if tile else {273: starts[:-1], 278: [4], 279: sizes}
     )
     table, extra = struct.pack(order + "H", len(entries)), b""
     after = starts[-1] + 2 + 12 * len(entries) + 4
     for tag, values in sorted(entries.items()):
-        packed = struct.pack(f"{order}{len(values)}I", *values)
-        if len(values) > 1:
+        kind = 3 if tag in (258, 259, 262, 266, 277, 317, 338) else 4  # SHORT, or LONG
+        packed = struct.pack(f"{order}{len(values)}{'H' if kind == 3 else 'I'}", *values)
+        if len(packed) > 4:
             extra, packed = extra + packed, struct.pack(order + "I", after + len(extra))
-        table += struct.pack(order + "HHI", tag, 4, len(values)) + packed
+        table += struct.pack(order + "HHI", tag, kind, len(values)) + packed.ljust(4, b"\0")
     mark = b"II*\0" if order == "<" else b"MM\0*"
     return mark + struct.pack(order + "I", starts[-1]) + b"".join(parts) + table + bytes(4) + extra
 
@@ -172,6 +182,16 @@ def _tiff_files() -> dict[str, tuple[bytes, np.ndarray]]:
                 files[name] = tiff(image, order, **options), image
     white = noise((5, 6, 1))
     files["TIFF where 0 is white"] = tiff(white, invert=True), 255 - white
+    files["TIFF of turned bytes"] = tiff(white, turned=True), white
+    for kind in (np.uint8, np.uint16):
+        most, light = np.iinfo(kind).max, noise((5, 6, 4), kind)
+        light[..., 3] |= 1
+        dark = light.astype(np.int64)
+        dark[..., :3] = (dark[..., :3] * dark[..., 3:] + most // 2) // most
+        back = dark.copy()
+        back[..., :3] = np.minimum(most, (dark[..., :3] * most + dark[..., 3:] // 2) // dark[..., 3:])
+        name = f"TIFF of colours times alpha, {np.dtype(kind)}"
+        files[name] = tiff(dark.astype(kind), multiplied=True), back.astype(kind)
     return files
 
 

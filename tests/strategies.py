@@ -163,6 +163,7 @@ def _put_together(
         for letter in "dhw":  # an extent for all dimensions excludes those for each
             fixed.pop(f"{name}_{letter}", None)
             varying.pop(f"{name}_{letter}", None)
+    fixed.pop("on_error", None)  # a batch that leaves samples out is not its samples
     if "out_of_bounds_policy" in operator.arguments and fixed.get("out_of_bounds_policy") != "trim_to_shape":
         fixed["out_of_bounds_policy"] = "pad"
 

@@ -73,6 +73,26 @@ def test_training_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
     assert ndd.imread(tmp_path / "whole" / "loss.png").shape == (320, 640, 3)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_training_with_jax_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
+    pytest.importorskip("jax", reason="jax is not installed")
+    pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
+
+    def run(name: str, *arguments: str) -> tuple[int, list[str]]:
+        command = [sys.executable, str(ROOT / "examples" / "train_jax.py"), str(photos), "--output", name]
+        done = subprocess.run([*command, "--steps", "20", "--every", "3", *arguments], capture_output=True, text=True,
+                              cwd=tmp_path)  # fmt: skip
+        return done.returncode, done.stdout.splitlines()
+
+    whole = run("whole")[1]
+    kill = random.randrange(3, 20)  # an epoch has 7 steps
+    assert run("killed", "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
+    code, rest = run("killed")
+    assert (code, rest[0]) == (0, f"{kill // 3 * 3} steps have been made")
+    assert rest[-1] == whole[-1], kill
+    assert rest[-1].startswith("weights: ")
+
+
 def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text()
     code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "next_epoch" in block)

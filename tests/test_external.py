@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import warnings
@@ -89,6 +90,39 @@ def test_what_takes_no_argument_is_called_or_iterated():
     assert isinstance(ExternalSource([1], 1)(), Tensor)
     assert values(ExternalSource([as_batch([[1], [2, 3]])])()) == [[1], [2, 3]]
     assert values(ExternalSource([[[1], [2, 3]]], batch=True)()) == [[1], [2, 3]]
+
+
+def test_samples_are_taken_one_by_one_from_what_is_told_to_make_them():
+    def five():
+        yield from range(5)
+
+    counter = itertools.count()
+    for source in (five, [0, 1, 2, 3, 4], five(), functools.partial(five)):
+        external = ExternalSource(source, batch=False)
+        assert [values(batch) for batch in external.next_epoch(2)] == [[0, 1], [2, 3], [4]]
+        assert list(external.next_epoch(2)) == []
+        assert isinstance(ExternalSource([7], batch=False)(), Tensor)
+    counted = ExternalSource(lambda: next(counter), batch=False)
+    assert [values(counted(3)), counted().item(), values(counted(1))] == [[0, 1, 2], 3, [4]]
+    pairs = ExternalSource(((i, [i]) for i in range(3)), 2, batch=False)
+    assert [values(part) for part in pairs(2)] == [[0, 1], [[0], [1]]]
+
+
+def test_a_generator_function_can_be_started_again():
+    def three():
+        yield from ([i, i] for i in range(3))
+
+    class Three:
+        def __call__(self):
+            yield from three()
+
+    for source in (three, Three()):
+        quiet, raises, once = (ExternalSource(source, cycle=cycle, batch=True) for cycle in ("quiet", "raise", None))
+        assert [values(quiet()) for _ in range(4)] == [[0, 0], [1, 1], [2, 2], [0, 0]]
+        assert [len(list(raises.next_epoch())) for _ in range(2)] == [3, 3]
+        assert [len(list(once.next_epoch())) for _ in range(2)] == [3, 0]
+    cycling = ExternalSource(three, cycle="quiet", batch=False)
+    assert [values(batch)[0] for batch in (cycling(2), cycling(2))] == [[0, 0], [2, 2]]
 
 
 @pytest.mark.parametrize(("cycle", "expected"), [
@@ -224,7 +258,7 @@ def test_a_source_that_fails_stays():
 @pytest.mark.parametrize(("arguments", "told"), [
     ((3,), "'source' must be a function of at most one argument, or an iterable; got int 3"),
     ((lambda a, b: a,), "'source' must be a function of at most one argument; got one of 2"),
-    ((lambda: 1, None, {"batch": False}), "'source' must be a function of one argument; got one of 0"),
+    ((lambda: 1, None, {"batch_info": True}), "'source' must be a function of one argument; got one of 0"),
     (([1], None, {"batch_info": True}), "'batch_info' must be False where the source is an iterable"),
     (([1], None, {"cycle": "always"}), "'cycle' must be None, 'no', 'quiet' or 'raise'"),
     (([1], None, {"cycle": 2}), "'cycle' must be"),

@@ -22,10 +22,10 @@ def test_values_shapes_and_dtypes_stay(dtype):
     array = (np.arange(12).reshape(2, 2, 3) % 5).astype(dtype)
     array.flags.writeable = False
     for data in (as_batch(array), as_batch(list(array)), as_tensor(array)):
-        found = as_jax(data)
-        assert isinstance(found, jax.Array)
-        assert (found.dtype, found.shape) == (array.dtype, array.shape)
-        assert np.array_equal(np.asarray(found), array)
+        for found in (data.jax(), as_jax(data)):
+            assert isinstance(found, jax.Array)
+            assert (found.dtype, found.shape) == (array.dtype, array.shape)
+            assert np.array_equal(np.asarray(found), array)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
@@ -39,9 +39,10 @@ def test_nothing_is_halved_silently(dtype):
 
 def test_ragged_batches_are_padded_or_refused():
     ragged = as_batch([np.ones(2, np.uint8), np.ones(1, np.uint8)])
-    assert as_jax(ragged, pad=True).tolist() == [[1, 1], [1, 0]]
-    with pytest.raises(ValueError, match="shape"):
-        as_jax(ragged)
+    assert as_jax(ragged, pad=True).tolist() == ragged.jax(pad=True).tolist() == [[1, 1], [1, 0]]
+    for call in (lambda: as_jax(ragged), ragged.jax):
+        with pytest.raises(ValueError, match="shape"):
+            call()
     with pytest.raises(ArgumentError, match="'data' must be a Batch or a Tensor"):
         as_jax([1, 2])
 

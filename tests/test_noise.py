@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import dynamic
 from dynamic import Batch, Tensor, as_batch, batch_permutation, noise, random_crop_generator
 from dynamic._origin import Origin
-from dynamic.errors import ArgumentError
+from dynamic.errors import ArgumentError, DeviceError
 from dynamic.random import RNG, beta
 
 FILE = Path(__file__).with_name("data") / "noise_dali_2_4.json"
@@ -332,3 +332,26 @@ if __name__ == "__main__":
     assert oracle is not None, "DYNAMIC_DALI_PYTHON names no Python that has DALI"
     rows = [json.dumps({"case": case, "calls": asked_of_dali(oracle, case)}) for case in cases()]
     FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_noise_on_a_gpu_is_that_of_the_cpu(dtype, ragged):
+    values = np.arange(120).reshape(2, 4, 5, 3).astype(dtype)
+    images = as_batch([values[0], values[1][:3] if ragged else values[1]], layout="HWC")
+    per_sample = as_batch([5.0, 20.0])
+    for function, arguments in (
+        (noise.gaussian, {"stddev": per_sample, "mean": 3.0}),
+        (noise.salt_and_pepper, {"prob": 0.3}),
+        (noise.salt_and_pepper, {"prob": 0.3, "per_channel": True, "salt_val": per_sample}),
+    ):
+        expected = function(images, rng=RNG(3), **arguments)
+        found = function(images.gpu(), rng=RNG(3), **arguments)
+        assert (found.device, found.layout, found.dtype) == ("gpu:0", "HWC", expected.dtype)
+        for a, b in zip(found.cpu().samples, expected.samples, strict=True):
+            assert np.allclose(a.astype(float), b.astype(float), rtol=1e-3 if dtype == "float16" else 1e-6)
+        nothing = function(as_batch(values[:0], layout="HWC").gpu(), rng=RNG(3))
+        assert (nothing.device, len(nothing), nothing.ndim) == ("gpu:0", 0, 3)
+    with pytest.raises(DeviceError, match=r"noise\.shot\(\) runs on cpu"):
+        noise.shot(images.gpu())

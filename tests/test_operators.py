@@ -10,12 +10,12 @@ import re
 import numpy as np
 import pytest
 from fitting import FURTHER_INPUTS
-from hypothesis import assume, given
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from strategies import calls
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, DecodeError, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, DecodeError, DeviceError, as_batch, as_tensor
 from dynamic._operator import registry
 
 every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operator: operator.name)
@@ -252,3 +252,132 @@ def test_every_argument_is_documented_in_order(operator):
 def test_it_is_found_under_its_name_and_pickles(operator):
     assert pickle.loads(pickle.dumps(operator)) is operator
     assert list(operator.__signature__.parameters)[-2:] == ["batch_size", "device"]
+
+
+on_gpus = pytest.mark.parametrize(
+    "operator", [o for o in registry.values() if "gpu" in o.devices], ids=lambda operator: operator.name
+)
+few = settings(max_examples=max(5, settings.default.max_examples // 8), phases=[Phase.generate, Phase.shrink])
+#: Modules whose operators put elements elsewhere and calculate nothing.
+MOVING = ("dynamic.ops.shape", "dynamic.ops.joining", "dynamic.ops.sequences", "dynamic.ops.constants")
+
+
+def near(a, b) -> bool:
+    """Whether a result of a GPU is that of the CPU: floats but for their last digits, others by 1 or a millionth."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f":
+        if a.dtype.kind == "b" or not a.size:
+            return True
+        values = b.astype(object)
+        return np.abs(a.astype(object) - values).max() <= 1 + np.abs(values).max() * 1e-6
+    scale = np.abs(np.where(np.isfinite(b), b, 0).astype(float)).max(initial=0)
+    tolerance = 1e-3 if a.dtype.itemsize == 2 else 1e-5
+    with np.errstate(all="ignore"):
+        return np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+
+
+def there(operator, inputs, where="gpu"):
+    """Inputs on a GPU, and the arguments that say so where an operator has none, or takes them from the host."""
+    if operator.on_host or not operator.inputs:
+        return inputs, {"device": where}
+    return [(as_tensor(value) if isinstance(value, np.ndarray) else value).to_device(where) for value in inputs], {}
+
+
+def refused(function, *args, **arguments):
+    """The result; what a GPU says that it does not do is no example, and says where it is done."""
+    try:
+        return function(*args, **arguments)
+    except DeviceError as error:
+        if ".cpu()" not in str(error) and "dimensions" not in str(error):
+            raise
+        assume(False)
+
+
+@pytest.mark.gpu
+@on_gpus
+@few
+@given(data=st.data())
+def test_a_gpu_gives_what_the_cpu_gives(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    expected = attempt(on_batch, operator, samples, layout, varying, fixed)
+    alike = near if operator.__module__ not in MOVING else equal
+    inputs, where = there(operator, inputs_of(operator, as_batch(samples, layout=layout)))
+    size = {} if operator.inputs else {"batch_size": len(samples)}
+    found = listed(refused(operator, *inputs, **where, **size, **fixed, **batches(varying)))
+    for one, other in zip(found, expected, strict=True):
+        assert (one.layout, one.dtype, str(one.device)) == (other.layout, other.dtype, "gpu:0")
+        for a, b in zip(one.cpu().samples, other.samples, strict=True):
+            assert alike(a, b), (a, b)
+
+
+@pytest.mark.gpu
+@on_gpus
+@few
+@given(data=st.data())
+def test_a_gpu_gives_the_same_for_a_sample_alone(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator, 1))
+    fixed |= {name: values[0] for name, values in varying.items()}
+    expected = attempt(on_tensor, operator, samples[0], layout, fixed)
+    alike = near if operator.__module__ not in MOVING else equal
+    inputs = inputs_of(operator, as_tensor(samples[0], layout=layout))
+    found = listed(refused(operator, *inputs, device="gpu:1", **fixed))
+    for one, other in zip(found, expected, strict=True):
+        assert (one.layout, one.dtype, str(one.device)) == (other.layout, other.dtype, "gpu:1")
+        assert alike(one.cpu().array, other.array)
+
+
+@pytest.mark.gpu
+@on_gpus
+@few
+@given(data=st.data())
+def test_views_on_a_gpu_are_like_others(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator, 1))
+    fixed |= {name: values[0] for name, values in varying.items()}
+    attempt(on_tensor, operator, samples[0], layout, fixed)
+    plain = as_tensor(samples[0], layout=layout)
+    if not plain.ndim or not operator.inputs or operator.on_host:
+        return
+    inputs = there(operator, inputs_of(operator, plain))[0]
+    expected = listed(refused(operator, *inputs, **fixed))
+    turned = as_tensor(plain.array[::-1].copy(), layout=layout).gpu()
+    view = ndd.Tensor(turned.array[::-1], layout)
+    views = [view if one is plain else other for one, other in zip(inputs_of(operator, plain), inputs, strict=True)]
+    for a, b in zip(listed(refused(operator, *views, **fixed)), expected, strict=True):
+        assert equal(a.cpu().array, b.cpu().array)
+
+
+@pytest.mark.gpu
+@on_gpus
+def test_nothing_on_a_gpu_is_nothing_there(operator):
+    if not operator.inputs:
+        pytest.skip(f"{operator.name}() takes no inputs")
+    required = {a.name: example(a) for a in operator.arguments.values() if a.required}
+    inputs = [as_batch(x.array[None])[:0] if isinstance(x, ndd.Tensor) else x for x in an_input(operator)]
+    inputs = [Batch(x.whole, an_input(operator)[0].layout) if isinstance(x, Batch) else x for x in inputs]
+    try:
+        expected = listed(operator(*inputs, **required))
+    except ArgumentError:
+        pytest.skip(f"the example of an argument of {operator.name}() does not fit")
+    inputs, where = there(operator, inputs)
+    for one, other in zip(listed(operator(*inputs, **where, **required)), expected, strict=True):
+        assert (len(one), one.dtype, one.ndim, str(one.device)) == (0, other.dtype, other.ndim, "gpu:0")
+
+
+@pytest.mark.gpu
+@every
+def test_devices_are_refused_by_name(operator):
+    required = {a.name: example(a) for a in operator.arguments.values() if a.required}
+    if "gpu" not in operator.devices:
+        inputs, where = there(operator, an_input(operator))
+        with pytest.raises(DeviceError, match=re.escape(f"{operator.name}() runs on cpu")):
+            operator(*inputs, **where, **required)
+        return
+    inputs = an_input(operator)
+    if operator.on_host:
+        with pytest.raises(DeviceError, match=re.escape(f"{operator.name}() takes inputs from cpu")):
+            operator(*(x.gpu() for x in inputs), **required)
+    elif len(inputs) > 1 and isinstance(inputs[1], ndd.Tensor):
+        for mixed in ([inputs[0].gpu(0), *inputs[1:]], [inputs[0].gpu(0), inputs[1].gpu(1), *inputs[2:]]):
+            with pytest.raises(DeviceError, match=rf"^{re.escape(operator.name)}\(\): '.*' is on gpu:0 and '.*' on "):
+                operator(*mixed, **required)

@@ -10,6 +10,8 @@ import make_operators
 import numpy as np
 import pytest
 
+import dynamic as ndd
+from dynamic import DeviceError
 from dynamic._operator import registry
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -31,6 +33,61 @@ def test_every_entry_has_an_example_and_operators_tell_what_they_return():
     for entry in re.split(r"^### ", make_operators.page(), flags=re.M)[1:]:
         assert "\n>>> " in entry, entry.split("\n", 1)[0]
         assert "**Returns**" in entry or entry.split("\n", 1)[0] not in registry
+
+
+FUNCTIONS = {item.name: item for modules in make_operators.GROUPS.values() for module in modules
+             for item in make_operators.members(module) if item.name not in registry}  # fmt: skip
+IMAGE = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+FILE = str(DOCS / "pictures" / "flip.jpg")
+#: A call of each function that is no operator, on a GPU.
+CALLS = {
+    "cast_like": lambda gpu: ndd.cast_like(gpu(IMAGE), np.zeros(1, "f4")),
+    "decoders.image_random_crop": lambda gpu: ndd.decoders.image_random_crop(Path(FILE).read_bytes(), device="gpu"),
+    "decoders.imread": lambda gpu: ndd.imread(FILE, device="gpu"),
+    "element_extract": lambda gpu: ndd.element_extract(gpu(IMAGE), element_map=1),
+    "get_property": lambda gpu: ndd.get_property(gpu(IMAGE), key="layout", device="gpu"),
+    "math.atan2": lambda gpu: ndd.math.atan2(gpu(IMAGE), 1),
+    "math.clamp": lambda gpu: ndd.math.clamp(gpu(IMAGE), 1, 2),
+    "noise.gaussian": lambda gpu: ndd.noise.gaussian(gpu(IMAGE)),
+    "noise.salt_and_pepper": lambda gpu: ndd.noise.salt_and_pepper(gpu(IMAGE)),
+    "noise.shot": lambda gpu: ndd.noise.shot(gpu(IMAGE)),
+    "per_frame": lambda gpu: ndd.per_frame(gpu(IMAGE)),
+    "permute_batch": lambda gpu: ndd.permute_batch(ndd.as_batch([IMAGE] * 2).gpu(), indices=[1, 0]),
+    "random.choice": lambda gpu: ndd.random.choice(5, device="gpu"),
+    "random.batch_permutation": lambda gpu: ndd.random.batch_permutation(batch_size=3, device="gpu"),
+    "random_bbox_crop": lambda gpu: ndd.random_bbox_crop(np.array([[0, 0, 1, 1]], "f4"), device="gpu"),
+    "random_crop_generator": lambda gpu: ndd.random_crop_generator([4, 4], device="gpu"),
+    "random_resized_crop": lambda gpu: ndd.random_resized_crop(gpu(IMAGE), size=2),
+    "roi_random_crop": lambda gpu: ndd.roi_random_crop(
+        roi_start=[1, 1], roi_shape=[1, 1], crop_shape=[2, 2], device="gpu"),
+    "segmentation.random_mask_pixel": lambda gpu: ndd.segmentation.random_mask_pixel([[0, 1]], device="gpu"),
+    "segmentation.random_object_bbox": lambda gpu: ndd.segmentation.random_object_bbox([[0, 1]], device="gpu"),
+    "transforms.combine": lambda gpu: ndd.transforms.combine(np.eye(2, 3), np.eye(2, 3), device="gpu"),
+    "transforms.crop": lambda gpu: ndd.transforms.crop(device="gpu"),
+    "transforms.rotation": lambda gpu: ndd.transforms.rotation(angle=1, device="gpu"),
+    "transforms.scale": lambda gpu: ndd.transforms.scale(scale=[1, 1], device="gpu"),
+    "transforms.shear": lambda gpu: ndd.transforms.shear(shear=[1, 1], device="gpu"),
+    "transforms.translation": lambda gpu: ndd.transforms.translation(offset=[1, 1], device="gpu"),
+    **{f"random.{name}": lambda gpu, name=name: getattr(ndd.random, name)(device="gpu")
+       for name in ("beta", "coin_flip", "normal", "uniform")},
+    **{f"math.{name}": lambda gpu, name=name: getattr(ndd.math, name)(gpu(IMAGE), 2)
+       for name in ("max", "min", "pow", "fpow")},
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_page_tells_where_functions_run(name):
+    if name in ("random.set_seed", "random.get_default_rng"):
+        pytest.skip("it makes no data")
+    call = CALLS.get(name) or (lambda gpu: FUNCTIONS[name].function(gpu(IMAGE)))
+    if make_operators.devices(FUNCTIONS[name]) == "CPU":
+        with pytest.raises(DeviceError, match=rf"{name.removeprefix('random.')}\(\) runs on cpu"):
+            call(lambda array: ndd.as_tensor(array, layout="HWC").gpu())
+        return
+    layout = "FHW" if name == "per_frame" or name == "element_extract" else "HWC"
+    result = call(lambda array: ndd.as_tensor(array, layout=layout).gpu())
+    assert result.device == "gpu:0"
 
 
 @pytest.mark.parametrize("name", make_operators.SHOWN)

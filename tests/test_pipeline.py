@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import json
 import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
 import traceback
+import weakref
 
 import cv2
 import numpy as np
@@ -349,6 +357,103 @@ def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
             rotated(folder, checkpoint=damaged)
 
 
+@pytest.mark.parametrize(("change", "told"), [
+    ("operator", r"\+ flip\(Batch, horizontal=1"), ("fewer", r"- random\.uniform"),
+    ("argument", r"\+ rotate\(.*fill_value=1"),
+    ("reader", "'image_reader', which this pipeline has not"), ("second", r"\+ readers\.file"),
+    ("source", r"\+ external_source\(.*\n- readers\.file\("), ("data", "names: 1 removed")])  # fmt: skip
+def test_what_is_other_is_told(folder, tmp_path, change, told):
+    """Operators, arguments, readers and data."""
+    with rotated(folder) as pipe:
+        pipe.run()
+        text = pipe.checkpoint()
+    root = folder
+    if change == "data":
+        root = tmp_path / "photos"
+        shutil.copytree(folder, root)
+        (root / "b" / "01.jpg").unlink()
+
+    @pipeline_def(batch_size=4, seed=12)
+    def other():
+        if change == "source":
+            jpegs, labels = fn.external_source(lambda i: ([1], [2]), num_outputs=2)
+            return jpegs, labels
+        name = "other_reader" if change == "reader" else "image_reader"
+        jpegs, labels = fn.readers.file(file_root=str(root), random_shuffle=True, name=name)
+        if change == "second":
+            fn.readers.file(file_root=str(root), name="more")
+        images = fn.decoders.image(jpegs, output_type=types.RGB)
+        angle = 3.0 if change == "fewer" else fn.random.uniform(range=(-30.0, 30.0))
+        images = fn.rotate(images, angle=angle, fill_value=int(change == "argument"))
+        return fn.flip(images, horizontal=1) if change == "operator" else images, labels
+
+    with other(checkpoint=text) as pipe:
+        for _ in range(2):  # and again, for nothing has been taken from it
+            with pytest.raises(StateMismatch) as caught:
+                pipe.run()
+            assert re.search(told, str(caught.value), re.S), caught.value
+            assert caught.value.differences
+
+
+#: Of DALI 1.53 and 2.4: `rotated` after three batches.
+OF_DALI = (
+    "CiIKDGltYWdlX3JlYWRlchISChAKCjE3MjM0ODkzNzAQABgMCg0KCV9fSW1hZ2VfMBIACkoKC19fVW5pZm9ybV8xEjtQaGlsb3hfMDAwMDAwMDBGNDVF"
+    "QjNBNl8wMDAwMDAwMDAwMDAwMDBDOjAwMDAwMDAwMDAwMDAwMDBfMAoOCgpfX1JvdGF0ZV8yEgAKKAokX19NYWtlQ29udGlndW91c19DcHVUb0NwdV9f"
+    "X1JvdGF0ZV8yEgAKLQopX19NYWtlQ29udGlndW91c19DcHVUb0NwdV9pbWFnZV9yZWFkZXJbMV0SAAopCiVfX01ha2VDb250aWd1b3VzX0NwdVRvQ3B1"
+    "X19fVW5pZm9ybV8xEgAS"
+)
+AROUND = {
+    "DALI 1, which pickled": "KwongASVHAAAAAAAAAB9lCiMBGl0ZXKUSwOMCWVwb2NoX2lkeJRLAHUuEgA=",
+    "DALI 2": "HwobeyJpdGVyIjogMywgImVwb2NoX2lkeCI6IDB9EgA=",
+}
+
+
+@pytest.mark.parametrize("version", AROUND)
+def test_checkpoints_of_dalis_pipelines_are_refused_with_their_version(folder, tmp_path, version):
+    data = base64.b64decode(OF_DALI + AROUND[version])
+    (tmp_path / "dali").write_bytes(data)
+    for checkpoint in (data, tmp_path / "dali"):
+        with pytest.raises(ValueError, match=rf"written by {version}.*, after 3 batches of epoch 0") as caught:
+            rotated(folder, checkpoint=checkpoint)
+        assert "('image_reader', '__Uniform_1')" in str(caught.value)
+        assert "begin the next one here without checkpoint=" in str(caught.value)
+    for cut in range(0, len(data), 7):
+        with pytest.raises(StateError, match="not a checkpoint"):
+            rotated(folder, checkpoint=data[:cut])
+
+
+@given(st.binary(max_size=60), st.integers(0, 300))
+def test_nothing_else_is_taken_for_one_of_dali(noise, place):
+    data = base64.b64decode(OF_DALI + AROUND["DALI 2"])
+    changed = data[:place] + noise + data[place + len(noise) :]
+    for checkpoint in (noise, changed):
+        with pytest.raises(StateError):
+            pipeline_def(lambda: 1)(batch_size=1, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_pickles_are_refused_with_what_to_do(folder, protocol):
+    old = pickle.dumps({"iter": 3, "epoch_idx": 0}, protocol)
+    with pytest.raises(
+        ValueError, match=rf"a pickle of protocol [{protocol}0], .* See dynamic\.checkpoint\.legacy\.read"
+    ):
+        rotated(folder, checkpoint=old)
+
+
+def test_a_checkpoint_of_a_later_library_names_it(folder):
+    with rotated(folder) as pipe:
+        text = pipe.checkpoint().decode()
+    later = json.loads(text)
+    later["version"], later["library"] = 2, "dynamic 9.1"
+    with pytest.raises(StateError, match=r"of version int 2, written by 'dynamic 9\.1'"):
+        rotated(folder, checkpoint=json.dumps(later))
+    states = ndd.checkpoint.Checkpoint()
+    states.deserialize(text)
+    states.set_state("pipeline", {**states.get_state("pipeline"), "version": 2})
+    with pytest.raises(StateMismatch, match="version 2, and this library knows 1"):
+        rotated(folder, checkpoint=states.serialize())
+
+
 def _of_an_rng():
     states = ndd.checkpoint.Checkpoint()
     states.register(ndd.random.RNG(3), "rng")
@@ -363,6 +468,26 @@ def _of_an_rng():
 def test_wrong_arguments_are_named(folder, arguments, told):
     with pytest.raises(ArgumentError, match=told):
         rotated(folder, **arguments)
+
+
+def test_outputs_have_the_methods_of_dalis(folder):
+    with rotated(folder) as pipe:
+        images, labels, angles = pipe.run()
+    assert images.as_cpu() is images
+    assert all(np.array_equal(images.at(i), images[i].array) for i in range(4))
+    assert np.array_equal(images.at(-1), images.at(3))
+    assert (labels.as_array().shape, labels.as_array().dtype) == ((4, 1), np.int32)
+    assert angles.as_array().tolist() == angles.as_tensor().tolist() == angles.tolist()
+    for call in (images.as_array, images.as_tensor):
+        with pytest.raises(ValueError, match="different shapes"):
+            call()
+    again = pickle.loads(pickle.dumps(images))
+    assert plain([again, images[:]]) == plain([images] * 2)
+    assert images.origin is not None
+    with pipeline_def(lambda: images)(batch_size=4) as pipe:
+        assert pipe.run()[0].layout == "HWC"
+    with pipeline_def(lambda: np.zeros((2, 3)))(batch_size=4) as pipe:
+        assert pipe.run()[0].as_tensor().shape == (4, 2, 3)
 
 
 def test_names_are_looked_up_and_belong_to_pipelines():
@@ -407,6 +532,130 @@ def test_no_more_is_made_ahead_than_asked_for():
         pipe.run()
 
 
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_where_the_function_runs(depth):
+    """In the caller, when it is asked for; or in one thread, from `build` on or when the first is asked for."""
+    ran = []
+
+    @pipeline_def(batch_size=1, prefetch_queue_depth=depth)
+    def pipeline():
+        ran.append(threading.current_thread())
+        return len(ran)
+
+    with pipeline() as pipe:
+        pipe.build()
+        if not depth:
+            assert not ran
+        for k in range(1, 4):
+            assert pipe.run()[0].tolist() == [k]
+            assert depth or ran == [threading.main_thread()] * k
+        assert depth or not threads()
+        assert not depth or (threading.main_thread() not in ran and len(set(ran)) == 1)
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_batch_that_was_taken_is_let_go(depth):
+    made = []
+
+    @pipeline_def(batch_size=1, prefetch_queue_depth=depth)
+    def pipeline():
+        array = np.zeros((1, 1000))
+        made.append(weakref.ref(array))
+        return ndd.as_batch(array)
+
+    with pipeline() as pipe:
+        for _ in range(3):
+            (output,) = pipe.run()
+            assert made[0]() is not None or len(made) > 1
+        del output
+        gc.collect()
+        for _ in range(200):
+            if len(made) == 3 + depth:
+                break
+            time.sleep(0.01)
+        assert [reference() is not None for reference in made] == [False] * 3 + [True] * depth
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_whatever_is_raised_arrives_and_nothing_is_lost(folder, depth, kind):
+    waiting = [kind()]
+
+    @pipeline_def(batch_size=4, seed=1, prefetch_queue_depth=depth)
+    def pipeline():
+        jpegs, labels = fn.readers.file(file_root=str(folder))
+        if labels.tolist()[-1] == [1] and waiting and jpegs.origin.ids[0] > 3:
+            raise waiting.pop()
+        return labels, fn.random.uniform(range=(0.0, 1.0))
+
+    with pipeline() as pipe, pipeline() as other:
+        found = []
+        while len(found) < 5:
+            try:
+                found.append(plain(pipe.run()))
+            except kind:
+                assert not waiting
+        assert not waiting
+        assert found == [plain(other.run()) for _ in range(5)]
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from dynamic.pipeline import fn, pipeline_def
+
+@pipeline_def(batch_size=1, prefetch_queue_depth=int(sys.argv[1]))
+def slow():
+    number = fn.external_source(lambda info: info.idx_in_epoch, batch=False)
+    if number.tolist() == [1] and not interrupted:
+        print("waits", flush=True)
+        time.sleep(0.5)
+    return number
+
+interrupted = False
+pipe = slow()
+found = pipe.run()[0].tolist()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    pipe.run()
+except KeyboardInterrupt:
+    interrupted = True
+print(found, interrupted, pipe.run()[0].tolist(), pipe.run()[0].tolist())
+if sys.argv[2] == "close":
+    pipe.close()
+    print([thread.name for thread in threading.enumerate() if "pipeline" in thread.name])
+"""
+
+
+@pytest.mark.parametrize("depth", ["0", "2"])
+@pytest.mark.parametrize("end", ["close", "leave it to Python"])
+def test_an_interrupt_loses_nothing_and_leaves_nothing(depth, end):
+    command = [sys.executable, "-c", INTERRUPTED, depth, end]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1:] == ["[0] True [1] [2]"] + ["[]"] * (end == "close")
+
+
+def test_closing_waits_for_the_batch_that_is_being_made():
+    begun, ended = threading.Event(), []
+
+    def slow():
+        begun.set()
+        time.sleep(0.05)
+        ended.append(1)
+        return 1
+
+    pipe = pipeline_def(slow)(batch_size=1)
+    pipe.run()
+    begun.clear()
+    begun.wait()
+    pipe.close()
+    pipe.close()
+    assert not threads()
+    count = len(ended)
+    time.sleep(0.1)
+    assert len(ended) == count >= 2
+
+
 def test_a_pipeline_that_is_forgotten_ends_its_thread(folder):
     pipe = rotated(folder)
     pipe.run()
@@ -421,7 +670,7 @@ def test_a_pipeline_that_is_forgotten_ends_its_thread(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
 def test_a_forked_child_goes_on_from_what_was_taken(folder):
     with rotated(folder) as pipe:
         for _ in range(2):

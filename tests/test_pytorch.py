@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import pickle
@@ -541,6 +542,33 @@ def test_torchdatas_loader_goes_on(folder, workers, kind):
         next(iter(other))
 
 
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_torchdatas_nodes_go_on(folder, kind, ahead):
+    nodes = pytest.importorskip("torchdata.nodes", reason="torchdata is not installed")
+    make, output_map = KINDS[kind]
+
+    def made():
+        node = nodes.IterableWrapper(Dataset(make(folder), output_map))
+        return nodes.Loader(nodes.Prefetcher(node, ahead) if ahead else node)
+
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(3)]
+    length = len(epochs[0])
+    once = made()
+    assert [listed(once) for _ in range(2)] == epochs[:2]
+    for stop in range(2 * length):
+        first, epoch = made(), stop // length
+        if epoch:
+            assert listed(first) == epochs[0]
+        found = listed(itertools.islice(first, stop - length * epoch)) if stop % length else []
+        state = json.loads(json.dumps(first.state_dict()))
+        resumed = made()
+        resumed.load_state_dict(state)
+        rest = [listed(resumed) for _ in range(2)]
+        assert [found + rest[0], rest[1]] == epochs[epoch : epoch + 2], stop
+
+
 def test_importing_it_takes_no_torch():
     code = "import sys, dynamic.pytorch; assert 'torch' not in sys.modules; dynamic.pytorch.GenericIterator"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -552,7 +580,8 @@ def test_importing_it_takes_no_torch():
 
 def test_the_examples_of_the_page(folder):
     page = (ROOT / "docs" / "pipelines.md").read_text()
-    iterator, data_set = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if ">>>" not in block]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    iterator, data_set = [block for block in blocks if "from dynamic.pytorch" in block]
 
     @pipeline_def(batch_size=4, num_threads=1, seed=12)
     def augmented(folder):

@@ -82,8 +82,10 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
                          "dynamic.checkpoint saved.")  # fmt: skip
     version = document.get("version")
     if type(version) is not int or version != VERSION:
-        raise StateError(f"{source} is a checkpoint of version {shown(version)}, and this library knows {VERSION}. "
-                         "Load it with the library that saved it, or a newer one.")  # fmt: skip
+        library = document.get("library")
+        written = f", written by {library[:40]!r}" if isinstance(library, str) else ""
+        raise StateError(f"{source} is a checkpoint of version {shown(version)}{written}, and this library knows "
+                         f"{VERSION}. Load it with the library that saved it, or a newer one.")  # fmt: skip
     if document.keys() != set(_KEYS):
         raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")
     states = document["states"]

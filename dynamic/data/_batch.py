@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _pool, _repr
-from dynamic._arithmetic import evaluate, operand
-from dynamic._array import Array, asarray, device_of, empty, library, moved
+from dynamic import _cuda, _dlpack, _pool, _repr
+from dynamic._arithmetic import evaluate, operand, together
+from dynamic._array import Array, asarray, current, device_of, is_array, library
+from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
+from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, shown
 
+from ._index import plain_index
+from ._joined import joined
 from ._operators import Data, foreign_operand, wanted_device
-from ._tensor import Tensor, plain_index, refuse_mixed_devices, torch_tensor
+from ._tensor import Tensor, jax_array, ready, torch_tensor
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -32,7 +37,8 @@ class Batch(Data):
     ``len``, iteration, ``batch[i]`` (a Tensor), ``batch[1:3]`` and ``batch[[2, 0]]`` (Batches).
 
     Args:
-        storage: One (N, ...) array, or a list of N arrays that agree in dtype, device and number of dimensions.
+        storage: One (N, ...) array, or N arrays that agree in dtype, device and number of dimensions: a list, or views
+            of a GPU's memory.
         layout: A letter for each dimension of a sample.
         origin: Where the samples came from.
         dtype: NumPy dtype of the samples; needed where `storage` is an empty list.
@@ -51,25 +57,27 @@ class Batch(Data):
     [8, 10]
     """
 
-    __slots__ = ("_dtype", "_layout", "_ndim", "_origin", "_samples", "_whole")
+    __slots__ = ("_dtype", "_layout", "_ndim", "_origin", "_ready", "_samples", "_whole")
 
     def __init__(
-        self,
-        storage: Array | list[Array],
-        layout: str | None = None,
-        origin: Origin | None = None,
-        dtype: numpy.dtype[Any] | None = None,
-        ndim: int | None = None,
-    ) -> None:
+        self, storage: Array | list[Array] | Views, layout: str | None = None, origin: Origin | None = None,
+        dtype: numpy.dtype[Any] | None = None, ndim: int | None = None,
+    ) -> None:  # fmt: skip
         self._layout, self._origin = layout, origin
         self._whole: Array | None = None
-        self._samples: list[Array] | None = None
+        self._samples: list[Array] | Views | None = None
+        self._ready: _cuda.Ready | None = None
         if isinstance(storage, list):
             self._samples = storage
             self._dtype = storage[0].dtype if storage else dtype
             self._ndim = storage[0].ndim if storage else ndim
+            self._ready = ready(storage[0]) if storage else None
+        elif isinstance(storage, Views):
+            self._samples, self._dtype, self._ndim = storage, storage.dtype, storage.ndim
+            self._ready = _cuda.Ready(storage.device_id)
         else:
             self._whole, self._dtype, self._ndim = storage, storage.dtype, storage.ndim - 1
+            self._ready = None if storage.__class__ is numpy.ndarray else ready(storage)
 
     @staticmethod
     def broadcast(sample: Any, batch_size: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Batch:
@@ -92,25 +100,38 @@ class Batch(Data):
         if isinstance(sample, Tensor):
             layout, array = sample.layout, sample.array
         array = asarray(array, "Batch.broadcast", "sample")
-        if dtype is not None:
-            array = convert(library(array), array, _numpy_dtype_of(dtype))
-        if device is not None:
+        with current(device_of(array)):
+            if dtype is not None:
+                array = convert(library(array), array, _numpy_dtype_of(dtype))
+        if device is not None and wanted_device(device) != device_of(array):
             array = moved(array, wanted_device(device))
         return Batch(library(array).broadcast_to(array, (int(batch_size), *array.shape)), layout)
 
     @property
     def whole(self) -> Array | None:
-        """The (N, ...) array that holds all samples, where there is one."""
+        """The (N, ...) array that holds all samples, where there is one, ready on the current stream."""
+        self._here()
         return self._whole
 
     @property
-    def samples(self) -> list[Array]:
-        """The arrays of the samples: the storage itself. Not to be written to."""
+    def samples(self) -> Sequence[Array]:
+        """The arrays of the samples: the storage itself, ready on the current stream. Not to be written to."""
+        self._here()
         if self._samples is None:
             whole = self._whole
-            assert whole is not None, "a Batch has one of two storages"
-            self._samples = list(whole) if whole.ndim > 1 else [whole[i, ...] for i in range(len(whole))]
+            assert whole is not None, "a Batch has one of three storages"
+            if self._ready is not None:
+                self._samples = rows(whole)
+            else:
+                self._samples = list(whole) if whole.ndim > 1 else [whole[i, ...] for i in range(len(whole))]
         return self._samples
+
+    def _here(self) -> None:
+        """Let the current stream wait for the data, where another made it."""
+        if self._ready is not None:
+            owners = [self._whole] if self._whole is not None else self._samples
+            owners = [owners.keeper] if isinstance(owners, Views) else owners
+            self._ready.here(*(owners or ()))
 
     @property
     def batch_size(self) -> int:
@@ -132,7 +153,9 @@ class Batch(Data):
         """The extents of each sample."""
         if self._whole is not None:
             return [self._whole.shape[1:]] * len(self._whole)
-        return [sample.shape for sample in self.samples]
+        if isinstance(self._samples, Views):
+            return list(self._samples.shapes)
+        return [sample.shape for sample in self._samples or ()]
 
     @property
     def ndim(self) -> int:
@@ -149,9 +172,7 @@ class Batch(Data):
     @property
     def device(self) -> Device:
         """Where the data is."""
-        if self._whole is not None:
-            return device_of(self._whole)
-        return device_of(self.samples[0]) if self.samples else Device.CPU
+        return Device.CPU if self._ready is None else Device("gpu", self._ready.device_id)
 
     @property
     def tensors(self) -> TensorList:
@@ -180,18 +201,17 @@ class Batch(Data):
         if target == self.device and not force_copy:
             return self
         if self._whole is not None:
-            return Batch(moved(self._whole, target), self._layout, self._origin)
-        return self._like([moved(sample, target) for sample in self.samples])
+            return Batch(moved(self.whole, target), self._layout, self._origin)
+        return self._like(moved_samples(self.samples, target) if len(self) else [])
 
-    def _like(self, samples: list[Array], origin: Origin | None = None) -> Batch:
+    def _like(self, samples: list[Array] | Views, origin: Origin | None = None) -> Batch:
         return Batch(samples, self._layout, origin or self._origin, self._dtype, self._ndim)
 
     def tolist(self) -> list[Any]:
         """The elements as Python numbers: a list for each sample, or a number where it has no dimensions."""
-        if self._whole is not None:
-            numbers: list[Any] = self._whole.tolist()
-            return numbers
-        return [sample.tolist() for sample in self.samples]
+        host = self.cpu()
+        whole = host.whole
+        return [sample.tolist() for sample in host.samples] if whole is None else list(whole.tolist())
 
     def dense(self, pad: bool = False) -> Array:
         """The samples as one (N, ...) array: the storage itself where it is one.
@@ -202,28 +222,8 @@ class Batch(Data):
         Raises:
             ValueError: The shapes differ and `pad` is False.
         """
-        if self._whole is not None:
-            return self._whole
-        samples = self.samples
-        if not samples:
-            return numpy.empty((0,) * (1 + self.ndim), self._dtype)
-        shapes = {sample.shape for sample in samples}
-        extents = tuple(map(max, zip(*shapes, strict=True)))
-        if len(shapes) > 1 and not pad:
-            raise ValueError("The samples have different shapes; pass pad=True to fill the smaller ones with zeros.")
-        xp = library(samples[0])
-        out = (
-            empty((len(samples), *extents), self._dtype)
-            if xp is numpy
-            else xp.empty((len(samples), *extents), self._dtype)
-        )
-        for target, sample in zip(out, samples, strict=True) if self.ndim else ():
-            if sample.shape != extents:
-                target[...] = 0
-            target[tuple(map(slice_to, sample.shape))] = sample
-        if not self.ndim:
-            out[...] = xp.stack(samples)
-        return out
+        whole = self.whole
+        return joined(self.samples, self.shape, self._numpy_dtype, self.ndim, pad=pad) if whole is None else whole
 
     def numpy(self, pad: bool = False) -> NDArray[Any]:
         """The samples as one NumPy array (N, ...); see `dense`."""
@@ -242,7 +242,26 @@ class Batch(Data):
         """
         if copy is False and self._whole is None:
             raise BufferError("This Batch is not one array; pass copy=None.")
-        return torch_tensor(self.dense(pad), copy if self._whole is not None else None)
+        return torch_tensor(Tensor(self.dense(pad)), copy if self._whole is not None else None)
+
+    def cupy(self, pad: bool = False) -> Any:
+        """The samples as one CuPy array (N, ...), ready on the current stream; those on the CPU must move first."""
+        return Tensor(self.dense(pad)).cupy()
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        if copy is False and self._whole is None:
+            raise BufferError("A Batch of separate samples cannot be exported through DLPack without a copy.")
+        return _dlpack.exported(self.dense(), stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0) if self._ready is None else (2, self._ready.device_id)
+
+    def jax(self, pad: bool = False) -> jax.Array:
+        """The samples as one array of JAX (N, ...); see `dense` and `Tensor.jax`."""
+        return jax_array(self.dense(pad))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False and self._whole is None:
@@ -259,6 +278,8 @@ class Batch(Data):
                 value = foreign_operand(x)
             if value is None:
                 return NotImplemented
+            if isinstance(x, (list, tuple)) and self._ready is not None:
+                value = moved(value, self.device)
             operands.append(value)
         batches = [x for x in operands if isinstance(x, Batch)]
         sizes = {len(b) for b in batches}
@@ -289,13 +310,19 @@ class Batch(Data):
             return self._sample(plain.__index__())
         if plain is None or plain is Ellipsis:
             raise IndexError("the index of a Batch is an integer, a slice, or a list or array of integers or bools")
+        if is_array(plain):
+            plain = moved(plain, Device.CPU)
         places = numpy.arange(len(self))[plain]
         if places.ndim != 1:
             raise IndexError(f"the index of a Batch has one dimension, not {places.ndim}")
         origin = self._origin.take(places.tolist()) if self._origin is not None else None
-        if self._whole is not None and (isinstance(plain, slice) or not self.ndim):
-            return Batch(self._whole[plain], self._layout, origin)
+        whole = self.whole
+        if whole is not None and (isinstance(plain, slice) or not self.ndim):
+            with current(self.device):
+                return Batch(whole[plain if isinstance(plain, slice) else places], self._layout, origin)
         samples = self.samples
+        if isinstance(samples, Views):
+            return self._like(samples.take(places), origin)
         return self._like([samples[i] for i in places], origin)
 
     def _sample(self, index: int) -> Tensor:
@@ -303,7 +330,8 @@ class Batch(Data):
         if not -n <= index < n:
             raise IndexError(f"sample {index} of a Batch of {n}")
         origin = self._origin.take([index % n]) if self._origin is not None else None
-        array = self._whole[index, ...] if self._whole is not None else self.samples[index]
+        whole = self.whole
+        array = whole[index, ...] if whole is not None else self.samples[index]
         return Tensor(array, self._layout, origin)
 
     def __contains__(self, value: object) -> bool:
@@ -316,21 +344,16 @@ class Batch(Data):
         return _repr.of_batch(self)
 
     def _repr_html_(self) -> str:
-        return _repr.html_of(repr(self), self.samples, self._layout)
+        return _repr.html_of(repr(self), list(self.samples[: _repr.SHOWN]), self._layout)
 
     def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
-        whole = self._whole
-        host = moved(whole, Device.CPU) if whole is not None else [moved(s, Device.CPU) for s in self.samples]
-        return _restored, (host, self._layout, self._origin, self._dtype, self._ndim, self.device)
+        copied = self.to_device(Device.CPU, force_copy=True)
+        storage = list(copied.samples) if copied.whole is None else copied.whole
+        return _restored, (storage, self._layout, self._origin, self._dtype, self._ndim, self.device)
 
 
 def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, device: Device) -> Batch:
     return Batch(storage, layout, origin, dtype, ndim).to_device(device)
-
-
-def slice_to(extent: int) -> slice:
-    """The first `extent` elements."""
-    return slice(0, extent)
 
 
 def _numpy_dtype_of(value: DTypeLike) -> numpy.dtype[Any]:
@@ -343,24 +366,23 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
     if all(x.whole is not None for x in wholes if isinstance(x, Batch)):
         ndim = max(x.ndim for x in wholes)
         arrays = [_aligned(x, ndim) if isinstance(x, Batch) else x for x in wholes]
-        refuse_mixed_devices(arrays)
-        result = evaluate(ufunc, arrays, kwargs)
+        result = evaluate(ufunc, together(operands, arrays), kwargs)
         return list(result) if isinstance(result, tuple) else [result]
-    rows = list(zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True))
+    columns = list(zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True))
     results: list[Any] = [None] * n
 
     def one(i: int) -> None:
         try:
-            refuse_mixed_devices(list(rows[i]))
-            result = evaluate(ufunc, rows[i], kwargs, threads=False)
+            result = evaluate(ufunc, together(operands, list(columns[i])), kwargs, threads=False)
         except Exception as error:
             error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
             raise
         results[i] = result if isinstance(result, tuple) else (result,)
 
-    _pool.run(one, n, n * sum(int(array.nbytes) for array in rows[0]))
-    columns = zip(*results, strict=True)
-    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in column] for column in columns]
+    on_gpu = any(isinstance(x, Batch) and x._ready is not None for x in operands)
+    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in columns[0]))
+    parts = zip(*results, strict=True)
+    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in part] for part in parts]
 
 
 def _empty_whole(batch: Batch) -> Batch:

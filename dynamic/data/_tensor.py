@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _repr
-from dynamic._arithmetic import evaluate, operand
-from dynamic._array import Array, device_of, moved
+from dynamic import _cuda, _dlpack, _repr
+from dynamic._arithmetic import evaluate, operand, together
+from dynamic._array import Array, device_of, is_array
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
+from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
-from dynamic.errors import DeviceError
+from dynamic.errors import ArgumentError
 
+from ._index import on_gpu, plain_index
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:
+    import jax
     import torch
 
 
@@ -46,14 +49,17 @@ class Tensor(Data):
     [1.5, 2.5]
     """
 
-    __slots__ = ("_array", "_layout", "_origin")
+    __slots__ = ("_array", "_layout", "_origin", "_ready")
 
     def __init__(self, array: Array, layout: str | None = None, origin: Origin | None = None) -> None:
         self._array, self._layout, self._origin = array, layout, origin
+        self._ready = None if array.__class__ is numpy.ndarray else ready(array)
 
     @property
     def array(self) -> Array:
-        """The storage: a numpy.ndarray, or a cupy.ndarray on a GPU. Not to be written to."""
+        """The storage, a numpy.ndarray or, ready on the current stream, a cupy.ndarray. Not to be written to."""
+        if self._ready is not None:
+            self._ready.here(self._array)
         return self._array
 
     @property
@@ -107,7 +113,7 @@ class Tensor(Data):
         target = wanted_device(device)
         if target == self.device and not force_copy:
             return self
-        return Tensor(moved(self._array, target), self._layout, self._origin)
+        return Tensor(moved(self.array, target), self._layout, self._origin)
 
     def item(self) -> bool | int | float:
         """The only element as a Python number.
@@ -117,12 +123,12 @@ class Tensor(Data):
         """
         if self.size != 1:
             raise ValueError(f"Tensor has {self.size} elements, expected 1")
-        value: bool | int | float = self._array.item()
+        value: bool | int | float = host(self).item()
         return value
 
     def tolist(self) -> Any:
         """The elements as Python numbers in nested lists."""
-        return self._array.tolist()
+        return host(self).tolist()
 
     def numpy(self) -> NDArray[Any]:
         """A NumPy array over the same memory, read-only where this Tensor's is; a Tensor on a GPU must move first."""
@@ -138,7 +144,21 @@ class Tensor(Data):
         Raises:
             BufferError: `copy` is False and the memory cannot be shared.
         """
-        return torch_tensor(self._array, copy)
+        return torch_tensor(self, copy)
+
+    def cupy(self) -> Any:
+        """A CuPy array over the same memory, ready on the current stream; a Tensor on the CPU must move first."""
+        if self._ready is None:
+            raise TypeError("This Tensor is on the CPU; move it with .gpu() first.")
+        return self.array
+
+    def jax(self) -> jax.Array:
+        """The elements as an array of JAX, on the GPU where they are there, else on JAX's default device.
+
+        Raises:
+            ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
+        """
+        return jax_array(self.array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not isinstance(self._array, numpy.ndarray):
@@ -149,7 +169,9 @@ class Tensor(Data):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if isinstance(self._array, numpy.ndarray):
             raise AttributeError("This Tensor is on the CPU; move it with .gpu() first.")  # noqa: TRY004 - hasattr asks
-        interface: dict[str, Any] = self._array.__cuda_array_interface__
+        array = self.array
+        with _cuda.working(array.device.id):
+            interface: dict[str, Any] = array.__cuda_array_interface__
         return interface
 
     def __dlpack__(
@@ -160,12 +182,7 @@ class Tensor(Data):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        array = self._array
-        if any(stride < 0 for stride in array.strides):  # torch.from_dlpack aborts the process on one
-            if copy is False:
-                raise BufferError("A negative stride cannot be exported through DLPack without a copy.")
-            array = array.copy()
-        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return _dlpack.exported(self.array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, index = self._array.__dlpack_device__()
@@ -177,7 +194,7 @@ class Tensor(Data):
         arrays, layouts = [], []
         for x in inputs:
             if isinstance(x, Tensor):
-                arrays.append(x._array)
+                arrays.append(x.array)
                 layouts.append(x._layout)
                 continue
             array = operand(x)
@@ -186,14 +203,13 @@ class Tensor(Data):
             if array is None:
                 return NotImplemented
             arrays.append(array)
-        refuse_mixed_devices(arrays)
-        result = evaluate(ufunc, arrays, kwargs)
+        result = evaluate(ufunc, together(inputs, arrays), kwargs)
         if isinstance(result, tuple):
             return tuple(self._wrapped(part, layouts) for part in result)
         return self._wrapped(result, layouts)
 
     def _wrapped(self, result: Any, layouts: list[str | None]) -> Tensor:
-        array = result if result.__class__ is numpy.ndarray else numpy.asarray(result)
+        array = result if is_array(result) else numpy.asarray(result)
         return Tensor(array, combined(layouts, array.ndim, "arithmetic"), self._origin)
 
     def _reduced(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -205,7 +221,7 @@ class Tensor(Data):
 
     def __getitem__(self, index: Any) -> Tensor:
         plain = plain_index(index)
-        part = self._array[plain]
+        part = self._array[plain] if self._ready is None else on_gpu(self.array, plain)
         if part.__class__ is not numpy.ndarray and isinstance(part, numpy.generic):
             part = numpy.asarray(part)
         return Tensor(part, after_indexing(self._layout, plain, part.ndim), self._origin)
@@ -222,12 +238,12 @@ class Tensor(Data):
 
     def __contains__(self, value: object) -> bool:
         found = self == value
-        return bool(found._array.any()) if isinstance(found, Tensor) else False
+        return bool(host(found).any()) if isinstance(found, Tensor) else False
 
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"The truth value of a Tensor of {self.size} elements is ambiguous.")
-        return bool(self._array.item())
+        return bool(host(self).item())
 
     def __int__(self) -> int:
         return int(self.item())
@@ -238,7 +254,7 @@ class Tensor(Data):
     def __index__(self) -> int:
         if self.ndim or self._array.dtype.kind not in "iu":
             raise TypeError(f"only an integer Tensor with no dimensions is an index, not {self.dtype} {self.shape}")
-        return int(self._array)
+        return int(host(self))
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else str(self)
@@ -247,55 +263,45 @@ class Tensor(Data):
         return _repr.of_tensor(self)
 
     def _repr_html_(self) -> str:
-        return _repr.html_of(repr(self), [self._array], self._layout)
+        return _repr.html_of(repr(self), [self.array], self._layout)
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-        return _restored, (moved(self._array, Device.CPU), self._layout, self._origin, self.device)
+        return _restored, (moved(self.array, Device.CPU), self._layout, self._origin, self.device)
 
 
 def _restored(array: Array, layout: str | None, origin: Origin | None, device: Device) -> Tensor:
-    return Tensor(moved(array, device), layout, origin)
+    return Tensor(array if device.device_type == "cpu" else moved(array, device), layout, origin)
 
 
-def plain_index(index: Any) -> tuple[Any, ...]:
-    """An index with Tensors, lists and NumPy integers in it as one that NumPy and CuPy understand."""
-    entries = index if isinstance(index, tuple) else (index,)
-    return tuple(_plain_entry(entry) for entry in entries)
+def ready(array: Array) -> _cuda.Ready | None:
+    """Where an array of a GPU is ready; None on the CPU."""
+    return None if isinstance(array, (numpy.ndarray, numpy.generic)) else _cuda.Ready(array.device.id)
 
 
-def _plain_entry(entry: Any) -> Any:
-    if entry.__class__ is int or entry is None or entry is Ellipsis:
-        return entry
-    if isinstance(entry, slice):
-        bounds = (entry.start, entry.stop, entry.step)
-        return slice(*(b if b is None or b.__class__ is int else b.__index__() for b in bounds))
-    if isinstance(entry, bool):
-        raise IndexError("a bool is no index; index with an array of bools, or with int(...)")
-    if isinstance(entry, Tensor):
-        return entry._array if entry.ndim or entry._array.dtype.kind == "b" else entry.__index__()
-    if isinstance(entry, list):
-        array = numpy.asarray(entry)
-        return array if array.size else array.astype(numpy.intp)
-    return entry
+def host(tensor: Tensor) -> NDArray[Any]:
+    """The elements in host memory, over the same memory where they are there."""
+    array = tensor.array
+    return array if tensor._ready is None else moved(array, Device.CPU)  # type: ignore[no-any-return]
 
 
-def refuse_mixed_devices(arrays: list[Array]) -> None:
-    """Raise DeviceError where arrays of different devices meet; numbers go anywhere."""
-    if all(isinstance(a, (numpy.ndarray, numpy.generic)) for a in arrays):
-        return
-    devices = {str(device_of(a)) for a in arrays if getattr(a, "ndim", 0)}
-    if len(devices) > 1:
-        raise DeviceError(f"Operands are on {' and '.join(sorted(devices))}; move them to one device first.")
-
-
-def torch_tensor(array: Array, copy: bool | None) -> torch.Tensor:
-    """A torch tensor over an array's memory, or over a copy of it."""
+def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
+    """A torch tensor over a Tensor's memory, or over a copy of it."""
     import torch
 
-    if not isinstance(array, numpy.ndarray):
-        shared = torch.from_dlpack(array)
-        return shared.clone() if copy else shared
+    array = tensor.array
+    if tensor._ready is not None:
+        return torch.from_dlpack(tensor.to_device(tensor.device, force_copy=True) if copy else tensor)
     shareable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
     if copy is False and not shareable:
         raise BufferError("torch cannot share memory that is read-only or has negative strides; pass copy=None.")
     return torch.from_numpy(array.copy() if copy or not shareable else array)
+
+
+def jax_array(array: Array) -> jax.Array:
+    """An array of JAX with the elements of another, of the same dtype."""
+    import jax
+
+    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        hint = "Cast it, or call jax.config.update('jax_enable_x64', True)."
+        raise ArgumentError("jax", "data", "of at most 32 bits", str(array.dtype), hint)
+    return jax.numpy.asarray(array) if isinstance(array, numpy.ndarray) else jax.dlpack.from_dlpack(array)

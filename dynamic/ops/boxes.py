@@ -11,7 +11,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from dynamic._argument import Between, Numbers, PerSample, Word
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._call import together
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch, Tensor
@@ -19,6 +19,7 @@ from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import boxes as kernels
 from dynamic.kernels.cpu import warp
+from dynamic.kernels.gpu import boxes as gpu_kernels
 
 __all__ = ["bb_flip", "bbox_paste", "bbox_rotate", "box_encoder"]
 
@@ -50,7 +51,7 @@ def _fours(boxes: Array) -> Array:
     return boxes.reshape(*boxes.shape[:-1], boxes.shape[-1] // 4, 4)
 
 
-@operator(dtypes=_FLOATS, output=_alike("bb_flip"), whole=True)
+@operator(dtypes=_FLOATS, output=_alike("bb_flip"), whole=True, devices=("cpu", "gpu"))
 def bb_flip(
     input: Array, /, *, horizontal: PerSample[int] = 1, ltrb: bool = False, vertical: PerSample[int] = 0,
     out: Array = None,
@@ -90,7 +91,7 @@ def _real(boxes: Array) -> Array:
     return boxes if boxes.dtype == numpy.float64 else boxes.astype(numpy.float32, copy=False)
 
 
-@operator(dtypes=_FLOATS, output=_alike("bbox_paste"), whole=True)
+@operator(dtypes=_FLOATS, output=_alike("bbox_paste"), whole=True, devices=("cpu", "gpu"))
 def bbox_paste(
     input: Array, /, *, ltrb: bool = False, paste_x: PerSample[float] = 0.5, paste_y: PerSample[float] = 0.5,
     ratio: PerSample[_Ratio], out: Array = None,
@@ -119,7 +120,7 @@ def bbox_paste(
     scale, room = 1 / real(ratio), (real(ratio) - 1) / real(ratio)
     shifts = [_inside(scale, real(place) * room) for place in (paste_x, paste_y)]
     with numpy.errstate(over="ignore"):
-        pasted[...] = _fours(boxes) * scale + numpy.array(shifts * 2 if ltrb else [*shifts, 0, 0], boxes.dtype)
+        pasted[...] = _fours(boxes) * scale + library(out).asarray(shifts * 2 if ltrb else [*shifts, 0, 0], boxes.dtype)
     return out
 
 
@@ -252,7 +253,10 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
     return [(ndim, dtype), (1, "int32")]
 
 
-@operator(dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets)
+@operator(
+    dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets,
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def box_encoder(
     bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
     offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),
@@ -285,6 +289,9 @@ def box_encoder(
     ([[0.375, 0.3125, 0.5, 0.375], [0.75, 0.75, 0.5, 0.5]], [3, 0])
     """
     made, classes = out
+    if library(bboxes) is not numpy:
+        _encode_on_gpu(bboxes, labels, anchors, criteria, (means, stds, scale) if offset else None, made, classes)
+        return out
     boxes = _real(bboxes)
     fixed = anchors.reshape(-1, 4).astype(boxes.dtype)
     classes[...] = 0
@@ -300,3 +307,20 @@ def box_encoder(
             made[which] = kernels.encoded(chosen)
     classes[which] = labels.reshape(-1)[whose[which]]
     return out
+
+
+def _encode_on_gpu(
+    bboxes: Array, labels: Array, anchors: Array, criteria: float, offsets: Any, made: Array, classes: Array
+) -> None:
+    """`box_encoder` of boxes on a GPU: all anchors at once, without asking which of them stand for a box."""
+    xp, boxes = library(bboxes), _real(bboxes)
+    fixed = xp.asarray(anchors.reshape(-1, 4).astype(boxes.dtype))
+    background = xp.zeros_like(fixed) if offsets else gpu_kernels.encoded(fixed)
+    if not len(boxes):
+        made[...], classes[...] = background, 0
+        return
+    whose, which = gpu_kernels.matched(boxes, fixed, criteria)
+    chosen = boxes[whose]
+    targets = gpu_kernels.offsets(chosen, fixed, *offsets) if offsets else gpu_kernels.encoded(chosen)
+    made[...] = xp.where(which[:, None], targets, background)
+    classes[...] = xp.where(which, labels.reshape(-1)[whose], labels.dtype.type(0))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from typing import Annotated, Any, TypeAlias
 
 import cv2
@@ -13,10 +13,13 @@ import numpy
 
 from dynamic._argument import DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import color
+from dynamic.kernels.gpu import Images, images, pixels
 from dynamic.types import DALIImageType
 
 from .geometry import LAYOUTS
@@ -57,20 +60,54 @@ def _center(dtype: numpy.dtype[Any]) -> float:
     return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)
 
 
+def _linear(
+    have: numpy.dtype[Any], want: numpy.dtype[Any], brightness: Any = 1.0, shift: Any = 0.0, contrast: Any = 1.0,
+    center: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Brightness and contrast as a factor and what is added, of one image or of many.
+
+    Computed as DALI does: what lies near a half must be rounded to the same side.
+    """
+    real = color.precision(have, want).type
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        middle, factor = real(_center(have) if center is None else center), real(contrast)
+        added = real(shift) * real(_most(want)) + real(brightness) * (middle - factor * middle)
+        return real(brightness) * factor, added
+
+
 def _scaled(
     image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
     center: float | None = None,
 ) -> Array:  # fmt: skip
-    """Brightness and contrast, computed as DALI does: what lies near a half must be rounded to the same side."""
-    real = color.precision(image, out).type
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        middle = real(_center(image.dtype) if center is None else center)
-        added = real(shift) * real(_most(out.dtype)) + real(brightness) * (middle - real(contrast) * middle)
-        color.scaled(image, real(brightness) * real(contrast), added, out)
+    factor, added = _linear(image.dtype, out.dtype, brightness, shift, contrast, center)
+    color.scaled(image, factor, added, out)
     return out
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def _scale_on_gpu(operator: str, call: Call, inputs: list[Described], target: Described) -> None:
+    """`brightness_contrast`, and its parts."""
+    have, names = inputs[0].dtype, {"brightness": "brightness", "brightness_shift": "shift", "contrast": "contrast"}
+    known = call.fixed.keys() | call.varying.keys()
+    given = {key: numpy.array(call.column(name)) for name, key in names.items() if name in known}
+    if "contrast_center" in known:
+        centers = call.column("contrast_center")
+        given["center"] = numpy.array([_center(have) if center is None else center for center in centers])
+    factors, shifts = _linear(have, target.dtype, **given)
+    source, result = pixels.flat(inputs[0]), pixels.flat(target)
+    if source is None or result is None:
+        source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
+    _scale(source, result, call.count, factors, shifts)
+
+
+def _scale(source: Images, result: Images, count: int, factors: Any, shifts: Any) -> None:
+    """Multiply all channels of images by one factor, and add one number."""
+    shape = len(source), max(1, source.most_channels)
+    each = (source.each(numpy.broadcast_to(column, count)) for column in (factors, shifts))
+    pixels.normalised(source, result, *(numpy.broadcast_to(column[:, None], shape) for column in each))
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_scale_on_gpu, "brightness_contrast"))  # fmt: skip
 def brightness_contrast(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
@@ -97,7 +134,8 @@ def brightness_contrast(
     return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_scale_on_gpu, "brightness"))  # fmt: skip
 def brightness(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     dtype: DTypeArgument | None = None, out: Array = None,
@@ -121,7 +159,9 @@ def brightness(
     return _scaled(image, out, brightness, brightness_shift)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+@operator(
+    layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True, kernel=functools.partial(_scale_on_gpu, "contrast")
+)
 def contrast(
     image: Array, /, *, contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
     dtype: DTypeArgument | None = None, out: Array = None,
@@ -186,33 +226,76 @@ def _pixels(image: Array, layout: str) -> Array:
     return numpy.moveaxis(image, layout.index("C"), -1) if "C" in layout else image[..., None]
 
 
+def _check_channels(name: str, channels: int, image_type: str) -> None:
+    if channels not in ((1,) if image_type == "GRAY" else (1, 3)):
+        expected = "of 1 channel (GRAY)" if image_type == "GRAY" else f"of 3 channels ({image_type}) or of 1 (GRAY)"
+        raise ArgumentError(name, "image", expected, f"{channels} channels")
+
+
+def _twist(
+    dtype: numpy.dtype[Any], hue: Any, saturation: Any, brightness: Any = 1.0, contrast: Any = 1.0,
+    image_type: str = "RGB",
+) -> Any:  # fmt: skip
+    """The matrix that turns hues, multiplies saturation, then changes contrast and brightness; or many of them."""
+    center = _grey(dtype)
+    factor, shift = brightness * contrast, brightness * (center - contrast * center)
+    turn = numpy.radians(hue)
+    cosine, sine = (numpy.asarray(saturation * wave(turn))[..., None, None] for wave in (numpy.cos, numpy.sin))
+    matrix = numpy.asarray(factor)[..., None, None] * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
+    shifts = numpy.asarray(shift)[..., None]
+    matrix[..., 3] = shifts
+    if image_type == "RGB":
+        return matrix
+    (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
+    most = _most(dtype)
+    shifts = (matrix[..., :3] @ there * most + shifts) @ back.T + here * most
+    return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
+
+
+def _grey(dtype: numpy.dtype[Any]) -> float:
+    """What `color_twist` takes for the middle."""
+    return 0.5 if dtype.kind == "f" else 128.0
+
+
 def _twisted(
     name: str, image: Array, layout: str, out: Array, hue: float, saturation: float,
     brightness: float = 1.0, contrast: float = 1.0, image_type: str = "RGB",
 ) -> Array:  # fmt: skip
     """Turn hues, multiply saturation, then change contrast and brightness."""
-    pixels, results = _pixels(image, layout), _pixels(out, layout)
-    channels = pixels.shape[-1]
-    if channels not in ((1,) if image_type == "GRAY" else (1, 3)):
-        expected = "of 1 channel (GRAY)" if image_type == "GRAY" else f"of 3 channels ({image_type}) or of 1 (GRAY)"
-        raise ArgumentError(name, "image", expected, f"{channels} channels")
-    center = 0.5 if image.dtype.kind == "f" else 128.0
-    if channels == 1:  # grey has no hue, and its saturation is none
-        return _scaled(image, out, brightness, 0.0, contrast, center)
-    factor, shift = brightness * contrast, brightness * (center - contrast * center)
-    cosine, sine = saturation * math.cos(math.radians(hue)), saturation * math.sin(math.radians(hue))
-    matrix = factor * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
-    matrix[:, 3] = shift
-    if image_type != "RGB":
-        (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
-        most = _most(image.dtype)
-        shifts = back @ (matrix[:, :3] @ there * most + shift) + here * most
-        matrix = numpy.column_stack([back @ matrix[:, :3] @ forth, shifts])
-    color.mixed(pixels, matrix, results)
+    planes, results = _pixels(image, layout), _pixels(out, layout)
+    _check_channels(name, planes.shape[-1], image_type)
+    if planes.shape[-1] == 1:  # grey has no hue, and its saturation is none
+        return _scaled(image, out, brightness, 0.0, contrast, _grey(image.dtype))
+    color.mixed(planes, _twist(image.dtype, hue, saturation, brightness, contrast, image_type), results)
     return out
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+def _twist_on_gpu(operator: str, call: Call, inputs: list[Described], target: Described) -> None:
+    """`color_twist`, its parts, and `hsv`, whose `value` is its brightness."""
+    source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
+    known = call.fixed.keys() | call.varying.keys()
+    names = {"hue": "hue", "saturation": "saturation", "brightness": "brightness", "contrast": "contrast"}
+    given = {
+        key: numpy.array(call.column(name)) for name, key in (names | {"value": "brightness"}).items() if name in known
+    }
+    space, have = call.fixed.get("image_type", "RGB"), inputs[0].dtype
+    channels = source.shapes[:, 2]
+    for count in set(channels.tolist()):
+        _check_channels(operator, count, space)
+    grey = channels == 1
+    if grey.any():
+        plain = {name: given[name] for name in ("brightness", "contrast") if name in given}
+        numbers = _linear(have, target.dtype, **plain, center=numpy.full(call.count, _grey(have)))
+        _scale(source.take(grey), result.take(grey), call.count, *numbers)
+    if not grey.all():
+        matrices = source.each(
+            _twist(have, **{"hue": 0.0, "saturation": numpy.ones(call.count), **given}, image_type=space)
+        )
+        pixels.mixed(source.take(~grey), result.take(~grey), matrices[~grey])
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_twist_on_gpu, "color_twist"))  # fmt: skip
 def color_twist(
     image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
     dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -244,7 +327,9 @@ def color_twist(
     return _twisted("color_twist", image, layout, out, hue, saturation, brightness, contrast, image_type)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+@operator(
+    layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True, kernel=functools.partial(_twist_on_gpu, "hue")
+)
 def hue(
     image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
     layout: Layout = "HWC", out: Array = None,
@@ -268,7 +353,8 @@ def hue(
     return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
+          kernel=functools.partial(_twist_on_gpu, "saturation"))  # fmt: skip
 def saturation(
     image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
     saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
@@ -292,7 +378,14 @@ def saturation(
     return _twisted("saturation", image, layout, out, 0.0, saturation, image_type=image_type)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, out_kind=_kind, whole=True)
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    output=_converted,
+    out_kind=_kind,
+    whole=True,
+    kernel=functools.partial(_twist_on_gpu, "hsv"),
+)
 def hsv(
     image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
     value: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, PerSample
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, int32
 from dynamic.errors import ArgumentError
@@ -53,7 +53,7 @@ def _kind_of_filled(ndim: int, dtype: numpy.dtype[Any], *, shape: Any = None, **
     return ndim if shape is None else len(_shape("full", shape, None)), dtype
 
 
-@operator(output=_filled, out_layout=_laid_out, out_kind=_kind_of_filled)
+@operator(output=_filled, out_layout=_laid_out, out_kind=_kind_of_filled, devices=("cpu", "gpu"))
 def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
     """Make an array that is filled with a value.
 
@@ -79,7 +79,7 @@ def _as_first(data_like: Array, fill_value: Array, /) -> Spec:
     return data_like.shape, data_like.dtype
 
 
-@operator(output=_as_first)
+@operator(output=_as_first, devices=("cpu", "gpu"))
 def full_like(data_like: Array, fill_value: Array, /, *, out: Array) -> Array:
     """Make an array like another one, filled with a value.
 
@@ -93,7 +93,7 @@ def full_like(data_like: Array, fill_value: Array, /, *, out: Array) -> Array:
     >>> full_like(numpy.zeros(2, "uint8"), 300.0).tolist()
     [255, 255]
     """
-    out[...] = convert(numpy, fill_value, out.dtype)
+    out[...] = convert(library(out), fill_value, out.dtype)
     return out
 
 

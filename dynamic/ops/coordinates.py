@@ -11,11 +11,12 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import DTypeArgument, Numbers, PerSample, Word
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import coordinates
+from dynamic.kernels.gpu import arrays
 
 __all__ = ["coord_flip", "coord_transform"]
 
@@ -43,7 +44,7 @@ def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
     return points.shape, _as_float(points.ndim, points.dtype)[1]
 
 
-@operator(output=_flipped, out_kind=_as_float, whole=True)
+@operator(output=_flipped, out_kind=_as_float, whole=True, devices=("cpu", "gpu"))
 def coord_flip(
     points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
     center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
@@ -75,7 +76,10 @@ def coord_flip(
     for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
         flip, center = asked[letter]
         if flip:
-            numpy.subtract(2 * center, points[..., place], out=out[..., place], dtype=out.dtype, casting="unsafe")
+            if library(out) is numpy:
+                numpy.subtract(2 * center, points[..., place], out=out[..., place], dtype=out.dtype, casting="unsafe")
+            else:
+                out[..., place] = out.dtype.type(2 * center) - points[..., place].astype(out.dtype)
         else:
             out[..., place] = points[..., place]
     return out
@@ -110,7 +114,7 @@ def _rows(name: str, given: Array, columns: int) -> int | None:
     raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
 
 
-@operator(output=_transformed, out_kind=_as_asked, whole=True)
+@operator(output=_transformed, out_kind=_as_asked, whole=True, devices=("cpu", "gpu"))
 def coord_transform(
     points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
     T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array,
@@ -148,7 +152,8 @@ def coord_transform(
         if T is not None:
             matrix[:, -1] = T
     precise = points.dtype in _WIDE or out.dtype in _WIDE
-    coordinates.transform(points, matrix, out, _FLOAT64 if precise else _FLOAT32)
+    kernels = coordinates if library(out) is numpy else arrays
+    kernels.transform(points, matrix, out, _FLOAT64 if precise else _FLOAT32)
     return out
 
 

@@ -13,10 +13,13 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert
-from dynamic.errors import ArgumentError, shown
+from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import filters
+from dynamic.kernels.gpu import images, resample
 
 __all__ = ["filter", "gaussian_blur", "laplacian"]
 
@@ -57,7 +60,33 @@ def _same(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
     return image.shape, image.dtype if dtype is None else dtype.dtype
 
 
-@operator(output=_same)
+def _blur_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    name, (data, *_) = "gaussian_blur", inputs
+    letters = call.layout or _USUAL.get(data.ndim, "")
+    if not set("HW") <= set(letters) <= set("FCHW"):
+        got = f"layout {call.layout!r}" if call.layout else f"{data.ndim} dimensions"
+        raise DeviceError(f"{name}() on a GPU blurs images and videos (HW, HWC, CHW, FHWC, FCHW); got {got}. "
+                          "Move it with .cpu().")  # fmt: skip
+    source, result = images(name, data, letters), images(name, target, letters)
+    order = [0, 1] if letters.index("H") < letters.index("W") else [1, 0]
+    pairs = [(_each(name, "sigma", sigma, 2), _each(name, "window_size", size, 2))
+             for sigma, size in zip(call.column("sigma"), call.column("window_size"), strict=True)]  # fmt: skip
+    for sigmas, sizes in set(pairs):
+        _check_windows(name, sigmas, sizes)
+    columns = source.each(numpy.array(pairs, numpy.float64).reshape(call.count, 2, 2)[:, :, order])
+    found = [_gaussians(columns[:, 0, axis], columns[:, 1, axis].astype(int)) for axis in range(2)]
+    resample.blurred(source, result, [weights for weights, _ in found], numpy.stack([count for _, count in found], 1))
+
+
+def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...]) -> None:
+    for deviation, size in zip(sigmas, sizes, strict=True):
+        if size % 2 == 0 and size:
+            raise ArgumentError(name, "window_size", "odd", str(size))
+        if not size and not deviation:
+            raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
+
+
+@operator(output=_same, kernel=_blur_on_gpu)
 def gaussian_blur(
     image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | tuple[_Sigma, ...]] = 0.0,
     window_size: PerSample[_Extents] = 0, layout: Layout = "", out: Array = None,
@@ -87,11 +116,7 @@ def gaussian_blur(
     spatial = _spatial(name, "image", image, layout)
     sigmas = _each(name, "sigma", sigma, len(spatial))
     sizes = _each(name, "window_size", window_size, len(spatial))
-    for deviation, size in zip(sigmas, sizes, strict=True):
-        if size % 2 == 0 and size:
-            raise ArgumentError(name, "window_size", "odd", str(size))
-        if not size and not deviation:
-            raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
+    _check_windows(name, sigmas, sizes)
     windows = [_gaussian(deviation, size) for deviation, size in zip(sigmas, sizes, strict=True)]
     for plane, result in filters.planes(image, spatial, out):
         filters.separable(plane, windows, result)
@@ -99,15 +124,23 @@ def gaussian_blur(
 
 
 @functools.lru_cache(64)
-@numpy.errstate(over="ignore")
 def _gaussian(sigma: float, size: int) -> Array:
     """The weights of a window."""
-    radius = (size - 1) // 2 if size else math.ceil(3 * sigma)
-    sigma = sigma or 0.3 * (radius - 1) + 0.8
-    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / sigma) ** 2)
-    weights /= weights.sum()
+    weights, _ = _gaussians(numpy.array([sigma]), numpy.array([size]))
     weights.flags.writeable = False  # shared by all who ask
     return weights
+
+
+@numpy.errstate(over="ignore")
+def _gaussians(sigmas: Array, sizes: Array) -> tuple[Array, Array]:
+    """The weights of many windows, one behind the other, and how many each has."""
+    radii = numpy.where(sizes > 0, (sizes - 1) // 2, numpy.ceil(3 * sigmas)).astype(int)
+    deviations = numpy.where(sigmas > 0, sigmas, 0.3 * (radii - 1) + 0.8)
+    counts = 2 * radii + 1
+    starts = numpy.cumsum(counts) - counts
+    places = numpy.arange(counts.sum()) - numpy.repeat(starts + radii, counts)
+    weights = numpy.exp(-0.5 * (places / numpy.repeat(deviations, counts)) ** 2)
+    return weights / numpy.repeat(numpy.add.reduceat(weights, starts), counts), counts
 
 
 @operator(output=_same)

@@ -12,9 +12,13 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import warp
+from dynamic.kernels.gpu import copies, images
+from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
 __all__ = ["LAYOUTS", "flip", "rotate"]
@@ -78,7 +82,15 @@ def warped(
     return tuple(shape), image.dtype if dtype is None else dtype.dtype
 
 
-@operator(layouts=LAYOUTS, output=_rotated)
+def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    layout = call.layout or ""
+    source, result = (images("rotate", data, layout) for data in (inputs[0], target))
+    angles = source.each(numpy.array(call.column("angle")))
+    matrices = warp.rotations(source.shapes[:, :2], result.shapes[:, :2], angles)
+    gpu_warp.affine(source, result, matrices, call.fixed["fill_value"], nearest=call.fixed["interp_type"] == "nn")
+
+
+@operator(layouts=LAYOUTS, output=_rotated, kernel=_rotate_on_gpu)
 def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,
@@ -136,7 +148,18 @@ def _same(image: Array, /, **_: Any) -> Spec:
     return image.shape, image.dtype
 
 
-@operator(layouts=LAYOUTS, output=_same, whole=True)
+def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    layout, (source, *_) = call.layout or "", inputs
+    starts, steps = numpy.zeros_like(source.shapes), numpy.ones_like(source.shapes)
+    for letter, name in (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise")):
+        if letter in layout:
+            axis, flags = layout.index(letter), numpy.array(call.column(name)) != 0
+            starts[:, axis] = numpy.where(flags, source.shapes[:, axis] - 1, 0)
+            steps[:, axis] = numpy.where(flags, -1, 1)
+    copies.window(source, target, starts, steps)
+
+
+@operator(layouts=LAYOUTS, output=_same, whole=True, kernel=_flip_on_gpu)
 def flip(
     image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
     layout: Layout = "HWC", out: Array = None,

@@ -11,11 +11,12 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import compression, histograms, tables
+from dynamic.kernels.gpu import arrays
 
 from .geometry import LAYOUTS, _frames
 
@@ -135,7 +136,10 @@ def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]
     return ndim, dtype.dtype
 
 
-@operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True)
+@operator(
+    dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True,
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def lookup_table(
     data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | tuple[_Key, ...] = (),
     values: float | tuple[float, ...] = (), out: Array = None,
@@ -161,5 +165,6 @@ def lookup_table(
     values = values if isinstance(values, tuple) else (values,)
     if len(keys) != len(values):
         raise ArgumentError("lookup_table", "values", f"one for each of the {len(keys)} keys", str(len(values)))
-    tables.mapped(data, tables.table(keys, values, default_value, out.dtype), out)
+    table = tables.table(keys, values, default_value, out.dtype)
+    (tables if library(out) is numpy else arrays).mapped(data, table, out)
     return out

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
+from dynamic.kernels.gpu import arrays
 
 from .shape import _dimensions, _place
 
@@ -61,7 +62,10 @@ def _kind_of_stacked(ndim: int, dtype: numpy.dtype[Any], **_: Any) -> tuple[int,
     return ndim + 1, dtype
 
 
-@operator(output=_stacked, out_layout=_layout_of_stacked, out_kind=_kind_of_stacked, across=_dimensions, whole=True)
+@operator(
+    output=_stacked, out_layout=_layout_of_stacked, out_kind=_kind_of_stacked, across=_dimensions, whole=True,
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def stack(
     *inputs: Array, axis: int = 0, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
 ) -> Array:
@@ -81,7 +85,7 @@ def stack(
     [[1, 3], [2, 4]]
     """
     samples = inputs[0].ndim - across
-    numpy.stack(inputs, axis=samples + axis % (across + 1), out=out)
+    library(out).stack(inputs, axis=samples + axis % (across + 1), out=out)
     return out
 
 
@@ -106,7 +110,7 @@ def _joined(
     return (*first.shape[:place], extent, *first.shape[place + 1 :]), first.dtype
 
 
-@operator(output=_joined, across=_dimensions, whole=True)
+@operator(output=_joined, across=_dimensions, whole=True, devices=("cpu", "gpu"))
 def cat(
     *inputs: Array, axis: int | None = None, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
 ) -> Array:
@@ -127,7 +131,7 @@ def cat(
     """
     samples = inputs[0].ndim - across
     place = _axis(layout and layout[samples:], across, axis, axis_name)
-    numpy.concatenate(inputs, axis=samples + place, out=out)
+    library(out).concatenate(inputs, axis=samples + place, out=out)
     return out
 
 
@@ -166,7 +170,10 @@ def _kind_of_encoded(
     return 1 if axis is None and ndim <= 1 else ndim + 1, dtype.dtype
 
 
-@operator(output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_across_one_hot, whole=True)
+@operator(
+    output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_across_one_hot, whole=True,
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
     num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = "",
@@ -194,7 +201,8 @@ def one_hot(
     [[0, 0, 1], [1, 0, 0]]
     """
     ndim, single, (off, on) = across
-    if input.size == 1:  # a label: much faster than many numbers
+    on_cpu = library(out) is numpy
+    if input.size == 1 and on_cpu:  # a label: much faster than many numbers
         out[...] = off
         number = input.item()
         if num_classes and -1 < number < num_classes:
@@ -202,5 +210,6 @@ def one_hot(
         return out
     samples = input.ndim - ndim
     place = samples + (0 if single else (-1 if axis is None else axis) % (ndim + 1))
-    order.one_hot(input, num_classes, off, on, 1 if single else math.prod(input.shape[place:]), out)
+    following = 1 if single else math.prod(input.shape[place:])
+    (order if on_cpu else arrays).one_hot(input, num_classes, off, on, following, out)
     return out

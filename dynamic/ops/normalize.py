@@ -13,11 +13,12 @@ import numpy
 
 from dynamic import _pool
 from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample
-from dynamic._array import Array
+from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import normalize as kernels
+from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]
 
@@ -63,10 +64,28 @@ def _given(argument: str, value: Array | None, image: Array) -> Array | None:
     return value.reshape(shape)
 
 
-def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> Any:
-    """Mean and variance over all samples, where they are asked for and not given."""
-    if not arguments[0]["batch"]:
-        return None
+def _sums(image: Array, axes: list[int]) -> Array:
+    """Sums over some dimensions, which keep an extent of 1, in float64."""
+    if library(image) is numpy:
+        return kernels.sums(image, axes)
+    return arrays.total(image, axes, numpy.dtype(numpy.float64))
+
+
+def _squares(image: Array, mean: Array, axes: list[int]) -> Array:
+    """Sums of the squares of the distances from the mean."""
+    if library(image) is numpy:
+        return kernels.squares(image, mean, axes)
+    return arrays.squares(image, axes, mean)
+
+
+def _across(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, Any, Any]:
+    """How many dimensions a sample has, and mean and variance over all samples where they are asked for."""
+    pooled = _pooled(samples, arguments) if arguments[0]["batch"] else (None, None)
+    return int(samples[0][0].ndim), *pooled
+
+
+def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Mean and variance over all samples, of what is not given."""
     plans = [_Plan(image, each) for (image,), each in zip(samples, arguments, strict=True)]
     first = plans[0]
     for i, plan in enumerate(plans):
@@ -76,30 +95,30 @@ def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -
     count = sum(plan.count for plan in plans)
     mean = None
     if any(plan.mean is None for plan in plans):
-        mean = _total(plans, lambda plan: kernels.sums(plan.image, plan.axes)) / max(1, count)
+        mean = _total(plans, lambda plan: _sums(plan.image, plan.axes)) / max(1, count)
         for plan in plans:
             plan.mean = mean if plan.mean is None else plan.mean
     if all(plan.deviation is not None for plan in plans):
         return mean, None
-    squares = _total(plans, lambda plan: kernels.squares(plan.image, plan.mean, plan.axes))
+    squares = _total(plans, lambda plan: _squares(plan.image, plan.mean, plan.axes))
     return mean, _variance(squares, count, arguments[0]["ddof"])
 
 
 def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:
     """The sum of what is found for each sample."""
-    parts: list[Any] = [numpy.zeros(plans[0].kept)] * len(plans)
+    xp = library(plans[0].image)
+    parts: list[Any] = [xp.zeros(plans[0].kept)] * len(plans)
 
     def one(i: int) -> None:
         if plans[i].image.size:
             parts[i] = part(plans[i])
 
-    _pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans))
-    result: Array = numpy.sum(parts, 0)
-    return result
+    _pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans) if xp is numpy else 0)
+    return xp.stack(parts).sum(axis=0)
 
 
 def _variance(squares: Array, count: int, ddof: int) -> Array:
-    return squares / (count - ddof) if count > ddof else numpy.zeros_like(squares)
+    return squares / (count - ddof) if count > ddof else library(squares).zeros_like(squares)
 
 
 class _Plan:
@@ -119,12 +138,12 @@ def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
     return ndim, dtype.dtype
 
 
-@operator(output=_normalized, across=_pooled, out_kind=_kind)
+@operator(output=_normalized, across=_across, out_kind=_kind, whole=True, devices=("cpu", "gpu"))
 def normalize(
     image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
     dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
     scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = "",
-    across: Any = None, out: Array = None,
+    across: tuple[int, Any, Any] = (0, None, None), out: Array = None,
 ) -> Array:  # fmt: skip
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
 
@@ -153,18 +172,42 @@ def normalize(
     >>> normalize(as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
-    plan = _Plan(image, {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names, "layout": layout})
-    image = plan.image
-    if not image.size:
-        return out
-    found, variance = (None, None) if across is None else across
-    if plan.mean is None:
-        plan.mean = kernels.sums(image, plan.axes) / plan.count if found is None else found
-    if plan.deviation is None and variance is None:
-        variance = _variance(kernels.squares(image, plan.mean, plan.axes), plan.count, ddof)
-    factor = _factor(plan.deviation, variance, epsilon, scale)
-    kernels.normalized(image, plan.mean, factor, shift, out.reshape(image.shape))
+    many = image.ndim > across[0]
+    given = {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names,
+             "layout": layout[1:] if layout and many else layout}  # fmt: skip
+    how = epsilon, scale, shift, ddof, across[1], across[2]
+    if not many:
+        _normalize(_Plan(image, given), image, out, *how)
+    elif library(image) is numpy:
+        for i in range(len(image)):
+            one = image[i, ...]
+            _normalize(_Plan(one, given), one, out[i, ...], *how)
+    else:
+        _normalize(_Plan(image[0, ...], given), image, out, *how)
     return out
+
+
+def _normalize(
+    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, found: Any,
+    variance: Any,
+) -> None:  # fmt: skip
+    """Normalise a sample, or many at once that all are as the plan is, which is made of one of them."""
+    axes, shape = plan.axes, plan.image.shape
+    if image.ndim > len(shape):
+        axes, shape = [axis - len(shape) for axis in axes], (len(image), *shape)
+    elif image.ndim and image.shape != shape:  # many single numbers
+        axes, shape = [-1], (len(image), 1)
+    image = image.reshape(shape)
+    if not image.size:
+        return
+    mean = plan.mean if plan.mean is not None else found
+    if mean is None:
+        mean = _sums(image, axes) / plan.count
+    if plan.deviation is None and variance is None:
+        variance = _variance(_squares(image, mean, axes), plan.count, ddof)
+    factor = _factor(plan.deviation, variance, epsilon, scale)
+    normalized = kernels.normalized if library(image) is numpy else arrays.normalized
+    normalized(image, mean, factor, shift, out.reshape(shape))
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
@@ -172,5 +215,8 @@ def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float
     if deviation is not None and not epsilon:
         root = deviation
     else:
-        root = numpy.sqrt((variance if deviation is None else numpy.square(deviation)) + epsilon)
-    return numpy.divide(scale, root, out=numpy.zeros(root.shape), where=root != 0)
+        squared = variance if deviation is None else numpy.square(deviation)
+        root = library(squared).sqrt(squared + epsilon)
+    if library(root) is numpy:
+        return numpy.divide(scale, root, out=numpy.zeros(root.shape), where=root != 0)
+    return library(root).where(root != 0, scale / root, 0.0)

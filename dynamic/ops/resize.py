@@ -13,19 +13,22 @@ import numpy
 
 from dynamic import _pool
 from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample, Word
-from dynamic._array import Array, asarray
+from dynamic._array import Array, asarray, current
 from dynamic._call import Call as Together
 from dynamic._call import Memory
+from dynamic._described import Described
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import ALL, numpy_dtype
-from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import resample
 from dynamic.kernels.cpu.places import cropped, drawn
 from dynamic.kernels.cpu.resample import Along
+from dynamic.kernels.gpu import images
+from dynamic.kernels.gpu import resample as gpu_resample
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, spatial, tensor_spans
 from .geometry import LAYOUTS
@@ -53,12 +56,46 @@ def _fill(
 ) -> None:  # fmt: skip
     """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
-    for place, (size, start, end) in found.items():
-        smaller = size < abs(numpy.float32(end) - numpy.float32(start))
-        kind = (min_filter if smaller else mag_filter) or interp_type
-        kind = "linear" if kind == "triangular" else kind
-        along[place] = Along(start, end, kind, antialias, running=place != last)
+    for place, span in found.items():
+        kind = _filter_of(span, interp_type, min_filter, mag_filter)
+        along[place] = Along(span.start, span.end, kind, antialias, running=place != last)
     resample.resample(image, along, out)
+
+
+def _filter_of(span: Span, interp_type: str, min_filter: str | None, mag_filter: str | None) -> str:
+    """The filter for one dimension."""
+    kind = interp_type
+    if min_filter or mag_filter:
+        smaller = span.size < abs(numpy.float32(span.end) - numpy.float32(span.start))
+        kind = (min_filter if smaller else mag_filter) or interp_type
+    return "linear" if kind == "triangular" else kind
+
+
+def _fill_on_gpu(
+    operator: str, layout: str, data: Described, target: Described, found: list[dict[int, Span]], antialias: bool,
+    filters: list[tuple[str, str | None, str | None]],
+) -> None:  # fmt: skip
+    """The same for many images."""
+    source, result = images(operator, data, layout), images(operator, target, layout)
+    steps = []
+    for letter in "HW":
+        spans = [each[layout.index(letter)] for each in found]
+        kinds = numpy.array([_filter_of(span, *names) for span, names in zip(spans, filters, strict=True)])
+        bounds = numpy.array([span[1:] for span in spans], numpy.float64).reshape(-1, 2)
+        start, end, kinds = source.each(bounds[:, 0]), source.each(bounds[:, 1]), source.each(kinds)
+        steps.append(gpu_resample.Along(start, end, kinds, antialias, running=letter == "H"))
+    gpu_resample.resampled(source, result, *steps)
+
+
+def _filters_of(call: Together) -> list[tuple[str, str | None, str | None]]:
+    return list(zip(*map(call.column, ("interp_type", "min_filter", "mag_filter")), strict=True))
+
+
+def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+    layout, columns = call.layout or "", list(map(call.column, SIZE_ARGUMENTS))
+    found = [image_spans("resize", tuple(shape), layout, *(column[i] for column in columns))
+             for i, shape in enumerate(inputs[0].shapes.tolist())]  # fmt: skip
+    _fill_on_gpu("resize", layout, inputs[0], target, found, call.fixed["antialias"], _filters_of(call))
 
 
 class _Resize(Operator[...]):
@@ -66,7 +103,9 @@ class _Resize(Operator[...]):
 
     def __init__(self, body: Any) -> None:
         kinds = frozenset(numpy_dtype(kind) for kind in ALL)
-        super().__init__(body, _LAYOUTS, kinds, _resized, None, None, None, *(False, False), ("cpu",), None)
+        super().__init__(
+            body, _LAYOUTS, kinds, _resized, None, None, None, *(False, False), ("cpu",), None, _resize_on_gpu
+        )
 
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
         resized = super().__call__(*inputs, **arguments)
@@ -175,7 +214,19 @@ def _resized_and_cropped(image: Array, /, *, dtype: Any = None, layout: str, mir
     return _spec(image, _cut_of(image.shape, layout, mirror, crops, sizes), dtype)
 
 
-@operator(layouts=_LAYOUTS, output=_resized_and_cropped)
+def _cut_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+    layout, mirror = call.layout or "", call.column("mirror")
+    crops = [
+        [*row, "pad", rounding]
+        for *row, rounding in zip(*map(call.column, (*_CROP_ARGUMENTS[:7], "rounding")), strict=True)
+    ]
+    sizes = list(zip(*map(call.column, SIZE_ARGUMENTS), strict=True))
+    found = [_cut_of(tuple(shape), layout, mirror[i], tuple(crops[i]), sizes[i])
+             for i, shape in enumerate(inputs[0].shapes.tolist())]  # fmt: skip
+    _fill_on_gpu("resize_crop_mirror", layout, inputs[0], target, found, call.fixed["antialias"], _filters_of(call))
+
+
+@operator(layouts=_LAYOUTS, output=_resized_and_cropped, kernel=_cut_on_gpu)
 def resize_crop_mirror(
     image: Array, /, *, antialias: bool = True, crop: PerSample[tuple[_Extent, ...] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -348,7 +399,7 @@ def random_resized_crop(
         random_area: The least and the most area of the window, as a part of that of the image, more than 0.
         random_aspect_ratio: The least and the largest width / height, more than 0.
         batch_size: Number of samples; a Batch of images, and a keyed `rng`, say it too.
-        device: The CPU.
+        device: Where the images are moved to before, by default nowhere.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
@@ -368,8 +419,8 @@ def random_resized_crop(
     given = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
              "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts, **filters}  # fmt: skip
     call = Call(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
-    if call.device.device_type != "cpu" or image.device.device_type != "cpu":
-        raise DeviceError("random_resized_crop() runs on cpu; pass device='cpu', and its input as image.cpu().")
+    if device is not None:
+        image = image.to_device(call.device)
     extents = _extents_of(image)
     wanted = call.values["size"]
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -393,16 +444,22 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: l
         for window in windows
     ]  # fmt: skip
     together = Together([image], image.device, len(windows), call.n is not None, {}, {}, layout, image.origin)
-    memory = Memory(
-        together, [_spec(*each, call.values["dtype"]) for each in zip(samples, spans, strict=True)], several=False
-    )
-    names = ("interp_type", "min_filter", "mag_filter")
+    columns = (call.values[name] if name in call.varying else [call.values[name]] * len(windows)
+               for name in ("interp_type", "min_filter", "mag_filter"))  # fmt: skip
+    filters, antialias = list(zip(*columns, strict=True)), call.values["antialias"]
 
     def one(i: int) -> None:
-        interp, smaller, larger = (call.values[k][i] if k in call.varying else call.values[k] for k in names)
-        _fill(samples[i], spans[i], memory.outs[i], call.values["antialias"], interp, smaller, larger, places[1])
+        interp, smaller, larger = filters[i]
+        _fill(samples[i], spans[i], memory.outs[i], antialias, interp, smaller, larger, places[1])
 
-    _pool.run(one, len(windows), together.bytes() + memory.nbytes)
+    with current(image.device):
+        specs = [_spec(*each, call.values["dtype"]) for each in zip(samples, spans, strict=True)]
+        memory = Memory(together, specs, several=False)
+        if image.device.device_type == "cpu":
+            _pool.run(one, len(windows), together.bytes() + memory.nbytes)
+        else:
+            (data,) = together.described()
+            _fill_on_gpu("random_resized_crop", layout, data, memory.described(), spans, antialias, filters)
     storage = memory.storages()
     if call.n is None:
         return Tensor(storage[0], layout, image.origin)

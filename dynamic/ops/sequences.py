@@ -12,11 +12,14 @@ import numpy
 
 from dynamic._argument import Layout, PerSample
 from dynamic._array import Array, asarray
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._frames import relaid
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, shown
+from dynamic.kernels.gpu import copies
 
 __all__ = ["element_extract", "get_property", "per_frame", "permute_batch", "sequence_rearrange"]
 
@@ -163,7 +166,26 @@ def _rearranged(input: Array, /, *, new_order: Any, layout: str | None = None) -
     return (len(places), *input.shape[1:]), input.dtype
 
 
-@operator(output=_rearranged)
+def _rearranging(call: Call, inputs: list[Described], target: Described) -> None:
+    """`sequence_rearrange` on a GPU: a copy of frames, each to its place."""
+    (source,) = inputs
+    orders = [numpy.asarray(order, numpy.int64).reshape(-1) for order in call.column("new_order")]
+    counts = numpy.array([len(order) for order in orders], numpy.int64)
+    owners = numpy.repeat(numpy.arange(len(orders)), counts)
+    places = numpy.arange(len(owners)) - (numpy.cumsum(counts) - counts)[owners]
+    copies.window(_frames(source, owners, numpy.concatenate(orders) % source.shapes[owners, 0]),
+                  _frames(target, owners, places))  # fmt: skip
+
+
+def _frames(videos: Described, owners: Any, places: Any) -> Described:
+    """Some frames: of which video each is, and which of its frames."""
+    pointers = videos.pointers[owners] + (places * videos.strides[owners, 0]).astype(numpy.uint64)
+    shapes, strides = videos.shapes[owners].copy(), videos.strides[owners]
+    shapes[:, 0] = 1
+    return Described(pointers, shapes, strides, videos.dtype)
+
+
+@operator(output=_rearranged, kernel=_rearranging)
 def sequence_rearrange(input: Array, /, *, new_order: PerSample[_Integers], layout: Layout, out: Array) -> Array:
     """Put the frames of sequences into another order.
 

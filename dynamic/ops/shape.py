@@ -13,9 +13,12 @@ import numpy
 
 from dynamic._argument import DTypeArgument, Layout, PerSample
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order
+from dynamic.kernels.gpu import copies
 
 __all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
 
@@ -84,7 +87,15 @@ def _transposed(
     return tuple(data.shape[i] for i in places), data.dtype
 
 
-@operator(output=_transposed, out_layout=_layout_of_order)
+def _transposing(call: Call, inputs: list[Described], target: Described) -> None:
+    """`transpose` on a GPU: a copy of arrays whose dimensions are in another order."""
+    (source,) = inputs
+    places = _order(call.layout, source.ndim, call.fixed["perm"], call.fixed["output_layout"])
+    turned = Described(source.pointers, source.shapes[:, places], source.strides[:, places], source.dtype)
+    copies.window(turned, target)
+
+
+@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transposing)
 def transpose(
     data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
     layout: Layout, out: Array,

@@ -11,9 +11,13 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
+from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
+from dynamic.kernels.gpu import copies
 
 from .windows import _fill
 
@@ -42,7 +46,38 @@ def _sliced(
     return tuple(extents), input.dtype if dtype is None else dtype.dtype
 
 
-@operator(output=_sliced, output_of_values=True)
+_WINDOW_ARGUMENTS = (
+    "axes", "axis_names", "end", "normalized_anchor", "normalized_shape", "out_of_bounds_policy", "rel_end",
+    "rel_shape", "rel_start", "shape", "start",
+)  # fmt: skip
+
+
+def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    """Anchors and extents that are on the GPU are waited for: they say how large the results are."""
+    others = [x.cpu() for x in call.inputs[1:]]
+    columns = [x.samples if isinstance(x, Batch) else [x.array] * call.count for x in others]
+    starts = []
+    for i, shape in enumerate(inputs[0].shapes.tolist()):
+        given = [column[i] for column in columns] + [None] * (2 - len(columns))
+        arguments = call.arguments(i)
+        named = {name: arguments[name] for name in _WINDOW_ARGUMENTS}
+        starts.append(places.sliced("slice", tuple(shape), call.layout, *given, **named)[0])
+    _copy_on_gpu("slice", call, inputs[0], target, numpy.array(starts, numpy.int64), "fill_values")
+
+
+def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
+    """Copy windows; what is outside is an argument of all samples, or of each."""
+    place = _channels(call.layout, source.ndim)
+    counts = target.shapes[:, place].tolist() if place is not None else [1] * call.count
+    values = [numpy.asarray(each, numpy.float64).reshape(-1) for each in call.column(argument)]
+    for each, count in {(len(each), count) for each, count in zip(values, counts, strict=True)}:
+        _fill(operator, (0.0,) * each, count, place, source.ndim, argument)  # which refuses what does not fit
+    most = max(map(len, values))
+    fill = values[0] if argument not in call.varying else numpy.stack([numpy.resize(each, most) for each in values])
+    copies.window(source, target, starts.reshape(source.shapes.shape), None, fill, place)
+
+
+@operator(output=_sliced, output_of_values=True, kernel=_slice_on_gpu)
 def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
     axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
@@ -119,7 +154,11 @@ def _padded(
     return tuple(extents), input.dtype
 
 
-@operator(output=_padded, across=_largest)
+def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    _copy_on_gpu("pad", call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
+
+
+@operator(output=_padded, across=_largest, kernel=_pad_on_gpu)
 def pad(
     input: Array, /, *, align: PerSample[_Multiple | tuple[_Multiple, ...]] = (), axes: PerSample[_Axes | None] = None,
     axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),

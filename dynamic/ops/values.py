@@ -7,11 +7,14 @@ from typing import Any
 
 from dynamic._argument import DTypeArgument
 from dynamic._array import Array, asarray, library
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, numpy_dtype
 from dynamic.errors import ArgumentError
+from dynamic.kernels.gpu import copies
 
 __all__ = ["cast", "cast_like", "copy"]
 
@@ -24,7 +27,11 @@ def _as_input(input: Array) -> Spec:
     return input.shape, input.dtype
 
 
-@operator(output=_as_dtype, whole=True, devices=("cpu", "gpu"))
+def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None:
+    copies.window(inputs[0], target)
+
+
+@operator(output=_as_dtype, whole=True, kernel=_convert_on_gpu)
 def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
@@ -65,7 +72,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     return cast(input, dtype=other.dtype, batch_size=batch_size, device=device)
 
 
-@operator(output=_as_input, whole=True, devices=("cpu", "gpu"))
+@operator(output=_as_input, whole=True, kernel=_convert_on_gpu)
 def copy(input: Array, /, *, out: Array) -> Array:
     """Copy into new memory.
 

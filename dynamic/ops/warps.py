@@ -13,9 +13,14 @@ import numpy
 
 from dynamic._argument import DTypeArgument, Layout, Numbers, PerSample, Word
 from dynamic._array import Array
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
+from dynamic.data import Batch
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import maps, warp
+from dynamic.kernels.gpu import Images, images
+from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
 from .geometry import LAYOUTS, Extent, WarpInterp, _frames, warped
@@ -47,7 +52,50 @@ def _affine(
     return warped("warp_affine", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
 
 
-@operator(layouts=LAYOUTS, output=_affine)
+def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("warp_affine", data, call.layout or "") for data in (inputs[0], target))
+    matrices = _matrices_of(call, source)
+    fill, nearest = call.fixed["fill_value"], call.fixed["interp_type"] == "nn"
+    gpu_warp.affine(source, result, matrices, fill, nearest=nearest)
+
+
+def _matrices_of(call: Call, source: Images) -> Any:
+    """The matrix of each image, (M, 2, 3)."""
+    given = call.column("matrix")
+    if len(call.inputs) > 1:
+        own = call.inputs[1].cpu()
+        given = list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
+    video = "F" in (call.layout or "")
+    alike = not video and len({numpy.shape(each) for each in given}) == 1 and numpy.ndim(given[0]) < 3
+    if alike:  # all at once
+        rows = numpy.array(given, numpy.float64)
+        each = [rows.reshape(call.count, -1, 3) if rows[0].size in {6, 9} else rows]
+    else:
+        each = [_matrices("warp_affine", one, 2, None) for one in given] if not video else _of_frames(given, source)
+    inverse = call.fixed["inverse_map"]
+    found = [
+        _affine_rows("warp_affine", _matrices("warp_affine", one, 2, len(one)), inverse_map=inverse) for one in each
+    ]
+    return numpy.concatenate(found)
+
+
+def _of_frames(given: list[Any], source: Images) -> list[Any]:
+    """The matrices of each video, one for each of its frames."""
+    counts = numpy.bincount(source.owners, minlength=len(given)).tolist()
+    found = [(_matrices("warp_affine", one, 2, count), count) for one, count in zip(given, counts, strict=True)]
+    return [numpy.broadcast_to(matrices, (count, *matrices.shape[1:])) for matrices, count in found if count]
+
+
+def _affine_rows(operator: str, matrices: Any, *, inverse_map: bool) -> Any:
+    """Affine matrices from the result to the input, without their last rows."""
+    dims = matrices.shape[2] - 1
+    if matrices.shape[1] > dims and (matrices[:, -1] != numpy.eye(dims + 1)[-1]).any():
+        expected = f"affine: its last row is {[0] * dims + [1]}, or left out"
+        raise ArgumentError(operator, "matrix", expected, str(matrices[0, -1].tolist()))
+    return matrices[:, :dims] if inverse_map else _inverted(operator, matrices[:, :dims])
+
+
+@operator(layouts=LAYOUTS, output=_affine, kernel=_affine_on_gpu)
 def warp_affine(
     image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
     fill_value: float | tuple[float, ...] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
@@ -84,12 +132,7 @@ def warp_affine(
     dims = images.ndim - 2
     given = matrix if matrix_input is None else matrix_input
     matrices = _matrices("warp_affine", given, dims, len(images) if "F" in layout else None)
-    if matrices.shape[1] > dims and (matrices[:, -1] != numpy.eye(dims + 1)[-1]).any():
-        expected = f"affine: its last row is {[0] * dims + [1]}, or left out"
-        raise ArgumentError("warp_affine", "matrix", expected, str(matrices[0, -1].tolist()))
-    matrices = matrices[:, :dims]
-    if not inverse_map:
-        matrices = _inverted("warp_affine", matrices)
+    matrices = _affine_rows("warp_affine", matrices, inverse_map=inverse_map)
     for i, (frame, result) in enumerate(zip(images, results, strict=True)):
         warp.affine(frame, matrices[i % len(matrices)], result, fill=fill_value, nearest=interp_type == "nn")
     return out

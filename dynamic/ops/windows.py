@@ -13,6 +13,8 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array, asarray
+from dynamic._call import Call as Together
+from dynamic._described import Described
 from dynamic._distributions import below
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Spec, operator
@@ -24,6 +26,7 @@ from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
 from dynamic.kernels.cpu.places import cropped as _window_of
 from dynamic.kernels.cpu.places import drawn
+from dynamic.kernels.gpu import copies, images, pixels
 
 from .geometry import LAYOUTS
 
@@ -53,7 +56,36 @@ def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: An
     return tuple(extents), image.dtype if dtype is None else dtype.dtype
 
 
-@operator(layouts=LAYOUTS, output=_cropped, whole=True)
+_CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z",
+                   "out_of_bounds_policy", "rounding")  # fmt: skip
+
+
+def _starts(operator: str, call: Together, shapes: list[list[int]]) -> Any:
+    """Where the window of each sample begins, in all of its dimensions."""
+    columns = [call.column(name) for name in _CROP_ARGUMENTS]
+    if call.varying.keys().isdisjoint(_CROP_ARGUMENTS) and shapes.count(shapes[0]) == len(shapes):
+        shapes = shapes[:1]
+    rows = [_window_of(operator, tuple(shape), call.layout or "", *(column[i] for column in columns))[0]
+            for i, shape in enumerate(shapes)]  # fmt: skip
+    return numpy.broadcast_to(numpy.array(rows, numpy.int64), (call.count, len(rows[0])))
+
+
+def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
+    """The values of `fill_values`, where they fit the channels of all samples."""
+    values = call.fixed["fill_values"]
+    for count in set(channels):
+        _fill(operator, values, count, 0, 1)
+    return numpy.asarray(values, numpy.float64).reshape(-1)
+
+
+def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+    layout, (source, *_) = call.layout or "", inputs
+    place = layout.index("C") if "C" in layout else None
+    fill = _checked_fill("crop", call, [1] if place is None else source.shapes[:, place].tolist())
+    copies.window(source, target, _starts("crop", call, source.shapes.tolist()), None, fill, place)
+
+
+@operator(layouts=LAYOUTS, output=_cropped, whole=True, kernel=_crop_on_gpu)
 def crop(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
@@ -120,7 +152,32 @@ def _normalised(
     return tuple(sizes[letter] for letter in _normalised_layout(layout, output_layout)), dtype.dtype
 
 
-@operator(layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout, whole=("mirror",))
+def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+    layout, (data, *_) = call.layout or "", inputs
+    source, result = (
+        images(_CMN, data, layout),
+        images(_CMN, target, _normalised_layout(layout, call.fixed["output_layout"])),
+    )
+    channels = data.shapes[:, layout.index("C")].tolist()
+    mean, std, scale, shift = map(call.column, ("mean", "std", "scale", "shift"))
+    if call.varying.keys().isdisjoint(("mean", "std")) and channels.count(channels[0]) == len(channels):
+        numbers: Any = numpy.array(_factors(channels[0], mean[0], std[0], scale[0], shift[0]))
+    else:
+        each = [_factors(*row) for row in zip(channels, mean, std, scale, shift, strict=True)]
+        most = max(channels)
+        padded = numpy.array([[part + (0.0,) * (most - len(part)) for part in both] for both in each])
+        numbers = padded.reshape(len(each), 2, most).transpose(1, 0, 2)
+        numbers = [source.each(part) for part in numbers]
+    starts = _starts(_CMN, call, data.shapes.tolist())[:, [layout.index("H"), layout.index("W")]]
+    mirror = source.each(numpy.array(call.column("mirror")) != 0)
+    pixels.normalised(source, result, *numbers, starts=source.each(starts), mirror=mirror,
+                      fill=_checked_fill(_CMN, call, channels))  # fmt: skip
+
+
+@operator(
+    layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout, whole=("mirror",),
+    kernel=_normalise_on_gpu,
+)  # fmt: skip
 def crop_mirror_normalize(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,

@@ -19,14 +19,17 @@ import dynamic
 from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch, Tensor
 from dynamic._origin import Origin
 from dynamic._state import JSON, State
-from dynamic.checkpoint import Checkpoint
+from dynamic.checkpoint._file import decoded
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
 
-__all__ = ["Graph", "Name", "Outputs", "Step"]
+from ._foreign import refuse
+from ._output import Output
 
-Outputs: TypeAlias = tuple[Batch, ...]
+__all__ = ["Ended", "Graph", "Name", "Outputs", "Step"]
+
+Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader | ExternalSource
 
 #: The entry of a checkpoint that belongs to the pipeline itself.
@@ -45,6 +48,18 @@ class Step(NamedTuple):
     states: dict[str, JSON]  #: of everything, after it
     epoch: int  #: of the first reader or source
     last: bool  #: whether that one has no more batches in the epoch
+
+
+class Ended(StopIteration):
+    """A source has ended.
+
+    Attributes:
+        states: Of everything, now that it has.
+        epoch: Of the first source; None if another has ended.
+    """
+
+    def __init__(self, states: dict[str, JSON], epoch: int | None) -> None:
+        self.states, self.epoch = states, epoch
 
 
 class Name:
@@ -113,8 +128,12 @@ class Graph:
         try:
             outputs = run.made(self._function)
             self._compare(run.calls)
-        except BaseException:
+        except BaseException as error:
             self._return(before, run.ended)
+            if isinstance(error, StopIteration) and run.ended is not None:
+                ended = self.sources[run.ended]
+                epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
+                raise Ended(self.states(0), epoch) from error
             raise
         self._runs, self._given = self._runs + 1, {}
         return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
@@ -237,7 +256,7 @@ class Run:
                 self.graph.forget_streams(self._streams)
                 results = function()
         results = results if isinstance(results, (tuple, list)) else (results,)
-        return tuple(self._batch(result) for result in results)
+        return tuple(self._output(result) for result in results)
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
@@ -247,10 +266,8 @@ class Run:
         finally:
             _run.reset(token)
 
-    def _batch(self, value: Any) -> Batch:
-        if isinstance(value, Batch):
-            return value
-        return Batch.broadcast(dynamic.as_tensor(value), self._size)
+    def _output(self, value: Any) -> Output:
+        return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
 
     @property
     def _size(self) -> int:
@@ -296,9 +313,7 @@ class Run:
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
-            arguments = {"batch": True, **{key: value for key, value in arguments.items() if value is not None}}
-            arguments.pop("seed", None)
-            return ExternalSource(*inputs, **arguments, name=label)
+            return external_source(label, inputs, arguments)
         kinds = {name.lower(): name for name in dynamic.readers.__all__}
         kind = kinds.get(path.removeprefix("readers.").lower())
         if kind is None:
@@ -328,7 +343,7 @@ class Run:
             self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
 
     def _from_source(self, source: ExternalSource) -> Any:
-        outputs = source(self._size if source._kind == "sample" else None)
+        outputs = source(self._size if source._batch is False else None)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if len(outputs[0]) > self.graph.batch_size:
             expected = f"one that makes at most {self.graph.batch_size} samples at a time"
@@ -336,7 +351,17 @@ class Run:
         return outputs
 
 
-def exactly(reader: Reader, size: int) -> Outputs:
+def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:
+    """What a call of ``fn.external_source`` makes, with the arguments of DALI's that mean nothing here left out."""
+    known = inspect.signature(ExternalSource).parameters
+    given = {name: value for name, value in arguments.items() if value is not None and name not in _OF_DALIS_SOURCES}
+    for name in given:
+        if name not in known:
+            raise ArgumentError.unknown("fn.external_source", name, known)
+    return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
+
+
+def exactly(reader: Reader, size: int) -> tuple[Batch, ...]:
     """So many samples of a reader, of its next epoch too where this one ends."""
     parts = [reader(size)]
     while (missing := size - sum(len(part[0]) for part in parts)) > 0:
@@ -379,6 +404,12 @@ _NOT_COMPARED = frozenset(
 )  # fmt: skip
 
 
+_OF_DALIS_SOURCES = frozenset(
+    ["seed", "cuda_stream", "use_copy_kernel", "blocking", "parallel", "no_copy", "prefetch_queue_depth", "ndim",
+     "bytes_per_sample_hint", "preserve"]
+)  # fmt: skip
+
+
 def worded(value: Any) -> str:
     """A value as the record has it: numbers and words as they are, of all else only what kind of thing it is."""
     if isinstance(value, enum.Enum):
@@ -388,7 +419,7 @@ def worded(value: Any) -> str:
     if isinstance(value, (bool, int, float, str, type(None), numpy.generic)):
         return repr(value.item() if isinstance(value, numpy.generic) else value)
     if isinstance(value, (Batch, Tensor)):
-        return type(value).__name__
+        return "Batch" if isinstance(value, Batch) else "Tensor"
     if isinstance(value, dynamic.DType):
         return str(value)
     return f"<{type(value).__name__}>"
@@ -412,7 +443,11 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def entries(text: str | bytes) -> dict[str, JSON]:
-    """The states in the text of a checkpoint."""
-    checkpoint = Checkpoint()
-    checkpoint.deserialize(text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text)
-    return {name: checkpoint.get_state(name) for name in checkpoint.state_names}
+    """The states in the text of a checkpoint.
+
+    Raises:
+        StateError: It is none of ours: damaged, a pickle, or written by DALI.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    refuse(data)
+    return {name: entry.state for name, entry in decoded(data, "what is given as checkpoint=").items()}

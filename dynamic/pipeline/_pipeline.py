@@ -17,7 +17,7 @@ from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
-from ._graph import ITERATOR, OWN, Graph, Outputs, Step, entries, own_state
+from ._graph import ITERATOR, OWN, Ended, Graph, Outputs, Step, entries, own_state
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -106,11 +106,23 @@ class Pipeline:
             self._graph, self._ahead = graph, ahead
         return self._ahead
 
+    def _peek(self) -> Step:
+        """The next batch, which stays the next."""
+        return self._asked(Ahead.peek)
+
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
+        return self._asked(Ahead.take)
+
+    def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
+        """What is made ahead. Where a source has ended instead, that is told once, and noted."""
         ahead = self._started()
         try:
-            return ahead.take()
+            return ask(ahead)
+        except Ended as end:
+            self._states = end.states
+            self._epoch = self._epoch if end.epoch is None else end.epoch
+            raise
         except Exception:
             raise
         except BaseException:
@@ -144,11 +156,10 @@ class Pipeline:
         As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
         has an epoch of no more batches before it, and then the next.
         """
-        ahead = self._started()
         epoch = self._epoch
         while True:
             try:
-                step = ahead.peek()
+                step = self._peek()
             except StopIteration:
                 self._epoch = epoch + 1
                 return
@@ -182,7 +193,7 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> Any:
         """What `get_metadata` of a reader returns, or a dict of that for all readers."""
-        self._started().peek()
+        self._peek()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata() for key, reader in readers.items()}

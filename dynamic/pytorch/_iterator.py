@@ -15,12 +15,13 @@ from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
 from dynamic.pipeline._graph import Outputs
+from dynamic.pipeline._output import named, names
 from dynamic.readers._reader import LastBatch
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "names", "tensors"]
+__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "tensors"]
 
 Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
 
@@ -206,7 +207,7 @@ class GenericIterator:
             return bool(self._wanted() <= 0)
         if self._reader_name is None:
             return False
-        return all(pipeline._started().peek().epoch != pipeline._epoch for pipeline in self._pipelines)
+        return all(pipeline._peek().epoch != pipeline._epoch for pipeline in self._pipelines)
 
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
@@ -220,7 +221,7 @@ class GenericIterator:
                 raise StopIteration
             return list(self._runs())
         for pipeline in self._pipelines:
-            pipeline._started().peek()  # if one fails, all stay where they are
+            pipeline._peek()  # if one fails, all stay where they are
         if self._epochs is None:
             self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
         outputs = [next(epoch, None) for epoch in self._epochs]
@@ -232,7 +233,7 @@ class GenericIterator:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
         for pipeline in self._pipelines:
             try:
-                pipeline._started().peek()
+                pipeline._peek()
             except StopIteration:
                 if self._size < 0 or self._given.any():
                     raise
@@ -363,14 +364,6 @@ def _filled(value: torch.Tensor, size: int) -> torch.Tensor:
     return torch.cat([value, value[-1:].expand(missing, *value.shape[1:])])
 
 
-def names(operator: str, output_map: Any) -> tuple[str, ...]:
-    """The names of outputs, if they are distinct."""
-    found = () if isinstance(output_map, str) else tuple(output_map)
-    if not found or len(set(found)) < len(found) or not all(isinstance(name, str) for name in found):
-        raise ArgumentError(operator, "output_map", "a list of distinct names, one for each output", shown(output_map))
-    return found
-
-
 def tensors(
     operator: str, output_map: Sequence[str], outputs: Sequence[Batch], dynamic_shape: bool
 ) -> dict[str, torch.Tensor]:
@@ -379,15 +372,5 @@ def tensors(
     Raises:
         ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
     """
-    if len(output_map) != len(outputs):
-        expected = f"a list of {len(outputs)} names, one for each output"
-        raise ArgumentError(operator, "output_map", expected, shown(list(output_map)))
-    found = {}
-    for name, output in zip(output_map, outputs, strict=True):
-        if not dynamic_shape and len(shapes := set(output.shape)) > 1:
-            some = " and ".join(map(str, sorted(shapes)[:2]))
-            expected = f"True for output {name!r}, whose samples have different shapes ({some})"
-            hint = "They are padded with zeros then. Or make them alike, with resize or crop."
-            raise ArgumentError(operator, "dynamic_shape", expected, "False", hint)
-        found[name] = output.torch(pad=dynamic_shape)
-    return found
+    found = named(operator, output_map, outputs, output_map if dynamic_shape else ())
+    return {name: output.torch(pad=dynamic_shape) for name, output in found.items()}

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy
 
 from dynamic._pool import run
-from dynamic.errors import ArgumentError, DataError, Failure, shown
+from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
@@ -26,7 +26,7 @@ __all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "l
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
                 "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
 
-_LINE = re.compile(rb"(.*\S)\s+(-?\d+)\s*", re.DOTALL)
+_LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
 
@@ -143,11 +143,6 @@ def kind_of(mode: int) -> str:
     return next((word for check, word in _KINDS if check(mode)), "special file")
 
 
-def displayed(path: str) -> str:
-    """A path on one line of plain text, whatever bytes are in its name."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path)
-
-
 def listed_folder(
     root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, *, case_sensitive: bool
 ) -> Listing:
@@ -201,6 +196,8 @@ def listed_files(root: str, files: Sequence[Any], labels: Sequence[int] | None) 
         if not isinstance(file, (str, bytes, os.PathLike)):
             raise ArgumentError("readers.File", f"files[{i}]", "a path", shown(file))
         names.append(_relative(os.fsdecode(file), root))
+        if "\0" in names[-1]:
+            raise ArgumentError("readers.File", f"files[{i}]", "a path without NUL in it", shown(file))
     if labels is None:
         labels = range(len(names))
     elif len(labels) != len(names):

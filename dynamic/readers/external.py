@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,7 +50,8 @@ class ExternalSource:
     anybody: its state says so, and `set_state` warns that it goes on from wherever it is.
 
     Args:
-        source: A function of one argument, a function without, or an iterable.
+        source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
+            can be started again.
         num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
         cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
@@ -59,8 +61,8 @@ class ExternalSource:
         layout: The layout of the samples, or a list with one for each output.
         dtype: Element type to convert to, or a list with one for each output.
         batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
-            or single samples. By default functions of one argument make batches, and what else a source gives is one
-            Tensor, unless it is a Batch.
+            or single samples, of which as many are taken as are asked for. By default functions of one argument make
+            batches, and what else a source gives is one Tensor, unless it is a Batch.
         batch_info: Whether a source of batches gets a `BatchInfo` instead of a number.
 
     Raises:
@@ -122,8 +124,8 @@ class ExternalSource:
         """Take the next sample or batch from the source.
 
         Args:
-            batch_size: Number of samples. Sources of samples make so many, fewer at the end of an epoch; from others
-                so many must come, and a single Tensor is repeated.
+            batch_size: Number of samples. Of sources of samples so many are taken, fewer at the end of an epoch; from
+                others so many must come, and a single Tensor is repeated.
 
         Returns:
             A Batch, or without `batch_size` a Tensor from a source that makes no batches; with `num_outputs` a tuple.
@@ -141,7 +143,8 @@ class ExternalSource:
                 difference = f"batch_size: {self._expected} in the state, {size} here"
                 raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; "
                                     "let it make samples, with batch=False.", [difference])  # fmt: skip
-            outputs = self._samples(size) if self._kind == "sample" else self._whole(size)
+            one_by_one = self._kind == "sample" or (self._batch is False and size is not None)
+            outputs = self._samples(size) if one_by_one else self._whole(size)
             self._iteration += 1
             self._expected = 0
             return outputs if self._outputs is not None else outputs[0]
@@ -175,14 +178,15 @@ class ExternalSource:
         found: list[tuple[Any, ...]] = []
         while len(found) < (size or 1):
             try:
-                info = SampleInfo(self._sample + len(found), len(found), self._iteration, self._epoch)
-                found.append(self._split(self._source(info)))  # type: ignore[operator]
+                found.append(self._split(self._next(len(found))))
             except StopIteration:
                 break
         if not found:
             self._end()
-        origin = Origin(self._epoch, numpy.arange(self._sample, self._sample + len(found), dtype=numpy.uint64),
-                        [f"sample {self._sample + i}" for i in range(len(found))])  # fmt: skip
+        origin = None
+        if self.resumable:
+            ids = numpy.arange(self._sample, self._sample + len(found), dtype=numpy.uint64)
+            origin = Origin(self._epoch, ids, [f"sample {i}" for i in ids])
         batches = []
         for samples, layout, dtype in zip(zip(*found, strict=True), self._layouts, self._dtypes, strict=True):
             made = as_batch(samples, dtype, self._device, layout)
@@ -208,20 +212,32 @@ class ExternalSource:
             self._batch_size = size
         return outputs
 
-    def _next(self) -> Any:
+    def _next(self, index: int = 0) -> Any:
+        """What the source gives next, which is the sample of an index in the batch where it makes samples."""
         if self._kind == "iterable":
             if self._iterator is None:
-                self._iterator = iter(self._source)  # type: ignore[arg-type]
+                self._iterator = self._begun()
             try:
                 return next(self._iterator)
             except StopIteration:
                 if self._cycle != "quiet":
                     raise
-                self._iterator = iter(self._source)  # type: ignore[arg-type]
+                self._iterator = self._begun()
                 self._epoch, self._iteration = self._epoch + 1, 0
                 return next(self._iterator)
-        place = {"batch": BatchInfo(self._iteration, self._epoch), "index": self._iteration}
-        return self._source(*(place[self._kind],) if self._kind in place else ())  # type: ignore[operator]
+        if self._kind == "call":
+            return self._source()  # type: ignore[operator]
+        place: Any = self._iteration
+        if self._kind == "sample":
+            place = SampleInfo(self._sample + index, index, self._iteration, self._epoch)
+        elif self._kind == "batch":
+            place = BatchInfo(self._iteration, self._epoch)
+        return self._source(place)  # type: ignore[operator]
+
+    def _begun(self) -> Iterator[Any]:
+        """An iterator from the start of an iterable."""
+        source: Any = self._source
+        return iter(source() if _makes_generators(source) else source)
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
@@ -322,20 +338,28 @@ class ExternalSource:
 def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:
     """What a source is called with."""
     counted: Kind = "sample" if batch is False else "batch" if batch_info else "index"
-    if callable(source):
+    if not isinstance(source, Iterable) and not _makes_generators(source):
+        if not callable(source):
+            raise ArgumentError("ExternalSource", "source", "a function of at most one argument, or an iterable",
+                                shown(source))  # fmt: skip
         arguments = _positional(source)
         if arguments == 1:
             return counted
-        if arguments == 0 and counted == "index":
+        if arguments == 0 and not batch_info:
             return "call"
-        raise ArgumentError("ExternalSource", "source", f"a function of {'at most ' if counted == 'index' else ''}one "
-                            "argument", f"one of {arguments}")  # fmt: skip
-    if not isinstance(source, Iterable):
-        raise ArgumentError("ExternalSource", "source", "a function of at most one argument, or an iterable",
-                            shown(source))  # fmt: skip
+        raise ArgumentError("ExternalSource", "source", f"a function of {'' if batch_info else 'at most '}one argument",
+                            f"one of {arguments}")  # fmt: skip
     if batch_info:
         raise ArgumentError("ExternalSource", "batch_info", "False where the source is an iterable", "bool True")
     return "iterable"
+
+
+def _makes_generators(source: Any) -> bool:
+    """Whether it is a generator function, or an object that is called like one."""
+    function = source.func if isinstance(source, functools.partial) else source
+    if not callable(function) or _positional(source):
+        return False
+    return inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(type(function).__call__)
 
 
 def _positional(source: Callable[..., Any]) -> int:

@@ -44,14 +44,14 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
     _scaled(image, factor, shift, out)
 
 
-def precision(image: Array, out: Array) -> numpy.dtype[Any]:
+def precision(have: numpy.dtype[Any], want: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The type to compute in: float32 as DALI does, and float64 where that would lose digits of the image."""
-    wide = image.dtype.itemsize > (2 if image.dtype.kind in "iu" else 4) or out.dtype == numpy.float64
+    wide = have.itemsize > (2 if have.kind in "iu" else 4) or want == numpy.float64
     return numpy.dtype(numpy.float64 if wide else numpy.float32)
 
 
 def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
-    real = precision(image, out)
+    real = precision(image.dtype, out.dtype)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
         for part, there in strips(image, out, 8 * _STRIP):
@@ -115,7 +115,7 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
     if not pixels.size:
         return
     channels = out.shape[-1]
-    real = precision(pixels, out)
+    real = precision(pixels.dtype, out.dtype)
     # What OpenCV's integers can hold: in them it computes with bytes.
     fits = pixels.dtype == numpy.uint8 and numpy.abs(matrix[:, :-1]).max() < 31 and numpy.abs(matrix).max() < 1 << 16
     if fits and out.dtype == numpy.uint8 and not exact:

@@ -22,7 +22,7 @@ from dynamic.dtypes import convert
 
 from . import warp
 
-__all__ = ["Along", "resample"]
+__all__ = ["Along", "filter_values", "resample", "spacing"]
 
 _PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
@@ -32,8 +32,6 @@ _FEW = 8
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
-
-_threads = threading.local()
 
 
 class Along(NamedTuple):
@@ -60,6 +58,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
     """
     if not out.size:
         return
+    _keep_blocks()
     steps: dict[int, Along] = {}
     for axis, step in enumerate(along):
         if step is None or _is_identity(step, image.shape[axis], out.shape[axis]):
@@ -72,6 +71,15 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
         convert(numpy, image, out.dtype, out=out)
     elif not _fast(image, steps, out):
         _general(image, steps, out)
+
+
+@functools.cache
+def _keep_blocks() -> None:
+    """Show glibc once that blocks of several megabytes come and go.
+
+    Until then it gives them back to the system and maps them anew for each image, which costs more than to resize it.
+    """
+    numpy.empty(1 << 24, numpy.uint8)
 
 
 def _is_identity(step: Along, extent: int, size: int) -> bool:
@@ -92,10 +100,9 @@ def _nearest(image: Array, axis: int, step: Along, size: int) -> Array:
     inner = math.prod(image.shape[axis + 1 :])
     if not 1 < inner <= _FEW:
         return image.take(indices, axis=axis)
-    # NumPy moves single numbers faster than a few at a time.
-    single = (indices[:, None] * inner + numpy.arange(inner)).reshape(-1)
-    flat = image.reshape(*image.shape[:axis], image.shape[axis] * inner)
-    return flat.take(single, axis=axis).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
+    # NumPy moves rows much faster than a few numbers at a time.
+    columns = _swapped(image.reshape(-1, image.shape[axis], inner)).take(indices, axis=0)
+    return _swapped(columns).reshape(*image.shape[:axis], size, *image.shape[axis + 1 :])
 
 
 # Bytes: with cykooz-resizer, whose first pass rounds to bytes too.
@@ -110,13 +117,14 @@ def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
     if max(steps) > first + 1 or image.ndim < first + 2 or channels not in _PIXELS:
         return False
     both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
-    sizes = out.shape[first : first + 2]
     if both[0].filter != "linear" or both[1].filter != "linear":
         return False
-    frames = image.reshape(-1, *image.shape[first : first + 2], channels)
-    results = out.reshape(-1, *sizes, channels)
-    narrow = any(not step.antialias and step.scale(size) > 1 for step, size in zip(both, sizes, strict=True))
-    resize = _bilinear if narrow else _resized
+    height, width = sizes = out.shape[first : first + 2]
+    wide = (both[0].antialias or both[0].scale(height) <= 1) and (both[1].antialias or both[1].scale(width) <= 1)
+    resize = _resized if wide else _bilinear
+    if image.ndim == 3 and not first:
+        return resize(image, both, out)
+    frames, results = image.reshape(-1, *image.shape[first : first + 2], channels), out.reshape(-1, *sizes, channels)
     return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
 
 
@@ -130,18 +138,20 @@ def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 
 def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one image (H, W, C), unless too much of the window is outside."""
-    down, across = (
-        _Axis(min(step.start, step.end), step.scale(size), size, extent)
-        for step, size, extent in zip(steps, out.shape, frame.shape, strict=False)
-    )
+    down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
+    across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
+    lines, columns = down.part(), across.part()
     inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
+    if (not inside and max(columns.padding) > _MOST_PADDING) or max(lines.padding) > _MOST_PADDING:
         return False
     mirrored = [step.end < step.start for step in steps]
     out = out[::-1] if mirrored[0] else out
     band = max(8, int(_BAND / (across.size * across.scale * frame.shape[2]) / down.scale))
+    if band >= down.size:
+        _band(frame, down, lines, across, columns, out, padded=True, mirrored=mirrored[1])
+        return True
     rows = -(-down.size // -(-down.size // band))
-    before, after = across.edges() if inside and rows < down.size else (across.size, 0)
+    before, after = across.edges() if inside else (across.size, 0)
     if before + after >= across.size:
         _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
         return True
@@ -159,49 +169,70 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 def _bands(
     frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
 ) -> None:
-    """Resize one image in bands of so many rows, with pixels beyond the left and right edges or without them."""
+    """Resize one image in bands of so many rows."""
     columns = across.part()
-    sides = columns.padding if padded else (0, 0)
-    left = columns.start - (0 if padded else columns.padding[0])
     for first in range(0, down.size, rows):
-        band = down.some(first, min(first + rows, down.size))
-        lines = band.part()
-        part = frame[lines.inside, columns.inside]
-        if any(lines.padding + sides):
-            part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-        pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
-        box = left, lines.start, across.scale * across.size, band.scale * band.size
-        found = _convolved(pixels, (*part.shape[:2], frame.shape[2]), box, (band.size, across.size))
-        out[first : first + rows] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+        some = down.some(first, min(first + rows, down.size))
+        target = out[first : first + rows]
+        _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
 
 
-def _convolved(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
-    """A part of an image resized with a linear filter, renormalised at its edges.
+def _band(
+    frame: Array, down: _Axis, lines: _Part, across: _Axis, columns: _Part, out: Array, *, padded: bool, mirrored: bool
+) -> None:
+    """Resize one image, with pixels beyond the left and right edges or without them."""
+    sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
+    part = frame[lines.inside, columns.inside]
+    if any(lines.padding + sides):
+        part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
+    pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
+    box = left, lines.start, across.scale * across.size, down.scale * down.size
+    found = _resizer().resized(pixels, (*part.shape[:2], frame.shape[2]), box, (down.size, across.size))
+    out[...] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
 
-    The library is imported at the first call: where Pillow is installed, it imports that too.
 
-    Args:
-        pixels: The image, uint8.
-        shape: Its shape (H, W, C).
-        box: Left, upper edge, width and height of the part.
-        size: Height and width of the result.
+class _Resizer:
+    """What cykooz-resizer needs, made once for each thread.
+
+    The library is imported at the first use: where Pillow is installed, it imports that too.
     """
-    import cykooz_resizer as library
 
+    def __init__(self) -> None:
+        import cykooz_resizer as library
+
+        linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
+        self._library, self._resizer = library, library.Resizer()  # it keeps its memory, and is locked while it works
+        self._options = library.ResizeOptions(linear, use_alpha=False)
+        self._kinds = {channels: library.PixelType[name] for channels, name in _PIXELS.items()}
+        self._result: tuple[tuple[int, ...], Any] = (), None
+
+    def resized(self, pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
+        """A part of an image resized with a linear filter, renormalised at its edges.
+
+        Args:
+            pixels: The image, uint8.
+            shape: Its shape (H, W, C).
+            box: Left, upper edge, width and height of the part.
+            size: Height and width of the result.
+        """
+        kind, made = self._kinds[shape[2]], (*size, shape[2])
+        result = self._result[1] if self._result[0] == made else self._library.ImageData(size[1], size[0], kind)
+        if math.prod(made) <= _BAND:
+            self._result = made, result  # results are often of one size
+        self._options.crop_box = self._library.CropBox(*box)
+        self._resizer.resize(self._library.ImageData(shape[1], shape[0], kind, pixels), result, self._options)
+        return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(made)
+
+
+def _resizer() -> _Resizer:
     try:
-        resizer = _threads.resizer
-    except AttributeError:  # one for each thread: it keeps its memory, and is locked while it works
-        resizer = _threads.resizer = library.Resizer()
-        # Until glibc has seen that blocks of such a size come and go, it gives them back to the system and maps them
-        # anew for each image, which costs more than to resize it.
-        numpy.empty(1 << 24, numpy.uint8)
-    kind = library.PixelType[_PIXELS[shape[2]]]
-    result = library.ImageData(size[1], size[0], kind)
-    source = library.ImageData(shape[1], shape[0], kind, pixels)
-    linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
-    options = library.ResizeOptions(linear, use_alpha=False, crop_box=library.CropBox(*box))
-    resizer.resize(source, result, options)
-    return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(*size, shape[2])
+        found: _Resizer = _threads.resizer
+    except AttributeError:
+        found = _threads.resizer = _Resizer()
+    return found
+
+
+_threads = threading.local()
 
 
 class _Axis(NamedTuple):
@@ -212,17 +243,25 @@ class _Axis(NamedTuple):
     size: int
     extent: int
 
+    @staticmethod
+    def of(step: Along, size: int, extent: int) -> _Axis:
+        """What a step says."""
+        return _Axis(min(step.start, step.end), step.scale(size), size, extent)
+
     def some(self, first: int, last: int) -> _Axis:
         """A part of the result."""
         return _Axis(self.low + self.scale * first, self.scale, last - first, self.extent)
 
     def part(self) -> _Part:
         """The pixels of the image that are needed."""
-        reach = max(self.scale, 1.0) + 0.5 - self.scale / 2
-        first, last = math.floor(self.low - reach), math.ceil(self.low + self.scale * self.size + reach)
-        inside = slice(min(max(first, 0), self.extent - 1), max(min(last, self.extent), 1))
-        padding = inside.start - first if first < 0 else 0, last - inside.stop if last > self.extent else 0
-        return _Part(inside, padding, self.low - inside.start + padding[0])
+        low, scale, size, extent = self
+        reach = max(scale, 1.0) + 0.5 - scale / 2
+        first, last = math.floor(low - reach), math.ceil(low + scale * size + reach)
+        if first >= 0 and last <= extent and first < extent and last > 0:
+            return _Part(slice(first, last), (0, 0), low - first)
+        start, stop = min(max(first, 0), extent - 1), max(min(last, extent), 1)
+        before, after = start - first if first < 0 else 0, last - stop if last > extent else 0
+        return _Part(slice(start, stop), (before, after), low - start + before)
 
     def edges(self) -> tuple[int, int]:
         """How many pixels of the result, at its start and at its end, need what is outside of the image."""
@@ -347,19 +386,15 @@ def _summed(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]
 def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     """For each pixel of the result the pixels of the input that it is made of, and their weights, which sum up to 1."""
     one = numpy.float32
-    table = _table(step.filter)
+    table = filter_values(step.filter)
     last = len(table) - 1
-    width = one(step.end) - one(step.start)
-    wider = abs(width) / one(size) if step.antialias and abs(width) > size else one(1)
-    resolution = one(last) / one(max(1, _diameter(step.filter, wider)))
-    scale, anchor = width / one(size), one(last * 0.5) / resolution
-    begin = one(step.start) + (one(0.5) * scale - one(0.5) - anchor)
+    begin, scale, resolution = spacing(step.filter, one(step.start), one(step.end), one(size), step.antialias)
     places = numpy.arange(size, dtype=one) * scale + begin
     first = numpy.ceil(places)
     count = numpy.arange(math.ceil(one(last) / resolution))
     at = ((first - places)[:, None] + count.astype(one)) * resolution
     below = numpy.floor(at).astype(numpy.intp)
-    values = numpy.concatenate([table, numpy.zeros(2, one)])
+    values = numpy.append(table, numpy.zeros(2, one))
     low, high = values[numpy.minimum(below, last + 1)], values[numpy.minimum(below + 1, last + 1)]
     weights = low + (at - below.astype(one)) * (high - low)
     total = weights.sum(axis=1, keepdims=True)
@@ -368,15 +403,40 @@ def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     return indices, weights
 
 
+def spacing(filter: str, start: Any, end: Any, size: Any, antialias: Any) -> tuple[Any, Any, Any]:
+    """Where the pixels lie that a filter reads, in float32: for one image, or for many by arrays.
+
+    Args:
+        filter: Its name.
+        start: As in `Along`, a float32.
+        end: The same.
+        size: Of the result, a float32.
+        antialias: As in `Along`.
+
+    Returns:
+        Where the filter of pixel 0 begins, how far apart the pixels are, and how many values of the filter lie between
+        two pixels of the input.
+    """
+    one = numpy.float32
+    width, last = end - start, one(len(filter_values(filter)) - 1)
+    wider = numpy.where(
+        numpy.logical_and(antialias, abs(width) > size), abs(width) / numpy.maximum(size, one(1)), one(1)
+    )
+    resolution = last / numpy.maximum(one(1), _diameter(filter, wider))
+    scale, anchor = width / numpy.maximum(size, one(1)), last * one(0.5) / resolution
+    return start + (one(0.5) * scale - one(0.5) - anchor), scale, resolution
+
+
 def _diameter(filter: str, wider: Any) -> Any:
     """How many pixels a filter covers, in float32."""
     if filter == "gaussian":  # twice the width, but DALI takes this way, and rounds on it
-        return numpy.float32(4 * math.sqrt(2)) * numpy.float32(float(wider) * 0.5 / math.sqrt(2))
+        wide = numpy.asarray(wider, numpy.float64) * 0.5 / math.sqrt(2)
+        return numpy.float32(4 * math.sqrt(2)) * wide.astype(numpy.float32)
     return numpy.float32({"linear": 2, "cubic": 4, "lanczos3": 6}[filter]) * wider
 
 
 @functools.cache
-def _table(filter: str) -> Array:
+def filter_values(filter: str) -> Array:
     """The values of a filter from one end to the other, evenly spaced."""
     if filter == "linear":
         return numpy.array([0, 1, 0], numpy.float32)

@@ -32,6 +32,7 @@ __all__ = [
     "quarter_turn",
     "quarter_turns",
     "rotation",
+    "rotations",
     "take",
 ]
 
@@ -77,6 +78,28 @@ def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis
     turn = _turn(angle, axis).T
     middle, output_middle = (numpy.asarray(s[::-1], numpy.float64) / 2 for s in (size, output_size))
     return numpy.column_stack([turn, middle - turn @ output_middle])
+
+
+def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
+    """What `rotation` says of many images at once.
+
+    Args:
+        sizes: (N, 2), height and width of each.
+        output_sizes: (N, 2).
+        angles: (N,), in degrees.
+
+    Returns:
+        (N, 2, 3).
+    """
+    angles = numpy.asarray(angles, numpy.float64)
+    quarters, rest = numpy.divmod(angles, 90)
+    near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
+    radians = (near.astype(numpy.float32) * numpy.float32(math.pi / 180)).astype(numpy.float64)
+    whole, quarter = rest == 0, (quarters % 4).astype(int)
+    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], numpy.cos(radians))
+    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], numpy.sin(radians))
+    (y, x), (v, u) = (numpy.asarray(each, numpy.float64).T / 2 for each in (sizes, output_sizes))
+    return numpy.stack([cos, -sin, x - (cos * u - sin * v), sin, cos, y - (sin * u + cos * v)], 1).reshape(-1, 2, 3)
 
 
 def quarter_turns(angle: float) -> int | None:

@@ -10,18 +10,20 @@ import numpy
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
 from ._common import Array, Buffer, Header, Limits, corrupt, too_large, truncated, unsupported
 
-__all__ = ["Header", "Limits", "decode", "header"]
+__all__ = ["Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
 
 _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
-    (b"\xff\xd8\xff", jpeg),
-    (b"\x89PNG\r\n\x1a\n", png),
+    (b"\xff\xd8", jpeg),
+    (b"\x89PNG", png),
     (b"BM", bmp),
     (b"GIF87a", gif),
     (b"GIF89a", gif),
     (b"II*\0", tiff),
     (b"MM\0*", tiff),
+    (b"II+\0", tiff),
+    (b"MM\0+", tiff),
     (b"\0\0\0\x0cjP  \r\n\x87\n", jpeg2000),
-    (b"\xff\x4f\xff\x51", jpeg2000),
+    (b"\xff\x4f", jpeg2000),
 )
 
 
@@ -33,7 +35,11 @@ def _format(data: Buffer) -> Any:
             return module
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return webp
-    if start[:1] == b"P" and start[1:2].isdigit() and (start[2:3].isspace() or start[2:3] == b"#"):
+    if (
+        start[:1] == b"P"
+        and (start[1:2].isdigit() or start[1:2] in b"fF")
+        and (start[2:3].isspace() or start[2:3] == b"#")
+    ):
         pnm.check_kind(data)
         return pnm
     if not start:
@@ -47,7 +53,8 @@ def header(data: Buffer, limits: Limits) -> Header:
     """What an encoded image says about itself; refuses one that is larger than the limits allow."""
     module = _format(data)
     if len(data) > limits.encoded_bytes:
-        raise too_large(module.FORMAT, f"{len(data)} bytes are more than max_encoded_bytes={limits.encoded_bytes}")
+        raise too_large(module.FORMAT, f"there are more than max_encoded_bytes={limits.encoded_bytes} bytes; pass a "
+                        "larger max_encoded_bytes to accept it")  # fmt: skip
     found: Header = module.header(data, limits)
     return found
 
@@ -77,15 +84,13 @@ def decode(
             is the whole image.
     """
     orientation = head.orientation if adjust_orientation else 1
-    window = _window(head, orientation, corner, out)
-    if window == (0, 0, head.height, head.width):
-        window = None
+    place = window(head, orientation, corner, out.shape)
     if not out.size:
         return
-    bottom = head.height if window is None else window[0] + window[2]
+    bottom = head.height if place is None else place[0] + place[2]
     if head.format == jpeg.FORMAT:
         target = jpeg_target(head, output_type)
-        direct = window is None and orientation == 1 and target == output_type and out.dtype == numpy.uint8
+        direct = place is None and orientation == 1 and target == output_type and out.dtype == numpy.uint8
         pixels, colours = jpeg.decode(
             data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, bottom=bottom
         )
@@ -99,28 +104,37 @@ def decode(
         raise corrupt(
             head.format, f"{pixels.shape[1]} x {pixels.shape[0]} pixels came out of {head.width} x {head.height}"
         )
-    if window is not None:
-        pixels = pixels[window[0] : bottom, window[1] : window[1] + window[3]]
+    if place is not None:
+        pixels = pixels[place[0] : bottom, place[1] : place[1] + place[3]]
     pixels = convert.colours(pixels, colours, output_type)
     if orientation != 1:
         pixels = convert.upright(pixels, orientation)
     convert.values(pixels, out)
 
 
-def _window(
-    head: Header, orientation: int, corner: Sequence[int] | None, out: Array
+def window(
+    head: Header, orientation: int, corner: Sequence[int] | None, shape: Sequence[int]
 ) -> tuple[int, int, int, int] | None:
-    """Where a window of the upright image lies in the stored one: its first row and column, height and width."""
+    """Where a window of the upright image lies in the stored one: its first row and column, height and width.
+
+    None where it is the whole image.
+    """
     if corner is None:
         return None
-    (top, left), (rows, columns) = corner, out.shape[:2]
+    (top, left), (rows, columns) = corner, shape[:2]
     if orientation >= 5:
         top, left, rows, columns = left, top, columns, rows
     if orientation in (3, 4, 6, 7):
         top = head.height - top - rows
     if orientation in (2, 3, 7, 8):
         left = head.width - left - columns
-    return top, left, rows, columns
+    place = (top, left, rows, columns)
+    return None if place == (0, 0, head.height, head.width) else place
+
+
+def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
+    """Refuse a JPEG that ends too early, or whose scans are too many, or cannot hold its pixels."""
+    jpeg.check_scans(data, head, limits)
 
 
 def jpeg_target(head: Header, output_type: str) -> str:

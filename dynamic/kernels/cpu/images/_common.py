@@ -23,6 +23,7 @@ __all__ = [
     "check_size",
     "corrupt",
     "imdecode",
+    "limited",
     "too_large",
     "truncated",
     "unsupported",
@@ -93,7 +94,7 @@ _quiet_calls = 0
 _level_before = 0
 
 
-def imdecode(format: str, library: str, data: bytes | Buffer, flags: int) -> Array:
+def imdecode(format: str, library: str, data: bytes | bytearray | Buffer, flags: int) -> Array:
     """OpenCV's decoder for a format, without its messages; None from it and its exceptions are CorruptImage."""
     try:
         with _quiet():
@@ -130,6 +131,12 @@ def check_size(format: str, height: int, width: int, limits: Limits) -> None:
     if height * width > limits.pixels:
         raise too_large(format, f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
                                 "pass a larger max_pixels to accept it")  # fmt: skip
+
+
+def limited(format: str, what: str, most: int) -> Iterator[int]:
+    """Numbers from 0 on, for a loop that ends by itself in all but hostile files: small parts make much work."""
+    yield from range(most)
+    raise corrupt(format, f"there are more than {most} {what}")
 
 
 def check_range(format: str, what: str, indices: Array, entries: int | Sequence[Any] | Array) -> None:

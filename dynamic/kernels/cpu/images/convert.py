@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy
 
+from dynamic._array import library
 from dynamic.dtypes import convert
 
 from ._common import CHANNELS, Array, Colours
@@ -94,7 +95,7 @@ def values(pixels: Array, out: Array) -> None:
     elif want % have == 0:
         out[...] = pixels.astype(out.dtype) * out.dtype.type(want // have)
     else:
-        convert(numpy, pixels * (want / have), out.dtype, out=out)
+        convert(library(pixels), pixels * (want / have), out.dtype, out=out)
 
 
 def _most(dtype: numpy.dtype[Any]) -> int:

@@ -24,15 +24,27 @@ from ._common import (
     Limits,
     check_size,
     corrupt,
+    limited,
     too_large,
     truncated,
     unsupported,
 )
 
-__all__ = ["FORMAT", "decode", "header"]
+__all__ = ["FORMAT", "check_scans", "decode", "header"]
 
 FORMAT = "JPEG"
-_SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP14 = 0xD8, 0xD9, 0xDA, 0xDC, 0xC4, 0xC8, 0xCC, 0xE1, 0xEE
+_SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
+    0xD8,
+    0xD9,
+    0xDA,
+    0xDC,
+    0xC4,
+    0xC8,
+    0xCC,
+    0xE1,
+    0xE2,
+    0xEE,
+)
 _DRI = 0xDD
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
@@ -46,8 +58,13 @@ _REFUSED = {
     0xC7: "hierarchical lossless",
 }
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
+#: What ends a scan: FF before a byte that makes it neither stuffed, nor a restart, nor a fill byte.
+_END_OF_SCAN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
+#: Up to so many pixels libjpeg may find out by itself that a scan is too short: it decodes all rows before it says so.
+_SOON_DECODED = 1 << 23
 #: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
+_BAD_PROFILE = "bad ICC marker"
 #: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
 _WORTH_LEAVING_OUT = 1 / 8
 
@@ -62,11 +79,12 @@ class _Frame:
     first_scan: int  #: the position of the marker of the first scan
     height_at: int  #: the position of the height
     restarts: bool  #: whether there may be restart markers in the scans
+    needed: int  #: the least number of bits that the scans take
 
 
 def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
     """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
-    while True:
+    for _ in limited(FORMAT, "segments", 1 << 14):
         found = _MARKER.match(data, position)
         if found is None:
             if position + 1 < len(data) and data[position] != 0xFF:
@@ -89,7 +107,9 @@ def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
 
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the markers up to the first scan."""
-    return _begun(bytes(data[:_BEGINNING]), limits) or _header(data, limits)
+    found = _begun(bytes(data[:_BEGINNING]), limits) or _header(data, limits)
+    _check_amount(found, len(data) - found.detail.first_scan)
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -125,7 +145,9 @@ def _header(data: Buffer, limits: Limits) -> Header:
             colours: Colours = {1: "GRAY", 3: "RGB", 4: "CMYK"}[len(components)]  # type: ignore[assignment]
             if colours == "CMYK" and transform not in (0, 2):
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
-            detail = _Frame(frame[0] == _PROGRESSIVE, components, transform, start - 4, height_at, restarts)
+            progressive = frame[0] == _PROGRESSIVE
+            needed = _needed(height, width, components, progressive)
+            detail = _Frame(progressive, components, transform, start - 4, height_at, restarts, needed)
             return Header(FORMAT, height, width, colours, 8, orientation, detail)
         elif marker in (_EOI, _DNL):
             raise corrupt(FORMAT, "there is no scan")
@@ -154,13 +176,28 @@ def _read_frame(marker: int, segment: Buffer) -> tuple[int, int, dict[int, tuple
     return height, width, components
 
 
-def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
+def _needed(height: int, width: int, components: dict[int, tuple[int, int]], progressive: bool) -> int:
+    """The least number of bits that the pixels of a file take."""
+    across = max(h for h, _ in components.values())
+    down = max(v for _, v in components.values())
+    blocks = sum(-(-width * h // (8 * across)) * -(-height * v // (8 * down)) for h, v in components.values())
+    # A Huffman code has a bit at least; a block has one code, and one more for its end unless the file is progressive.
+    return blocks * (1 if progressive else 2)
+
+
+def _check_amount(head: Header, coded: int) -> None:
+    if coded * 8 < head.detail.needed:
+        raise truncated(FORMAT, f"{coded} bytes cannot hold {head.width} x {head.height} pixels")
+
+
+def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     """Refuse a file without end, with too many scans, or with fewer bits in them than its pixels need."""
     frame: _Frame = head.detail
+    if bytes(data[-2:]) == b"\xff\xd9" and _is_plain(data, frame) and head.height * head.width <= _SOON_DECODED:
+        return None  # libjpeg warns wherever this would find fault
     scans = coded = 0
     missing = set(frame.components)
     position = frame.first_scan
-    ends = _ends_of_scans(data)
     while True:
         for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, after the loop
             if marker == _SOS:
@@ -170,25 +207,23 @@ def _check_scans(data: Buffer, head: Header, limits: Limits) -> None:
             if marker == _DNL:
                 raise unsupported(FORMAT, "a height that follows the first scan")
             if marker == _EOI:
-                return _check_amount(head, coded, missing)
+                if missing:
+                    raise truncated(FORMAT, f"{len(missing)} of {len(frame.components)} components have no scan")
+                return _check_amount(head, coded)
         scans += 1
         if scans > limits.scans:
             raise too_large(FORMAT, f"more than max_scans={limits.scans} scans; pass a larger max_scans to accept it")
         missing -= _scanned(data[start:end], frame)
-        following = int(numpy.searchsorted(ends, end))
-        if following == len(ends):
+        following = _END_OF_SCAN.search(data, end)
+        if following is None:
             raise truncated(FORMAT, "the bytes end before the end-of-image marker")
-        position = int(ends[following])
+        position = following.start()
         coded += position - end
 
 
-def _ends_of_scans(data: Buffer) -> Array:
-    """Where a scan may end: at bytes FF before one that makes them neither stuffed, nor a restart, nor a fill byte."""
-    values = numpy.frombuffer(data, numpy.uint8)
-    places = numpy.flatnonzero(values[:-1] == 0xFF)
-    following = values[places + 1]
-    ends: Array = places[(following != 0) & (following != 0xFF) & ((following < 0xD0) | (following > 0xD7))]
-    return ends
+def _is_plain(data: Buffer, frame: _Frame) -> bool:
+    """Whether all components are in the first scan, and entirely."""
+    return not frame.progressive and data[frame.first_scan + 4] == len(frame.components)
 
 
 def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
@@ -200,21 +235,6 @@ def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
     if not components <= frame.components.keys():
         raise corrupt(FORMAT, "a scan of a component that the frame does not have")
     return components if segment[1 + 2 * count] == 0 else set()
-
-
-def _check_amount(head: Header, coded: int, missing: set[int]) -> None:
-    frame: _Frame = head.detail
-    if missing:
-        raise truncated(FORMAT, f"{len(missing)} of {len(frame.components)} components have no scan")
-    across = max(h for h, _ in frame.components.values())
-    down = max(v for _, v in frame.components.values())
-    blocks = sum(
-        -(-head.width * h // (8 * across)) * -(-head.height * v // (8 * down)) for h, v in frame.components.values()
-    )
-    # A Huffman code has a bit at least; a block has one code, and one more for its end unless the file is progressive.
-    needed = blocks * (1 if frame.progressive else 2)
-    if coded * 8 < needed:
-        raise truncated(FORMAT, f"{coded} bytes cannot hold {head.width} x {head.height} pixels")
 
 
 def decode(
@@ -236,20 +256,42 @@ def decode(
     Returns:
         The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
     """
-    _check_scans(data, head, limits)
+    check_scans(data, head, limits)
     want: Colours = head.colours if head.colours == "CMYK" else colours  # type: ignore[assignment]
     pixels = _upper_rows(data, head, want, bottom, fast_idct)
     if pixels is None:
         if out is None or want != colours:
             out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
-        try:
-            pixels = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
-        except ValueError as error:  # libjpeg's own errors and all its warnings
-            kind = truncated if "remature end" in str(error) else corrupt
-            raise kind(FORMAT, str(error)) from None
+        pixels = _whole(data, want, fast_idct, out)
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
     return pixels, want
+
+
+def _whole(data: Buffer, want: Colours, fast_idct: bool, out: Array) -> Array:
+    """All pixels."""
+    try:
+        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
+    except ValueError as error:  # libjpeg's own errors and all its warnings
+        reason = str(error)
+        if _BAD_PROFILE in reason and len(bare := _without_profile(data)) < len(data):
+            return _whole(bare, want, fast_idct, out)
+        if "Could not determine subsampling" in reason:
+            raise unsupported(FORMAT, "these sampling factors") from None
+        raise (truncated if "remature end" in reason else corrupt)(FORMAT, reason) from None
+    return pixels
+
+
+def _without_profile(data: Buffer) -> Buffer:
+    """A file without its colour profile, which no pixel depends on here."""
+    parts, kept = [], 0
+    for marker, start, end in _segments(data, 2):
+        if marker == _APP2:
+            parts.append(data[kept : start - 4])
+            kept = end
+        elif marker in (_SOS, _EOI):
+            break
+    return memoryview(b"".join([*parts, data[kept:]]))
 
 
 def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idct: bool) -> Array | None:
@@ -263,9 +305,8 @@ def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idc
     row_of_blocks = 8 * down
     # Where colour has half the height, its interpolation looks one row further.
     rows = -(-(bottom + (down > 1)) // row_of_blocks) * row_of_blocks
-    one_scan = data[frame.first_scan + 4] == len(frame.components)
     saved = (head.height - rows) / head.height
-    if frame.progressive or frame.restarts or not one_scan or saved < _WORTH_LEAVING_OUT:
+    if frame.restarts or saved < _WORTH_LEAVING_OUT or not _is_plain(data, frame):
         return None
     shorter = bytearray(data)
     struct.pack_into(">H", shorter, frame.height_at, rows)

@@ -6,7 +6,19 @@ import struct
 
 import cv2
 
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
+from ._common import (
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_size,
+    corrupt,
+    imdecode,
+    limited,
+    truncated,
+    unsupported,
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -39,7 +51,9 @@ def header(data: Buffer, limits: Limits) -> Header:
 
 def _codestream(data: Buffer) -> Buffer:
     position = 0
-    while position + 8 <= len(data):
+    for _ in limited(FORMAT, "boxes", 1 << 12):
+        if position + 8 > len(data):
+            break
         length, name = struct.unpack_from(">I4s", data, position)
         start, end = position + 8, position + length
         if length == 1 and position + 16 <= len(data):

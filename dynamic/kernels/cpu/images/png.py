@@ -21,6 +21,7 @@ from ._common import (
     check_size,
     corrupt,
     imdecode,
+    limited,
     truncated,
     unsupported,
 )  # fmt: skip
@@ -55,7 +56,7 @@ class _Chunks:
 def _chunks(data: Buffer) -> Iterator[tuple[bytes, Buffer]]:
     """The chunks: the name of each, and its bytes from the name to the checksum."""
     position = 8
-    while True:
+    for _ in limited(FORMAT, "chunks", 1 << 16):
         if position + 12 > len(data):
             raise truncated(FORMAT, "the bytes end before the IEND chunk")
         length, name = struct.unpack_from(">I4s", data, position)

@@ -12,7 +12,11 @@ from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "PNM"
-_FIELD = re.compile(rb"(?:\s|#[^\n\r]*[\n\r])+([0-9]{1,10})(?![0-9])")
+_FIELD = re.compile(rb"(?:\s|#[^\n\r]*[\n\r])++([0-9]{1,10})(?![0-9])")
+_SHORT = re.compile(rb"(?:\s|#[^\n\r]*[\n\r])*+(?:#[^\n\r]*|[0-9]*)")
+_SPACE = re.compile(rb"\s")
+_LONGEST_HEADER = 1 << 16
+_WHITE, _PART = b" \t\n\r\v\f", 1 << 16  # white space; bytes of numbers that are taken apart at once
 _COMMENT = re.compile(rb"#[^\n\r]*")
 
 
@@ -27,11 +31,11 @@ def header(data: Buffer, limits: Limits) -> Header:
     """Read the numbers before the pixels."""
     kind = data[1] - 0x30
     plain, channels, fields = kind <= 3, 3 if kind in (3, 6) else 1, 2 if kind in (1, 4) else 3
-    position, values = 2, []
+    position, values, end = 2, [], min(len(data), _LONGEST_HEADER)
     for _ in range(fields):
-        found = _FIELD.match(data, position)
+        found = _FIELD.match(data, position, end)
         if found is None:
-            short = re.fullmatch(rb"(?:\s|#[^\n\r]*[\n\r])*(#[^\n\r]*|[0-9]*)", data[position:]) is not None
+            short = end == len(data) and _SHORT.fullmatch(data, position) is not None
             raise (truncated if short else corrupt)(FORMAT, "the header is not width, height and largest value")
         values.append(int(found[1]))
         position = found.end()
@@ -84,19 +88,26 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:
 
 
 def _numbers(data: Buffer, count: int) -> Array:
-    words = _COMMENT.sub(b" ", data).split(maxsplit=count)[:count]
-    if len(words) < count:
-        raise truncated(FORMAT, f"{len(words)} of {count} values are there")
-    if not all(word.isdigit() and len(word) <= 5 for word in words):
-        raise corrupt(FORMAT, "a value is not a number from 0 to 65535")
-    return numpy.array(words).astype(numpy.int64)
+    text, values = _COMMENT.sub(b" ", data), numpy.empty(count, numpy.int64)
+    start = done = 0
+    while done < count and start < len(text):
+        space = _SPACE.search(text, start + _PART)
+        end = len(text) if space is None else space.start()
+        words = text[start:end].split(maxsplit=count - done)[: count - done]
+        if not all(word.isdigit() and len(word) <= 5 for word in words):
+            raise corrupt(FORMAT, "a value is not a number from 0 to 65535")
+        values[done : done + len(words)] = numpy.array(words, "S5").astype(numpy.int64)
+        start, done = end, done + len(words)
+    if done < count:
+        raise truncated(FORMAT, f"{done} of {count} values are there")
+    return values
 
 
 def _bits(data: Buffer, head: Header) -> Array:
     """Ones where the paper is white."""
     layout: _Layout = head.detail
     if layout.plain:
-        digits = b"".join(_COMMENT.sub(b" ", data[layout.start :]).split())[: head.height * head.width]
+        digits = _COMMENT.sub(b"", data[layout.start :]).translate(None, _WHITE)[: head.height * head.width]
         if len(digits) < head.height * head.width:
             raise truncated(FORMAT, f"{len(digits)} of {head.height * head.width} values are there")
         ink = numpy.frombuffer(digits, numpy.uint8) - numpy.uint8(0x30)

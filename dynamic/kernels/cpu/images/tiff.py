@@ -7,6 +7,7 @@ import math
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import cv2
 import numpy
@@ -17,15 +18,22 @@ __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "TIFF"
 _SIZES = {1: 1, 3: 2, 4: 4}  # bytes of the types that matter here: BYTE, SHORT, LONG
-_CODES = {1: "B", 3: "H", 4: "I"}
+_Tags: TypeAlias = dict[int, Array]  # views of the file: hostile ones may claim millions of values each
+_CODES = {1: "u1", 3: "u2", 4: "u4"}
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
-_MOST_ENTRIES = 4096
+_MOST_ENTRIES, _MOST_SAMPLES, _MOST_PARTS = 4096, 16, 1 << 17
+_ASSOCIATED = 1  # alpha, by which the colours are multiplied
+_LOWEST_FIRST = 2  # the order of the bits of a byte
+_TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1)[:, ::-1])
+_BIG = ord("+")  # in the place of the star
+_STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
+_WIDEST = 1 << 20  # for OpenCV
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    tags: dict[int, tuple[int, ...]]
+    tags: _Tags
     strips: list[Buffer]
     bits: int
     samples: int
@@ -36,11 +44,13 @@ class _Directory:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the first directory, and find the strips or tiles in the file."""
     order = "<" if data[0] == 0x49 else ">"
+    if _BIG in data[2:4]:
+        raise unsupported(FORMAT, "BigTIFF")
     tags = _read_tags(data, order)
     width, height = _one(tags, 256), _one(tags, 257)
     check_size(FORMAT, height, width, limits)
     samples, photometric = _one(tags, 277, 1), _one(tags, 262)
-    bits = set(tags.get(258, (1,)))
+    bits = _each(tags, 258, min(samples, _MOST_SAMPLES))
     colours = _colours(tags, samples, photometric, bits)
     compression = _one(tags, 259, _NONE)
     if compression not in _COMPRESSIONS:
@@ -54,7 +64,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     return Header(FORMAT, height, width, colours, detail.bits, orientation if 1 <= orientation <= 8 else 1, detail)
 
 
-def _read_tags(data: Buffer, order: str) -> dict[int, tuple[int, ...]]:
+def _read_tags(data: Buffer, order: str) -> _Tags:
     if len(data) < 8:
         raise truncated(FORMAT, "the bytes end within the header")
     (start,) = struct.unpack_from(order + "I", data, 4)
@@ -65,7 +75,7 @@ def _read_tags(data: Buffer, order: str) -> dict[int, tuple[int, ...]]:
         raise truncated(FORMAT, "the bytes end within the directory")
     if count > _MOST_ENTRIES:
         raise corrupt(FORMAT, f"the directory has {count} entries")
-    tags: dict[int, tuple[int, ...]] = {}
+    tags: _Tags = {}
     for entry in range(start + 2, start + 2 + 12 * count, 12):
         tag, kind, number = struct.unpack_from(order + "HHI", data, entry)
         if kind not in _SIZES or tag in tags:
@@ -74,21 +84,27 @@ def _read_tags(data: Buffer, order: str) -> dict[int, tuple[int, ...]]:
         place = entry + 8 if size <= 4 else struct.unpack_from(order + "I", data, entry + 8)[0]
         if place + size > len(data):
             raise truncated(FORMAT, f"the values of tag {tag} lie beyond the end")
-        tags[tag] = struct.unpack_from(f"{order}{number}{_CODES[kind]}", data, place)
+        tags[tag] = numpy.frombuffer(data, order + _CODES[kind], number, place)
     return tags
 
 
-def _one(tags: dict[int, tuple[int, ...]], tag: int, default: int | None = None) -> int:
-    values = tags.get(tag) or ((default,) if default is not None else ())
-    if not values:
+def _one(tags: _Tags, tag: int, default: int | None = None) -> int:
+    if tag in tags and len(tags[tag]):
+        return int(tags[tag][0])
+    if default is None:
         raise corrupt(FORMAT, f"tag {tag} is missing")
-    return values[0]
+    return default
 
 
-def _colours(tags: dict[int, tuple[int, ...]], samples: int, photometric: int, bits: set[int]) -> Colours:
+def _each(tags: _Tags, tag: int, samples: int) -> set[int]:
+    """The values of a tag that has one for each channel, 1 by default."""
+    return set(tags[tag][:samples].tolist()) if tag in tags else {1}
+
+
+def _colours(tags: _Tags, samples: int, photometric: int, bits: set[int]) -> Colours:
     if len(bits) != 1 or not bits <= {8, 16}:
         raise unsupported(FORMAT, f"{sorted(bits)} bits a channel")
-    if set(tags.get(339, (1,))) != {1}:
+    if _each(tags, 339, samples) != {1}:
         raise unsupported(FORMAT, "channels that are not unsigned integers")
     if _one(tags, 284, 1) != 1 and samples > 1:
         raise unsupported(FORMAT, "channels in separate planes")
@@ -97,36 +113,36 @@ def _colours(tags: dict[int, tuple[int, ...]], samples: int, photometric: int, b
     if photometric == 2 and samples in (3, 4):
         return "RGB" if samples == 3 else "RGBA"
     if photometric == 3 and samples == 1 and bits == {8}:
-        if len(tags.get(320, ())) != 3 * 256:
+        if 320 not in tags or len(tags[320]) != 3 * 256:
             raise corrupt(FORMAT, "the palette does not have 256 colours")
         return "RGB"
     raise unsupported(FORMAT, f"photometric interpretation {photometric} with {samples} channels")
 
 
-def _find_strips(
-    data: Buffer, tags: dict[int, tuple[int, ...]], height: int, width: int, part: tuple[int, int], bits: int
-) -> list[Buffer]:
-    """The bytes of each strip or tile; there must be as many as the image needs, and each must hold its rows."""
+def _find_strips(data: Buffer, tags: _Tags, height: int, width: int, part: tuple[int, int], bits: int) -> list[Buffer]:
+    """The bytes of each strip or tile, as they are in the file; there must be as many as the image needs."""
     tiled = 322 in tags
     across, down = part
     if across <= 0 or down <= 0 or across * down > 4 * height * width + 2**20:
         raise corrupt(FORMAT, f"strips or tiles of {across} x {down} pixels")
     needed = -(-width // across) * -(-height // down)
-    starts, counts = tags.get(324 if tiled else 273, ()), tags.get(325 if tiled else 279, ())
+    if needed > _MOST_PARTS:
+        raise unsupported(FORMAT, f"{needed} strips or tiles")
+    starts, counts = (tags.get(tag, numpy.empty(0, "u4")) for tag in ((324, 325) if tiled else (273, 279)))
     if len(starts) != needed or len(counts) != needed:
         raise corrupt(FORMAT, f"{len(starts)} strips or tiles where {needed} are needed")
     compression = _one(tags, 259, _NONE)
     strips = []
-    for i, (start, count) in enumerate(zip(starts, counts, strict=True)):
+    for i, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
         if start + count > len(data):
             raise truncated(FORMAT, "a strip or tile lies beyond the end")
         rows = down if tiled else min(down, height - i * down)
         size = -(-across * bits // 8) * rows
         strip = data[start : start + count]
+        if _one(tags, 266, 1) == _LOWEST_FIRST:
+            strip = memoryview(_TURNED_ROUND[numpy.frombuffer(strip, numpy.uint8)].tobytes())
         if compression == _NONE and count < size:
             raise truncated(FORMAT, f"a strip or tile has {count} bytes for {size}")
-        if compression in (_DEFLATE, _OLD_DEFLATE):
-            strip = memoryview(_inflated(strip, size))
         strips.append(strip)
     return strips
 
@@ -164,34 +180,67 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
     if _one(directory.tags, 262) == 0:
         image = numpy.invert(image)
     if head.colours == "RGB" and directory.samples == 1:
-        palette = numpy.array(directory.tags[320], numpy.uint16).reshape(3, 256).T
+        palette = directory.tags[320].astype(numpy.uint16).reshape(3, 256).T
         return (palette[image[..., 0]] >> 8).astype(numpy.uint8), "RGB"
+    if head.colours == "RGBA" and _one(directory.tags, 338, 0) == _ASSOCIATED:
+        image = _divided(image)
     return image, head.colours
+
+
+def _divided(image: Array) -> Array:
+    """Colours that were multiplied by their alpha, as they were before."""
+    most, alpha = numpy.uint32(numpy.iinfo(image.dtype).max), image[..., 3:].astype(numpy.uint32)
+    colours = (image[..., :3] * most + alpha // 2) // numpy.maximum(alpha, 1)
+    return numpy.concatenate([numpy.minimum(colours, most).astype(image.dtype), image[..., 3:]], axis=-1)
 
 
 def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
     """The values of a strip or tile: (rows, pixels, channels)."""
     kind, across = numpy.dtype(f"{directory.order}u{directory.bits // 8}"), directory.part[0]
     shape = (rows, across, directory.samples)
+    size = math.prod(shape) * kind.itemsize
     compression = _one(directory.tags, 259, _NONE)
-    if compression in (_LZW, _PACKBITS):
-        file = _file_of(directory, strip, rows, across * directory.samples, compression)
-        shades = imdecode(FORMAT, "libtiff", file, cv2.IMREAD_UNCHANGED)
-        if shades.shape != (rows, across * directory.samples) or shades.itemsize != kind.itemsize:
-            raise corrupt(FORMAT, "libtiff cannot decode it")
-        return shades.reshape(shape)
+    if compression in (_DEFLATE, _OLD_DEFLATE):
+        strip = memoryview(_inflated(strip, size))
+    elif compression in (_LZW, _PACKBITS):
+        strip = memoryview(_unpacked(strip, compression, rows, size // rows))
     return numpy.frombuffer(strip, kind, math.prod(shape)).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _file_of(directory: _Directory, strip: Buffer, rows: int, width: int, compression: int) -> bytes:
-    """A file with one strip or tile and the tags that libtiff needs to see it as so many shades."""
+def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
+    """The bytes of a strip or tile that is packed in another way.
+
+    Of values of 8 bits libtiff would fill up what is missing, of larger ones it refuses to. So it is told that there
+    are values of 16 bits; where a row has an odd number of bytes, that they are of a size that makes such rows, and
+    then, when all are there, the truth.
+    """
+    if all(_width(row, bits) is None for bits in _STRICT):  # of 31 bytes, for example
+        rows, row = 1, rows * row
+    bits = next((bits for bits in _STRICT if _width(row, bits) is not None), 16)
+    width = _width(row, bits) or row // 2
+    if width > _WIDEST:
+        raise unsupported(FORMAT, f"rows of {row} bytes")
+    values = _by_libtiff(strip, compression, rows, width, bits) if width else None
+    if values is None or 2 * width < row or bits != 16:
+        values = _by_libtiff(strip, compression, rows, row, 8)
+    return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _width(row: int, bits: int) -> int | None:
+    """How many values of a size make a row of so many bytes, where any number does."""
+    width = row * 8 // bits
+    return width if width and -(-width * bits // 8) == row else None
+
+
+def _by_libtiff(strip: Buffer, compression: int, height: int, width: int, bits: int) -> Array:
+    """The values of a strip or tile, (height, width), by way of a file that has no other."""
     content = bytes(strip) + b"\0" * (len(strip) % 2)
-    entries: dict[int, tuple[int, ...]] = {
-        256: (width,), 257: (rows,), 258: (directory.bits,), 259: (compression,), 262: (1,), 273: (8,), 277: (1,),
-        278: (rows,), 279: (len(strip),),
-    }  # fmt: skip
-    table = struct.pack(directory.order + "H", len(entries))
-    for tag, (value,) in sorted(entries.items()):
-        table += struct.pack(directory.order + "HHII", tag, 4, 1, value)
-    mark = b"II*\0" if directory.order == "<" else b"MM\0*"
-    return mark + struct.pack(directory.order + "I", 8 + len(content)) + content + table + bytes(4)
+    values = (width, height, bits, compression, 1, 8, 1, height, len(strip))
+    entries = zip((256, 257, 258, 259, 262, 273, 277, 278, 279), values, strict=True)
+    table = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries)
+    start = struct.pack("<I", 8 + len(content))
+    file = b"II*\0" + start + content + struct.pack("<H", len(values)) + table + bytes(4)
+    image = imdecode(FORMAT, "libtiff", file, cv2.IMREAD_UNCHANGED)
+    if image.shape != (height, width) or image.itemsize != (1 if bits == 8 else 2):
+        raise corrupt(FORMAT, "libtiff cannot decode it")
+    return image

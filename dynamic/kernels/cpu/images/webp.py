@@ -8,7 +8,19 @@ from collections.abc import Iterator
 import cv2
 
 from . import exif
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
+from ._common import (
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_size,
+    corrupt,
+    imdecode,
+    limited,
+    truncated,
+    unsupported,
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -23,7 +35,9 @@ def _chunks(data: Buffer) -> Iterator[tuple[bytes, Buffer]]:
     if end > len(data):
         raise truncated(FORMAT, f"{len(data)} of {end} bytes are there")
     position = 12
-    while position < end:
+    for _ in limited(FORMAT, "chunks", 1 << 12):
+        if position >= end:
+            return
         if position + 8 > end:
             raise corrupt(FORMAT, "the last chunk has no room")
         name, size = struct.unpack_from("<4sI", data, position)

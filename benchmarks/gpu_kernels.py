@@ -1,0 +1,201 @@
+"""What the kernels do on a GPU: their share of the bandwidth of a copy, and what a call costs the host.
+
+    python benchmarks/gpu_kernels.py [--stand-in] [--registers]
+
+A batch is 256 images of 500 x 375 x 3 in bytes, 144 MB; four of them take turns, so that what is read was in no cache.
+Times are between two CUDA events around many calls, the median of several such spans; the share is what a kernel reads
+and writes at the least, divided by its time and by the rate of a copy in the memory of the same GPU. Host times are
+those until a call returns. What torch and torchvision have of the same is measured beside it where they are installed,
+on tensors that are batched and in planes already. Without a GPU it says so and ends; ``--stand-in`` runs the same
+code on one that is made of host memory, to see that it runs. ``--registers`` prints what nvcc says of the kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+ROOT = Path(__file__).parent.parent
+STAND_IN = "--stand-in" in sys.argv
+COUNT, HEIGHT, WIDTH = (3, 24, 32) if STAND_IN else (256, 375, 500)
+TURNS = 2 if STAND_IN else 4  # batches that take turns
+CALLS, SPANS = (2, 1) if STAND_IN else (20, 7)
+MEAN, STD = [123.7, 116.3, 103.5], [58.4, 57.1, 57.4]
+Call = Callable[[Any], Any]
+
+
+@dataclass
+class Case:
+    """An operator, how many bytes it moves for each pixel that it reads and writes, and what torch does instead."""
+
+    name: str
+    call: Call
+    read: float  #: bytes of the input
+    written: float
+    rival: Call | None = None
+
+
+@contextlib.contextmanager
+def gpu() -> Iterator[Any]:
+    """cupy, or what stands in for it; None where there is no GPU."""
+    if STAND_IN:
+        sys.path.insert(0, str(ROOT / "tests"))
+        import twin
+
+        with twin.with_gpu():
+            import cupy
+
+            yield cupy
+        return
+    try:
+        import cupy
+    except ImportError:
+        yield None
+        return
+    yield cupy if cupy.cuda.is_available() else None
+
+
+def timed(cupy: Any, calls: Callable[[int], Any]) -> tuple[float, float]:
+    """Seconds of a call on the GPU, and of the host until it returns."""
+    calls(0)
+    spans, host = [], []
+    for _ in range(SPANS):
+        cupy.cuda.Device().synchronize()
+        begun, before = cupy.cuda.Event(), time.perf_counter()
+        begun.record()
+        for i in range(CALLS):
+            calls(i % TURNS)
+        host.append((time.perf_counter() - before) / CALLS)
+        ended = cupy.cuda.Event()
+        ended.record()
+        ended.synchronize()
+        elapsed = host[-1] * 1e3 if STAND_IN else cupy.cuda.get_elapsed_time(begun, ended) / CALLS
+        spans.append(elapsed / 1e3)
+    return statistics.median(spans), statistics.median(host)
+
+
+def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
+    """What is measured."""
+    pixels = 3 * COUNT * HEIGHT * WIDTH
+    small = (HEIGHT * 3 // 5, WIDTH * 9 // 20)  # 225 x 225
+    some = 3 * COUNT * small[0] * small[1]
+    angles = dynamic.as_batch(numpy.linspace(-45, 45, COUNT))
+    flags = dynamic.as_batch([i % 2 for i in range(COUNT)])
+    theirs = dict.fromkeys(("flip", "resize", "normalize", "blur", "rotate"))
+    if torch is not None:
+        functional = torch.nn.functional
+        mean, std = (torch.tensor(values, device="cuda").view(3, 1, 1) for values in (MEAN, STD))
+        tilt = torch.tensor([[0.9, -0.3, 0.0], [0.3, 0.9, 0.0]], device="cuda").expand(COUNT, 2, 3)
+        theirs["flip"] = lambda x: x.flip(3)
+        theirs["resize"] = lambda x: functional.interpolate(x, small, mode="bilinear", antialias=True)
+        theirs["normalize"] = lambda x: (x[:, :, : small[0], : small[1]].float() - mean) / std
+        theirs["rotate"] = lambda x: functional.grid_sample(
+            x.float(), functional.affine_grid(tilt, x.shape, align_corners=False), align_corners=False)  # fmt: skip
+    if transforms is not None:
+        theirs["blur"] = lambda x: transforms.gaussian_blur(x, [7, 7], [1.0, 1.0])
+    return [
+        Case("copy (copies.pieces)", dynamic.copy, pixels, pixels),
+        Case("flip", dynamic.flip, pixels, pixels, theirs["flip"]),
+        Case("crop", lambda x: dynamic.crop(x, crop=small, crop_pos_x=0.31), some, some),
+        Case("cast to float32", lambda x: dynamic.cast(x, dtype="float32"), pixels, 4 * pixels),
+        Case("rotate, the size kept", lambda x: dynamic.rotate(x, angle=angles, keep_size=True, fill_value=0.0),
+             pixels, pixels, theirs["rotate"]),
+        Case("rotate by 90", lambda x: dynamic.rotate(x, angle=90.0), pixels, pixels),
+        Case("resize to 0.45, linear", lambda x: dynamic.resize(x, size=small), pixels, some, theirs["resize"]),
+        Case("resize to 0.45, lanczos3", lambda x: dynamic.resize(x, size=small, interp_type="lanczos3"), pixels, some),
+        Case("random_resized_crop", lambda x: dynamic.random_resized_crop(x, size=small), pixels / 2, some),
+        Case("crop_mirror_normalize to float32", lambda x: dynamic.crop_mirror_normalize(
+            x, crop=small, mirror=flags, mean=MEAN, std=STD), some, 4 * some, theirs["normalize"]),
+        Case("crop_mirror_normalize to float16", lambda x: dynamic.crop_mirror_normalize(
+            x, crop=small, mirror=flags, mean=MEAN, std=STD, dtype="float16"), some, 2 * some),
+        Case("color_twist", lambda x: dynamic.color_twist(x, hue=angles, saturation=1.2), pixels, pixels),
+        Case("brightness_contrast", lambda x: dynamic.brightness_contrast(x, brightness=1.1, contrast=0.9), pixels,
+             pixels),
+        Case("gaussian_blur of 7", lambda x: dynamic.gaussian_blur(x, sigma=1.0), pixels, pixels, theirs["blur"]),
+        Case("uniform float32", lambda _: dynamic.random.uniform(shape=pixels // COUNT, batch_size=COUNT, device="gpu"),
+             0, 4 * pixels),
+        Case("normal float32", lambda _: dynamic.random.normal(shape=pixels // COUNT, batch_size=COUNT, device="gpu"),
+             0, 4 * pixels),
+    ]  # fmt: skip
+
+
+def imported(name: str) -> Any:
+    try:
+        return __import__(name, fromlist=["_"])
+    except ImportError:
+        return None
+
+
+def on_gpu(cupy: Any) -> None:
+    """Measure all, and print a table."""
+    import dynamic
+
+    torch = None if STAND_IN else imported("torch")
+    torch = torch if torch is not None and torch.cuda.is_available() else None
+    transforms = imported("torchvision.transforms.functional") if torch is not None else None
+    rng = numpy.random.default_rng(0)
+    size = HEIGHT * WIDTH * 3
+    bulk = [cupy.asarray(rng.integers(0, 256, COUNT * size, numpy.uint8)) for _ in range(TURNS)]
+    target = cupy.empty(COUNT * size, numpy.uint8)
+
+    def copy(i: int) -> None:
+        target.data.copy_from_device_async(bulk[i].data, target.nbytes, cupy.cuda.get_current_stream())
+
+    seconds, _ = timed(cupy, copy)
+    rate = 2 * target.nbytes / seconds
+    print(f"copy of {target.nbytes / 1e6:.0f} MB: {rate / 1e9:.0f} GB/s, read and written")
+    arrays = [array.reshape(COUNT, HEIGHT, WIDTH, 3) for array in bulk]
+    alike = [dynamic.as_batch(array, layout="HWC") for array in arrays]
+    # Views that end where others do not: every sample has a shape of its own.
+    shapes = [(HEIGHT - i % 7, WIDTH - i % 5) for i in range(COUNT)]
+    ragged = [dynamic.as_batch([array[i, :h, :w] for i, (h, w) in enumerate(shapes)], layout="HWC") for array in arrays]
+    tensors = [torch.as_tensor(array, device="cuda") for array in arrays] if torch else []
+    planes = [tensor.permute(0, 3, 1, 2).contiguous() for tensor in tensors]
+    print(f"{'':36} {'us a batch':>11} {'of a copy':>10} {'host us':>9} {'ragged, host us':>16} {'torch us':>10}")
+    for case in cases(dynamic, torch, transforms):
+        kernel, host = timed(cupy, lambda i, case=case: case.call(alike[i]))
+        _, ragged_host = timed(cupy, lambda i, case=case: case.call(ragged[i]))
+        other = "-"
+        if case.rival is not None:
+            other = f"{timed(cupy, lambda i, case=case: case.rival(planes[i]))[0] * 1e6:.0f}"
+        share = (case.read + case.written) / kernel / rate
+        times = f"{kernel * 1e6:11.0f} {share:10.2f} {host * 1e6:9.0f} {ragged_host * 1e6:16.0f}"
+        print(f"{case.name:36} {times} {other:>10}")
+    if STAND_IN:
+        print("Without a GPU: these are no figures of one.")
+
+
+def registers() -> None:
+    """What nvcc says of each kernel, for sm_80 and sm_90."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from twin import cubin
+
+    from dynamic.kernels.gpu import _launch
+
+    for module in ("copy", "warp", "pixels", "resample", "random"):
+        found = [cubin.compiled(_launch.source(module), name, *_launch.OPTIONS) for name in ("sm_80", "sm_90")]
+        for name in sorted(found[0]):
+            print(f"| {module} | {name} | {found[0][name].registers} | {found[1][name].registers} |")
+
+
+def main() -> None:
+    if "--registers" in sys.argv:
+        registers()
+        return
+    with gpu() as cupy:
+        if cupy is None:
+            print("There is no GPU here: nothing was measured. --stand-in shows that this runs.")
+            return
+        on_gpu(cupy)
+
+
+if __name__ == "__main__":
+    main()

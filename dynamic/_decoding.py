@@ -1,0 +1,184 @@
+"""Image files whose pixels are wanted on a GPU: JPEG is decoded there, what is refused there here.
+
+Every file is checked by our own readers before anything is decoded: nvImageCodec says of a file that it does not like
+no more than that, and decodes some that are damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from . import _pool
+from ._array import Array, library
+from ._call import Call, Kernel
+from ._described import Described, described
+from ._transfer import moved_samples
+from .errors import ArgumentError, DataError
+from .kernels.cpu import images
+from .kernels.gpu import copies, jpeg
+
+__all__ = ["buffer", "on_gpu", "opened"]
+
+_WHOLE_SAMPLINGS = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
+_FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An encoded image, and what of it is wanted."""
+
+    data: memoryview
+    head: images.Header
+    limits: images.Limits
+    corner: Sequence[int] | None  #: where (y, x) the window of the upright image begins; None for the whole image
+    output_type: str
+    adjust_orientation: bool
+    fast_idct: bool
+
+    @property
+    def orientation(self) -> int:
+        """The EXIF orientation to turn the image upright from."""
+        return self.head.orientation if self.adjust_orientation else 1
+
+    @property
+    def gray(self) -> bool:
+        """Whether the luma alone is wanted."""
+        return images.jpeg_target(self.head, self.output_type) == "GRAY"
+
+    def decode(self, out: Array) -> None:
+        """Decode here."""
+        images.decode(self.data, self.head, self.limits, self.output_type, adjust_orientation=self.adjust_orientation,
+                      fast_idct=self.fast_idct, out=out, corner=self.corner)  # fmt: skip
+
+
+def buffer(encoded: Array, operator: str) -> memoryview:
+    """The bytes of a file."""
+    if encoded.ndim != 1:
+        got = f"{encoded.ndim} dimensions, shape {encoded.shape}"
+        raise ArgumentError(operator, "encoded", "the bytes of one file, of one dimension", got)
+    return memoryview(numpy.ascontiguousarray(encoded))  # type: ignore[arg-type]
+
+
+def opened(
+    operator: str, encoded: Array, corner: Callable[..., Sequence[int] | None], /, *others: Array | None,
+    adjust_orientation: bool, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
+    max_encoded_bytes: int, **arguments: Any,
+) -> File:  # fmt: skip
+    """A file whose header is read.
+
+    Args:
+        operator: For errors.
+        encoded: Its bytes.
+        corner: Tells from the shape of the image, the other inputs and arguments where the window begins.
+        others: The other inputs.
+        adjust_orientation: Whether to turn the image upright.
+        output_type: What the channels are to mean.
+        use_fast_idct: Whether to decode JPEG faster and less exactly, on the CPU.
+        max_pixels: The most pixels.
+        max_scans: The most scans.
+        max_encoded_bytes: The most bytes.
+        arguments: The other arguments of the operator.
+    """
+    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), buffer(encoded, operator)
+    head = images.header(data, limits)
+    shape = head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
+    place = corner(shape, *others, **arguments)
+    return File(data, head, limits, place, output_type, adjust_orientation, use_fast_idct)
+
+
+def on_gpu(operator: str, corner: Callable[..., Sequence[int] | None]) -> Kernel:
+    """What decodes the files of a call into memory of a GPU; `corner` is as for `opened`."""
+
+    def kernel(call: Call, _: list[Described], target: Described) -> None:
+        samples = call.samples()
+        files: dict[int, File] = {}
+
+        def open_one(i: int) -> None:
+            files[i] = opened(operator, samples[i][0], corner, *samples[i][1:], **call.arguments(i))
+
+        _for_each(call, [i for i in range(call.count) if i not in call.failures], call.count << 14, open_one)
+        _decode(call, dict(sorted(files.items())), target)
+
+    return kernel
+
+
+def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:
+    """Decode files, by the numbers of their samples, into memory whose shapes and dtype say what is wanted."""
+    codec, size = jpeg.library(), sum(len(file.data) for file in files.values())
+    there = [i for i, file in files.items() if codec is not None and _suits(file)]
+    _for_each(call, there, size, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
+    pixels: dict[int, Array] = {}
+    for gray in (False, True):
+        some = [i for i in there if files[i].gray is gray and i not in call.failures]
+        pixels |= _decoded_there(call, codec, files, some, target, gray=gray)
+    here = [i for i in files if i not in pixels and i not in call.failures]
+    arrays = {i: numpy.empty(target.shapes[i], target.dtype) for i in here}
+    _for_each(call, here, size, lambda i: files[i].decode(arrays[i]))
+    done = [i for i in here if i not in call.failures]
+    if pixels:
+        copies.window(described(list(pixels.values())), target.take(list(pixels)))
+    if done:
+        sent = moved_samples([arrays[i] for i in done], call.device)  # kept until the copy is queued
+        copies.window(described(sent), target.take(done))
+
+
+def _suits(file: File) -> bool:
+    """Whether a GPU decodes such a file: as JPEG files mostly are, with colours that it makes itself."""
+    head = file.head
+    if head.format != "JPEG" or head.colours not in ("GRAY", "RGB") or file.output_type == "YCbCr":
+        return False
+    luma, *chroma = head.detail.components.values()
+    usual = luma in _WHOLE_SAMPLINGS and all(factors == (1, 1) for factors in chroma)
+    return usual and head.detail.transform in (None, 1) and (not chroma or set(head.detail.components) == {1, 2, 3})
+
+
+def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[int], None]) -> None:
+    """Call a function for some samples, on threads; those that it refuses are failures of the call."""
+
+    def one(k: int) -> None:
+        try:
+            function(chosen[k])
+        except DataError as error:
+            call.failures[chosen[k]] = error
+
+    _pool.run(one, len(chosen), work)
+
+
+def _decoded_there(
+    call: Call, codec: Any, files: Mapping[int, File], chosen: Sequence[int], target: Described, *, gray: bool
+) -> dict[int, Array]:
+    """What a GPU makes of files: the pixels of those that it does not refuse, ready to be copied."""
+    windows = {i: images.window(files[i].head, files[i].orientation, files[i].corner, target.shapes[i].tolist())
+               for i in chosen if target.shapes[i].all()}  # fmt: skip
+    if not windows:
+        return {}
+    data = [numpy.frombuffer(files[i].data, numpy.uint8) for i in windows]
+    found = jpeg.decoded(codec, data, list(windows.values()), gray=gray, device_id=call.device.device_id)
+    results = {}
+    for (i, window), array in zip(windows.items(), found, strict=True):
+        head = files[i].head
+        extents = (head.height, head.width) if window is None else window[2:]
+        if array is not None and array.shape[:2] == extents:
+            results[i] = _valued(_turned(array, files[i]), target.dtype)
+    return results
+
+
+def _turned(pixels: Array, file: File) -> Array:
+    """A view of pixels the right way up, and with channels in their order."""
+    if file.orientation >= 5:
+        pixels = pixels.transpose(1, 0, 2)
+    down, across = _FLIPS.get(file.orientation, (1, 1))
+    return pixels[::down, ::across, :: -1 if file.output_type == "BGR" else 1]
+
+
+def _valued(pixels: Array, dtype: numpy.dtype[Any]) -> Array:
+    """Bytes as another type, the full range of theirs as the full range of that."""
+    if dtype == pixels.dtype:
+        return pixels
+    made = library(pixels).empty(pixels.shape, dtype)
+    images.convert.values(pixels, made)
+    return made

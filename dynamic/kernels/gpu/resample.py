@@ -1,0 +1,125 @@
+"""Resizing and blurring of whole batches: separable filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from dynamic.kernels.cpu.resample import filter_values, spacing
+
+from ._images import Images, tiles_of
+from ._launch import code, launch, table
+
+__all__ = ["Along", "blurred", "resampled"]
+
+_WIDE, _HIGH = 32, 16  # pixels of a block
+_BAND_BYTES = 128  # of a row of one channel in shared memory, times the rows: 32 float32 or 16 float64
+_MOST_KEPT = 128  # weights of a pixel
+_KEPT, _NEAREST, _NEAREST_IN_TURN, _FILTERED, _WEIGHTED = range(5)
+_AXIS = numpy.dtype([
+    ("begin", "f4"), ("scale", "f4"), ("resolution", "f4"), ("kind", "i4"), ("taps", "i4"), ("last", "i4"),
+    ("values", "u4"), ("extent", "i4"),
+])  # fmt: skip
+_RESAMPLE = numpy.dtype([
+    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("y", _AXIS), ("x", _AXIS), ("rows", "u4"),
+    ("columns", "u4"), ("channels", "u4"), ("across", "u4"),
+])  # fmt: skip
+#: Types that have kernels of their own, and for how many channels at a time.
+_OWN = {("uint8", "uint8"): (1, 3, 4), ("uint8", "float32"): (3,), ("uint16", "uint16"): (4,),
+        ("int16", "int16"): (4,), ("float32", "float32"): (1, 3, 4)}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Along:
+    """What happens along one dimension of images, as `kernels.cpu.resample.Along` has it for one of them."""
+
+    start: NDArray[Any]  #: (M,)
+    end: NDArray[Any]  #: (M,)
+    filters: NDArray[numpy.str_]  #: (M,)
+    antialias: bool
+    running: bool
+
+
+def resampled(source: Images, target: Images, down: Along, across: Along) -> None:
+    """Fill each target with a resized image.
+
+    Args:
+        source: Images that have pixels.
+        target: Images of as many channels each.
+        down: What happens along the rows of pixels.
+        across: What happens along the columns.
+    """
+    used = sorted({*down.filters.tolist(), *across.filters.tolist()} - {"nn"})
+    parts = [numpy.append(filter_values(name), numpy.zeros(2, numpy.float32)) for name in used]
+    places = dict(zip(used, numpy.cumsum([0, *map(len, parts)]).tolist(), strict=False))
+    values = numpy.concatenate(parts) if parts else numpy.zeros(1, numpy.float32)
+    axes = [_axis(along, source.shapes[:, i], target.shapes[:, i], places) for i, along in enumerate((down, across))]
+    _launch(source, target, axes, values)
+
+
+def _axis(along: Along, extents: NDArray[Any], sizes: NDArray[Any], places: dict[str, int]) -> NDArray[Any]:
+    start, end, size = (numpy.asarray(each).astype(numpy.float32) for each in (along.start, along.end, sizes))
+    kind = _NEAREST_IN_TURN if along.running else _NEAREST
+    axis = table(_AXIS, len(sizes), begin=start, scale=(end - start) / numpy.maximum(size, 1), kind=kind, taps=1,
+                 extent=extents)  # fmt: skip
+    for name, place in places.items():
+        here = along.filters == name
+        if here.any():
+            begin, scale, resolution = spacing(name, start[here], end[here], size[here], along.antialias)
+            last = len(filter_values(name)) - 1
+            count = numpy.ceil(numpy.float32(last) / resolution)
+            for field, column in (("begin", begin), ("scale", scale), ("resolution", resolution), ("taps", count),
+                                  ("kind", _FILTERED), ("last", last), ("values", place)):  # fmt: skip
+                axis[field][here] = column
+    same = (sizes == extents) & (along.start == 0) & (along.end == extents) & (along.filters != "gaussian")
+    axis["kind"][same], axis["taps"][same] = _KEPT, 1
+    return axis
+
+
+def blurred(source: Images, target: Images, windows: Sequence[NDArray[Any]], sizes: NDArray[Any]) -> None:
+    """Fill each target with an image that is weighted along both dimensions; the outside is reflected about the edges.
+
+    Args:
+        source: Images.
+        target: Images of the same sizes.
+        windows: For rows and for columns, the weights of all images one after the other.
+        sizes: How many weights, an odd number, each image has for its rows, and for its columns: (M, 2).
+    """
+    values = numpy.concatenate(windows).astype(numpy.float32)
+    axes, place = [], 0
+    for i, window in enumerate(windows):
+        ends = numpy.cumsum(sizes[:, i])
+        axes.append(table(_AXIS, len(source), kind=_WEIGHTED, taps=sizes[:, i], extent=source.shapes[:, i],
+                          values=ends - sizes[:, i] + place))  # fmt: skip
+        place += len(window)
+    _launch(source, target, axes, values)
+
+
+def _launch(source: Images, target: Images, axes: Sequence[NDArray[Any]], values: NDArray[Any]) -> None:
+    down, across = axes
+    tiles, beside = tiles_of(target.shapes, _HIGH, _WIDE)
+    rows = table(_RESAMPLE, len(source), source=source.pointers, target=target.pointers, to=target.strides, y=down,
+                 x=across, rows=target.shapes[:, 0], columns=target.shapes[:, 1], channels=target.shapes[:, 2],
+                 across=beside)  # fmt: skip
+    rows["from"] = source.strides
+    pair = (source.dtype.name, target.dtype.name)
+    each = _channels_at_once(pair, source.shapes[:, 2])
+    kernel = "resample_any" if each is None else "resample_" + "_".join(pair)
+    each = each or 4
+    kept = [int(axis["taps"][axis["taps"] <= _MOST_KEPT].max(initial=0)) for axis in (across, down)]
+    shared = each * 32 * _BAND_BYTES + 4 * (3 * (_WIDE + _HIGH) + kept[0] * _WIDE + kept[1] * _HIGH)
+    types = code(source.dtype), code(target.dtype)
+    launch("resample", f"{kernel}_{each}", tiles, [rows, values], (*map(numpy.uint32, kept), *types), shared)
+
+
+def _channels_at_once(pair: tuple[str, str], channels: NDArray[Any]) -> int | None:
+    """How many channels the kernel for two types that is to be used computes at a time; None where there is none."""
+    own = _OWN.get(pair)
+    if own is None:
+        return None
+    alike = int(channels[0]) if len(channels) and (channels == channels[0]).all() else 0
+    return alike if alike in own else 4 if 4 in own else None

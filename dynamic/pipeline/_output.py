@@ -1,0 +1,97 @@
+"""What a pipeline gives: Batches that also have the names which DALI gives to the outputs of its pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dynamic import ArgumentError, Batch, Tensor
+from dynamic.errors import shown
+
+__all__ = ["Output", "named", "names"]
+
+
+class Output(Batch):
+    """An output of a pipeline: a Batch, which also has the methods of DALI's TensorList.
+
+    >>> from dynamic.pipeline import pipeline_def
+    >>> with pipeline_def(batch_size=2)(lambda: [1, 2])() as pipe:
+    ...     (output, _) = pipe.run()
+    >>> output.at(1).item(), output.as_array().tolist()
+    (1, [1, 1])
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(batch: Batch) -> Output:
+        """A Batch as the output of a pipeline; they share their memory."""
+        if isinstance(batch, Output):
+            return batch
+        storage = batch.samples if batch.whole is None else batch.whole
+        return Output(storage, batch.layout, batch.origin, batch._dtype, batch._ndim)
+
+    def as_cpu(self) -> Output:
+        """The output on the CPU: itself if it is there."""
+        return Output.of(self.to_device("cpu"))
+
+    def at(self, index: int) -> NDArray[Any]:
+        """One sample as an array of NumPy.
+
+        Args:
+            index: Of the sample; from the end if it is negative.
+        """
+        return Tensor(self.samples[index]).to_device("cpu").numpy()
+
+    def as_array(self) -> NDArray[Any]:
+        """All samples as one array of NumPy, (N, ...).
+
+        Raises:
+            ValueError: Their shapes differ.
+        """
+        return self.as_cpu().numpy()
+
+    def as_tensor(self) -> Tensor:
+        """All samples as one Tensor, (N, ...).
+
+        Raises:
+            ValueError: Their shapes differ.
+        """
+        return Tensor(self.dense(), None if self.layout is None else "N" + self.layout)
+
+
+def names(operator: str, output_map: Any) -> tuple[str, ...]:
+    """The names of outputs, if they are distinct."""
+    found = () if isinstance(output_map, str) else tuple(output_map)
+    if not found or len(set(found)) < len(found) or not all(isinstance(name, str) for name in found):
+        raise ArgumentError(operator, "output_map", "a list of distinct names, one for each output", shown(output_map))
+    return found
+
+
+def named(
+    operator: str, output_map: Sequence[str], outputs: Sequence[Batch], varying: Collection[str]
+) -> dict[str, Batch]:
+    """Each output under its name.
+
+    Args:
+        operator: Whose errors these are.
+        output_map: The names.
+        outputs: The outputs.
+        varying: The names of those whose samples may differ in shape.
+
+    Raises:
+        ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
+    """
+    if len(output_map) != len(outputs):
+        expected = f"a list of {len(outputs)} names, one for each output"
+        raise ArgumentError(operator, "output_map", expected, shown(list(output_map)))
+    found = dict(zip(output_map, outputs, strict=True))
+    for name, output in found.items():
+        if name not in varying and len(shapes := set(output.shape)) > 1:
+            some = " and ".join(map(str, sorted(shapes)[:2]))
+            expected = f"True for output {name!r}, whose samples have different shapes ({some})"
+            hint = "They are padded with zeros then. Or make them alike, with resize or crop."
+            raise ArgumentError(operator, "dynamic_shape", expected, "False", hint)
+    return found

@@ -1,0 +1,135 @@
+"""Train a small network with JAX on the CPU, be killed, and go on: the weights are those of a run that was not stopped.
+
+    python examples/train_jax.py [FOLDER] [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
+
+FOLDER holds photos in class folders (class/photo.jpg); without it, a small set is made as in resume.py. Every few steps
+Orbax saves weights, momentum and losses together with the place of the pipeline, and keeps the last two. If there are
+some, the run goes on from the last. With --kill-at the process ends itself by SIGKILL after that step. Try
+
+    python examples/train_jax.py --output whole
+    python examples/train_jax.py --output killed --kill-at 25; python examples/train_jax.py --output killed
+
+and compare the last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy
+import orbax.checkpoint as orbax
+from jax import numpy as jnp
+
+from dynamic.pipeline import fn, pipeline_def, types
+
+sys.path.insert(0, str(Path(__file__).parent))
+import photos
+
+BATCH_SIZE = 8
+SIDE = 24
+
+
+@pipeline_def(batch_size=BATCH_SIZE, seed=7, enable_checkpointing=True)
+def augmented(folder: Path):
+    """Photos, turned, cut to a square, mirrored and normalised; and their classes."""
+    jpegs, labels = fn.readers.file(file_root=folder, random_shuffle=True, name="photos", last_batch="drop")
+    images = fn.decoders.image(jpegs, output_type=types.RGB)
+    images = fn.rotate(images, angle=fn.random.uniform(range=(-15.0, 15.0)), keep_size=True)
+    images = fn.resize(images, size=(SIDE, SIDE))
+    images = fn.crop_mirror_normalize(
+        images, mirror=fn.random.coin_flip(probability=0.5), mean=[128.0] * 3, std=[64.0] * 3, output_layout="HWC"
+    )
+    return images, labels
+
+
+def begun(classes: int) -> dict[str, Any]:
+    """Weights at the start: a convolution, and a layer that decides."""
+    first, second = jax.random.split(jax.random.key(1234))
+    return {
+        "filters": 0.1 * jax.random.normal(first, (5, 5, 3, 16)),
+        "weights": 0.02 * jax.random.normal(second, (10 * 10 * 16, classes)),
+        "biases": jnp.zeros(classes),
+    }
+
+
+def loss_of(model: dict[str, Any], images: jax.Array, labels: jax.Array) -> jax.Array:
+    """The cross entropy of a batch."""
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    seen = jax.nn.relu(
+        jax.lax.conv_general_dilated(images, model["filters"], (2, 2), "VALID", dimension_numbers=dimensions)
+    )
+    scores = seen.reshape(len(images), -1) @ model["weights"] + model["biases"]
+    return -jnp.mean(jax.nn.log_softmax(scores)[jnp.arange(len(labels)), labels])
+
+
+@jax.jit
+def step(training: dict[str, Any], images: jax.Array, labels: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+    """One step of gradient descent with momentum."""
+    loss, gradients = jax.value_and_grad(loss_of)(training["model"], images, labels)
+    momentum = jax.tree.map(lambda m, g: 0.9 * m + g, training["momentum"], gradients)
+    model = jax.tree.map(lambda w, m: w - 0.01 * m, training["model"], momentum)
+    return {"model": model, "momentum": momentum}, loss
+
+
+def digest(tree: Any) -> str:
+    """A hash of all arrays."""
+    found = hashlib.sha256()
+    for path, value in jax.tree_util.tree_leaves_with_path(tree):
+        found.update(jax.tree_util.keystr(path).encode() + numpy.asarray(value).tobytes())
+    return found.hexdigest()
+
+
+def train(folder: Path, output: Path, steps: int, every: int, kill_at: int | None) -> str:
+    """Train, from the start or from the last checkpoint; a hash of the weights."""
+    model = begun(sum(path.is_dir() for path in folder.iterdir()))
+    training = {"model": model, "momentum": jax.tree.map(jnp.zeros_like, model)}
+    losses: list[float] = []
+    place = None
+    options = orbax.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)
+    with orbax.CheckpointManager(output.absolute() / "checkpoints", options=options) as manager:
+        if manager.latest_step() is not None:
+            wanted = orbax.args.Composite(training=orbax.args.StandardRestore(training), data=orbax.args.JsonRestore())
+            saved = manager.restore(manager.latest_step(), args=wanted)
+            training, losses, place = saved["training"], saved["data"]["losses"], saved["data"]["pipeline"]
+        print(f"{len(losses)} steps have been made")
+        with augmented(folder, checkpoint=place) as pipeline:
+            while len(losses) < steps:
+                images, labels = pipeline.run()
+                training, loss = step(training, images.jax(), labels.jax().ravel())
+                losses.append(float(loss))
+                made = len(losses)
+                if made % 10 == 0 or made == steps:
+                    print(f"step {made}/{steps}: loss {losses[-1]:.3f}", flush=True)
+                if made % every == 0 or made == steps:
+                    data = {"pipeline": pipeline.checkpoint().decode(), "losses": losses}
+                    args = orbax.args.Composite(
+                        training=orbax.args.StandardSave(training), data=orbax.args.JsonSave(data)
+                    )
+                    manager.save(made, args=args)
+                if made == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+    return digest({"training": training, "losses": numpy.array(losses)})
+
+
+def main() -> None:
+    """Train, and print a hash of the weights."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("folder", nargs="?", type=Path, help="photos in class folders")
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
+    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
+    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
+    parser.add_argument("--kill-at", type=int, help="end the process after this step")
+    arguments = parser.parse_args()
+    folder = arguments.folder or photos.make(arguments.output / "photos")
+    print("weights:", train(folder, arguments.output, arguments.steps, arguments.every, arguments.kill_at))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,324 @@
+"""Bytes that nobody would write, given to all that reads bytes: only documented exceptions may come out.
+
+python tests/fuzzing.py                          every target for ten minutes: `make fuzz`
+python tests/fuzzing.py --seconds 60 decode      one of them
+
+With atheris (the dependency group `fuzz`) the code that an input reaches steers what is tried next, and what was found
+worth keeping stays in the folder .fuzz. Without it, and in the tests, files are damaged at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import json
+import math
+import pickle
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".fuzz"
+SLOWEST = 2.0  #: CPU seconds for one input of a few kilobytes
+LARGEST = 1 << 16
+
+Target = Callable[[bytes], None]
+
+
+def decode(data: bytes) -> None:
+    """Bytes as an image file."""
+    from dynamic import DecodeError, decoders
+
+    try:
+        found = decoders.image(data, max_pixels=1 << 20, output_type="ANY_DATA")
+    except DecodeError as error:
+        (failure,) = error.failures
+        assert failure.reason
+        return
+    assert found.ndim == 3
+    assert found.size
+
+
+def window(data: bytes) -> None:
+    """The first bytes as a place, and the others as an image file: a window is a part of the image."""
+    import numpy
+
+    from dynamic import ArgumentError, DecodeError, decoders, peek_image_shape
+
+    place, data = data[:4], data[4:]
+    if len(place) < 4:
+        return
+    arguments = {"anchor": [place[0] / 255, place[1] / 255], "extent": [place[2] / 255, place[3] / 255]}
+    limits = {"max_pixels": 1 << 16}
+    try:
+        shape = peek_image_shape(data, **limits).tolist()
+        part = decoders.image_slice(data, *(numpy.float32(a) for a in arguments.values()), axis_names="HW", **limits)
+    except (ArgumentError, DecodeError):
+        return
+    assert all(a <= b for a, b in zip(part.shape, shape, strict=True))
+
+
+def checkpoint(data: bytes) -> None:
+    """Bytes as a checkpoint file."""
+    from dynamic import StateError
+    from dynamic.checkpoint._file import decoded, encoded
+
+    try:
+        entries = decoded(data, "it")
+    except StateError:
+        return
+    if all(not entry.refusal for entry in entries.values()):
+        assert b"dynamic" not in data[:30] or encoded(entries)
+
+
+def states(data: bytes) -> None:
+    """JSON as the states of objects, whose digest is right."""
+    from dynamic import StateError
+
+    try:
+        state = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    for thing in _stateful():
+        before = thing.get_state()
+        try:
+            thing.set_state(state)
+        except StateError:
+            assert thing.get_state() == before
+        else:
+            thing.set_state(before)
+
+
+def legacy(data: bytes) -> None:
+    """Bytes as an old state that was pickled."""
+    from dynamic import StateError
+    from dynamic.checkpoint import legacy as reading
+
+    reading.recognise(data)
+    try:
+        reading.read(data, allow="plain")
+    except StateError:
+        return
+
+
+def listing(data: bytes) -> None:
+    """Bytes as a list of files and labels."""
+    from dynamic import ArgumentError, DataError, readers
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        try:
+            reader = readers.File(file_list=file.name, random_shuffle=True)
+        except ArgumentError:
+            return
+        json.dumps(reader.get_state())
+        try:
+            reader.peek(batch_size=1)
+        except DataError as error:
+            assert error.failures[0].source  # noqa: PT017
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    for name in ("a/1.jpg", "a/2.jpg", "b/3.jpg"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+    return folder
+
+
+@functools.cache
+def _stateful() -> tuple:
+    from dynamic import random as draws
+    from dynamic import readers
+
+    return (draws.RNG(1), readers.File(file_root=_folder(), random_shuffle=True),
+            readers.File(file_root=_folder(), on_mismatch="adapt", random_shuffle=True))  # fmt: skip
+
+
+def _images() -> list[bytes]:
+    import hostile_files
+
+    return [file.data for file in hostile_files.files().values() if len(file.data) <= LARGEST]
+
+
+def _checkpoints() -> list[bytes]:
+    from dynamic.checkpoint._file import Entry, encoded
+
+    kept = [
+        encoded({f"{i}": Entry(type(thing).__qualname__, thing.get_state())}) for i, thing in enumerate(_stateful())
+    ]
+    dali = (Path(__file__).parent / "data" / "dali_2_4.json").read_bytes()
+    return [*kept, b"{}", b"[]", dali[:LARGEST], pickle.dumps({"a": 1})]
+
+
+def _states() -> list[bytes]:
+    reader = _stateful()[1]
+    before, kept = reader.get_state(), [b'{"seed": 1}']
+    for _ in range(5):
+        kept += [json.dumps(thing.get_state()).encode() for thing in _stateful()]
+        next(iter(reader.next_epoch(batch_size=1)), None)
+    reader.set_state(before)
+    return kept
+
+
+def _pickles() -> list[bytes]:
+    import pickles
+
+    plain = [pickle.dumps(value, protocol) for value in pickles.values().values() for protocol in range(6)]
+    all_of_them = [*plain, *pickles.hostile().values(), *pickles.malformed().values()]
+    return [data for data in all_of_them if len(data) <= LARGEST]
+
+
+def _lists() -> list[bytes]:
+    return [
+        b"a/1.jpg 0\na/2.jpg 0\nb/3.jpg 1\n",
+        b"a b.jpg\t7\n\n",
+        b"/etc/hostname -1",
+        b"\xff\xfe 2147483647\n",
+        b"x 2147483648",
+    ]
+
+
+#: For each target what it does with bytes, and bytes to begin with.
+TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
+    "decode": (decode, _images),
+    "window": (window, lambda: [struct.pack("4B", 9, 60, 99, 50) + data for data in _images()]),
+    "checkpoint": (checkpoint, _checkpoints),
+    "states": (states, _states),
+    "legacy": (legacy, _pickles),
+    "listing": (listing, _lists),
+}
+
+
+def repaired(data: bytes) -> bytes:
+    """A PNG whose checksums are right, so that damage gets past them; anything else as it is."""
+    start = data.find(b"\x89PNG\r\n\x1a\n", 0, 12)
+    if start < 0:
+        return data
+    whole, position = bytearray(data), start + 8
+    while position + 12 <= len(whole):
+        end = position + 8 + struct.unpack_from(">I", whole, position)[0]
+        if end + 4 > len(whole):
+            break
+        struct.pack_into(">I", whole, end, zlib.crc32(whole[position + 4 : end]))
+        position = end + 4
+    return bytes(whole)
+
+
+_NUMBERS = (0, 1, 2, 7, 8, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def damaged(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
+    """A file with one to six things done to it."""
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 6)):
+        place = chance.randrange(len(changed) + 1)
+        end = min(len(changed), place + int(math.exp(chance.uniform(0, 6))))
+        kind = chance.randrange(8)
+        if kind == 0 and place < len(changed):
+            changed[place] ^= 1 << chance.randrange(8)
+        elif kind == 1 and place < len(changed):
+            changed[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        elif kind == 2:
+            changed[place:place] = chance.randbytes(chance.randint(1, 8))
+        elif kind == 3:
+            del changed[place:end]
+        elif kind == 4:
+            changed[place:place] = changed[place:end]
+        elif kind == 5:
+            other = chance.choice(others)
+            start = chance.randrange(len(other) + 1)
+            changed[place:end] = other[start : start + end - place]
+        elif kind == 6:
+            changed[place : place + 4] = struct.pack(chance.choice("<>") + "I", chance.choice(_NUMBERS))
+        else:
+            changed[place : place + 2] = struct.pack(chance.choice("<>") + "H", chance.choice(_NUMBERS) & 0xFFFF)
+        if chance.random() < 0.03:
+            del changed[place:]
+    found = bytes(changed[:LARGEST])
+    return repaired(found) if chance.random() < 0.7 else found
+
+
+def check(name: str, data: bytes) -> None:
+    """Give an input to a target; what comes out that should not is noted with the input."""
+    start = time.process_time()
+    try:
+        TARGETS[name][0](data)
+        taken = time.process_time() - start
+        assert taken < SLOWEST, f"{taken:.1f} s"
+    except Exception as error:
+        error.add_note(f"Target {name}, input of {len(data)} bytes: bytes.fromhex({data[:2000].hex()!r})")
+        raise
+
+
+def mutate(name: str, count: int, seed: int = 0, seconds: float = math.inf) -> int:
+    """Give damaged files to a target; how many it were."""
+    chance, seeds = random.Random(f"{name} {seed}"), TARGETS[name][1]()
+    end, done = time.monotonic() + seconds, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for data in seeds:
+            check(name, data)
+        while done < count and time.monotonic() < end:
+            check(name, damaged(chance.choice(seeds), seeds, chance))
+            done += 1
+    return done
+
+
+def _with_atheris(name: str, seconds: float) -> None:
+    """Never comes back: the fuzzer ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=["dynamic"]):
+        import dynamic.checkpoint.legacy  # noqa: F401
+
+    seeds = FOLDER / name
+    seeds.mkdir(parents=True, exist_ok=True)
+    for data in TARGETS[name][1]():
+        (seeds / f"seed-{zlib.crc32(data):08x}").write_bytes(data)
+    warnings.simplefilter("ignore")
+    options = [f"-max_total_time={seconds:.0f}", f"-max_len={LARGEST}", "-timeout=20", "-rss_limit_mb=2048",
+               f"-artifact_prefix={FOLDER}/found-{name}-", "-print_final_stats=1", "-verbosity=0"]  # fmt: skip
+    atheris.Setup(
+        [sys.argv[0], *options, str(seeds)],
+        lambda data: check(name, data),
+        custom_mutator=lambda data, most, _seed: repaired(atheris.Mutate(data, most)),
+    )
+    atheris.Fuzz()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="target", help=f"of {', '.join(TARGETS)}; by default all")
+    parser.add_argument("--seconds", type=float, default=600, help="for each of them; by default 600")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="of the damage, without atheris")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    steered = importlib.util.find_spec("atheris") is not None
+    if asked.one:
+        _with_atheris(asked.targets[0], asked.seconds)
+    failed = 0
+    for name in asked.targets or TARGETS:
+        print(f"{name}: {'atheris' if steered else f'seed {asked.seed}'}", flush=True)
+        if steered:
+            command = [sys.executable, __file__, "--one", "--seconds", str(asked.seconds), name]
+            failed += subprocess.run(command, check=False).returncode != 0
+        else:
+            print(f"{name}: {mutate(name, sys.maxsize, asked.seed, asked.seconds)} inputs", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main())

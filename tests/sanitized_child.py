@@ -1,0 +1,118 @@
+"""Runs every kernel on images at the edges of their memory, or one that does something wrong; see the test."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy
+from twin import bare, build
+
+from dynamic import dtypes
+from dynamic._described import described
+from dynamic._rng import RNG
+from dynamic.kernels.cpu import warp as cpu_warp
+from dynamic.kernels.gpu import _launch, copies, images, pixels, random, resample, warp
+
+SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
+#: Types with kernels of their own, and two of those that share one.
+KINDS = ("uint8", "uint16", "int16", "float32", "float16", "int64")
+#: How many channels, and what images become.
+CASES = {"uint8": [(1, "uint8"), (3, "uint8"), (3, "float32"), (3, "float16"), (4, "uint8")],
+         "float32": [(1, "float32"), (3, "float32"), (3, "uint8"), (3, "float16"), (4, "float32")],
+         "float16": [(3, "float32")], "int64": [(2, "uint16")]}  # fmt: skip
+
+
+def batches(dtype, channels):
+    """Images whose memory is exactly theirs, contiguous or not."""
+    generator = numpy.random.default_rng(1)
+    arrays = [(generator.random((*shape, channels)) * 200).astype(dtype) for shape in SHAPES]
+    yield arrays
+    yield [numpy.ascontiguousarray(a.transpose(2, 0, 1)).transpose(1, 2, 0)[::-1] for a in arrays]
+
+
+def run(source, want):
+    outs = [numpy.empty(a.shape, want) for a in source]
+    have, there = described(source), described(outs)
+    first, result = images("test", have, "HWC"), images("test", there, "HWC")
+    count, channels = len(source), source[0].shape[2]
+    copies.window(have, there)
+    for start, step in ((-2, 1), (3, -1), (0, 2)):
+        copies.window(have, there, numpy.full((count, 3), start), numpy.full((count, 3), step), 3.0)
+    matrices = numpy.array([cpu_warp.rotation((9, 9), (9, 9), 30.0 * i) for i in range(count)])
+    for fill, nearest in itertools.product((None, 4.0), (True, False)):
+        warp.affine(first, result, matrices, fill, nearest=nearest)
+        warp.affine(first, result, matrices * 1e300, fill, nearest=nearest)  # too large for any integer
+    factors = numpy.full(channels, 1.5)
+    for start in (0, -3, 2):
+        starts = numpy.full((count, 2), start)
+        pixels.normalised(first, result, factors, factors, starts=starts, mirror=numpy.arange(count) % 2 == 0)
+    if channels == 3:
+        pixels.mixed(first, result, numpy.ones((count, 3, 4)))
+    sized = [a for a in source if a.size]
+    keep = [numpy.empty((18, 35, channels), want) for _ in sized]
+    target = images("test", described(keep), "HWC")
+    some = images("test", described(sized), "HWC")
+    for name, antialias in (("nn", True), ("linear", True), ("lanczos3", False)):
+        steps = [resample.Along(some.shapes[:, axis] * -0.25, some.shapes[:, axis] * 1.5,
+                                numpy.full(len(sized), name), antialias, axis == 0) for axis in range(2)]  # fmt: skip
+        resample.resampled(some, target, *steps)
+    back = [numpy.empty(a.shape, want) for a in sized]
+    sizes = numpy.tile([5, 9], (len(sized), 1))
+    weights = [numpy.full(n * len(sized), 1 / n) for n in (5, 9)]
+    resample.blurred(some, images("test", described(back), "HWC"), weights, sizes)
+
+
+def everything():
+    for have in KINDS:
+        for channels, want in CASES.get(have, [(5, have)]):
+            for source in batches(numpy.dtype(have), channels):
+                run(source, numpy.dtype(want))
+    for dtype in map(numpy.dtype, (t.word for t in dtypes.ALL if t.word != "bool")):
+        sizes = numpy.array([0, 1, 5, 1025])
+        out = numpy.empty(sizes.sum(), dtype)
+        draw = RNG(5).draw(4)
+        random.uniform(draw, sizes, out.ctypes.data, (0.0, 2.0**-32, 1.0), dtype)
+        random.normal(draw, sizes, out.ctypes.data, 0.0, 1e30, dtype)
+        random.coin_flip(draw, sizes, out.ctypes.data, 2.0**31, dtype)
+        random.picked(draw, sizes, out.ctypes.data, numpy.arange(7).astype(dtype), 2, 5)
+    memory = numpy.random.default_rng(1).integers(0, 256, 40001, numpy.uint8)
+    for shift, size in itertools.product(range(5), (0, 1, 15, 16, 17, 16384, 39000)):
+        source, target = memory[shift : shift + size].copy(), numpy.empty(size, numpy.uint8)
+        copies.pieces(
+            numpy.array([source.ctypes.data], "u8"), numpy.array([target.ctypes.data], "u8"), numpy.array([size])
+        )
+    made = [name for module in ("copy", "warp", "pixels", "resample", "random")
+            for name in build.kernels(_launch.source(module))]  # fmt: skip
+    unused = set(made) - build.used
+    assert not unused, f"not run: {unused}"
+    print(f"{len(made)} kernels without a finding")
+
+
+FAULTS = """
+extern "C" __global__ void read(float* p, int n, int* out) { out[0] = p[n - 1 + (threadIdx.x == 7)] > 0; }
+extern "C" __global__ void shared(float* p, int n, int* out) {
+  extern __shared__ float band[];
+  band[threadIdx.x] = p[0];
+  __syncthreads();
+  out[0] = band[threadIdx.x + 1] > 0;
+}
+extern "C" __global__ void overflow(float* p, int n, int* out) { out[0] = (int)(p[0] * 1e30f); }
+extern "C" __global__ void misaligned(float* p, int n, int* out) { out[0] = *(int*)((unsigned char*)p + n - 999); }
+"""
+
+
+def planted(fault):
+    values, out = numpy.ones(1000, numpy.float32), numpy.zeros(1, numpy.int32)
+    kernel = build.RawModule(code=FAULTS).get_function(fault)
+    kernel(
+        (1,),
+        (32,),
+        (numpy.uint64(values.ctypes.data), numpy.int32(1000), numpy.uint64(out.ctypes.data)),
+        shared_mem=128,
+    )
+
+
+if __name__ == "__main__":
+    with bare.in_place_of_cupy():
+        everything() if sys.argv[1] == "all" else planted(sys.argv[1])

@@ -1,0 +1,244 @@
+"""Operators on a GPU, or on what stands in for one: the results are those of the CPU."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy
+import pytest
+from hypothesis import given
+from twin import build
+
+import dynamic
+from dynamic import random
+from dynamic.errors import ArgumentError, DeviceError
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing"),
+]
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def smooth(generator, shape, layout, dtype):
+    """Images in which neighbours are alike."""
+    grids = numpy.ogrid[tuple(slice(0, extent) for extent in shape)]
+    wave = numpy.zeros(shape)
+    for letter, grid in zip(layout, grids, strict=True):
+        wave = wave + numpy.sin(grid / 14 + generator.random()) * (40 if letter in "HW" else 10)
+    dtype = numpy.dtype(dtype)
+    return (wave / 100 + 0.5).astype(dtype) if dtype.kind == "f" else (wave + 128).clip(0, 255).astype(dtype)
+
+
+def batch(generator, layout="HWC", dtype="uint8", count=4, channels=3, uniform=False):
+    extents = {"C": channels, "F": 2}
+    shapes = [tuple(extents.get(letter, int(generator.integers(20, 70))) for letter in layout) for _ in range(count)]
+    shapes = shapes[:1] * count if uniform else shapes
+    return dynamic.as_batch([smooth(generator, shape, layout, dtype) for shape in shapes], layout=layout)
+
+
+def alike(found, expected, part=0.05):
+    """Whether a result is that of the CPU: bytes within one level and nearly all equal, floats nearly so."""
+    assert found.device.device_type == "gpu"
+    assert (found.dtype, found.layout) == (expected.dtype, expected.layout)
+    found = found.cpu()
+    samples = (
+        zip(found.samples, expected.samples, strict=True)
+        if hasattr(found, "samples")
+        else [(found.array, expected.array)]
+    )
+    for one, other in samples:
+        assert one.shape == other.shape
+        apart = numpy.abs(one.astype(numpy.float64) - other.astype(numpy.float64))
+        if one.dtype.kind in "iu":
+            assert apart.max(initial=0) <= 1
+            assert apart.mean() <= part if apart.size else True
+        else:
+            limit = 2e-3 if one.dtype.itemsize == 2 else 1e-3
+            assert (apart > limit * (1 + numpy.abs(other))).sum() == 0
+
+
+LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW")
+
+
+def each(images, values):
+    """A value for each image, which repeat."""
+    return dynamic.as_batch([values[i % len(values)] for i in range(len(images))])
+
+
+#: What is called, and its arguments, or what makes them for some images.
+CALLS = {
+    "rotate": ("rotate", lambda x: {"angle": each(x, [30.0, -100.5, 90.0]), "fill_value": 9.0}),
+    "rotate by a quarter": ("rotate", {"angle": 90.0}),
+    "rotate, the nearest": ("rotate", {"angle": 180.0, "interp_type": "nn", "keep_size": True}),
+    "warp_affine": ("warp_affine", {"matrix": [0.9, 0.2, 3.0, -0.1, 1.1, 2.0], "size": (40, 50)}),
+    "warp_affine, inverted": (
+        "warp_affine", {"matrix": [[0.9, 0.2, 3], [-0.1, 1.1, 2]], "inverse_map": False, "fill_value": 3.0}),
+    "warp_affine, each": (
+        "warp_affine", lambda x: {"matrix": each(x, [[1.0, 0.1, 2, 0, 1, 0], [0.57, 0, 1, 0, 0.7, 9]])}),
+    "flip": ("flip", lambda x: {"horizontal": each(x, [0, 1]), "vertical": 1}),
+    "crop": ("crop", {"crop": (15, 12), "crop_pos_x": 0.3, "crop_pos_y": 1.0}),
+    "crop, each": ("crop", lambda x: {"crop": (15, 12), "crop_pos_x": each(x, [0.0, 0.5, 0.9])}),
+    "crop that pads": (
+        "crop", {"crop": (80, 90), "out_of_bounds_policy": "pad", "fill_values": 7.0, "dtype": "float32"}),
+    "slice": ("slice", {"start": (2, 3), "end": (18, 9), "axis_names": "HW"}),
+    "slice that pads": (
+        "slice", {"rel_start": (-0.2, 0.1), "rel_end": (1.3, 0.9), "axis_names": "HW", "out_of_bounds_policy": "pad",
+                  "fill_values": 5.0}),
+    "pad": ("pad", {"fill_value": 3.0, "axis_names": "HW", "align": (4, 8)}),
+    "pad, each": ("pad", lambda x: {"fill_value": each(x, [3.0, 4.0])}),
+    "cast": ("cast", {"dtype": "float16"}),
+    "copy": ("copy", {}),
+    "resize": ("resize", {"size": (24, 31)}),
+    "resize, each": (
+        "resize", lambda x: {"resize_shorter": each(x, [20.0, 31.0]), "interp_type": each(x, [2, 1, 0])}),
+    "resize a region": (
+        "resize", {"size": (40, 50), "roi_start": (0.9, 0.1), "roi_end": (0.2, 0.8), "roi_relative": True,
+                   "interp_type": "lanczos3"}),
+    "resize, the nearest": ("resize", {"size": (33, 21), "interp_type": "nn"}),
+    "resize, two filters": ("resize", {"size": (90, 10), "min_filter": "triangular", "mag_filter": "cubic"}),
+    "resize_crop_mirror": ("resize_crop_mirror", {"resize_shorter": 30.0, "crop": (20, 22), "mirror": 1}),
+    "gaussian_blur": ("gaussian_blur", lambda x: {"sigma": each(x, [0.5, 1.5, 2.5])}),
+    "gaussian_blur, two windows": ("gaussian_blur", {"window_size": (3, 7)}),
+    "brightness_contrast": (
+        "brightness_contrast", lambda x: {"brightness": each(x, [0.5, 1.5]), "contrast": 1.2, "brightness_shift": 0.1}),
+    "brightness": ("brightness", {"brightness": 0.7, "dtype": "float32"}),
+    "contrast": ("contrast", {"contrast": 1.3}),
+    "contrast, each": ("contrast", lambda x: {"contrast": each(x, [0.3, 2.0]), "contrast_center": 90.0}),
+}  # fmt: skip
+OF_COLOURS = {
+    "color_twist": (
+        "color_twist",
+        lambda x: {"hue": each(x, [20.0, -90.0]), "saturation": 1.2, "brightness": 0.9, "contrast": 1.1}),
+    "color_twist, YCbCr": ("color_twist", {"hue": 30.0, "image_type": "YCbCr"}),
+    "hue": ("hue", {"hue": 40.0}),
+    "saturation": ("saturation", lambda x: {"saturation": each(x, [0.5, 2.0])}),
+    "hsv": ("hsv", {"hue": 10.0, "value": 0.8, "dtype": "float32"}),
+    "crop_mirror_normalize": (
+        "crop_mirror_normalize",
+        lambda x: {"crop": (16, 18), "mirror": each(x, [0, 1]), "mean": [100.0, 110, 120], "std": [50.0, 60, 70]}),
+    "crop_mirror_normalize, each": (
+        "crop_mirror_normalize", lambda x: {"mean": each(x, [[100.0, 110, 120], [1.0, 2, 3]]), "std": 64.0}),
+    "crop_mirror_normalize, padded": (
+        "crop_mirror_normalize",
+        {"crop": (80, 30), "out_of_bounds_policy": "pad", "fill_values": [1.0, 2, 3], "output_layout": "HWC",
+         "pad_output": True, "dtype": "float16", "mean": 100.0, "std": 50.0}),
+}  # fmt: skip
+
+
+def compared(call, images):
+    operator, arguments = call
+    arguments = arguments(images) if callable(arguments) else arguments
+    function = getattr(dynamic, operator)
+    rounds = "resize" in operator or "hue" in arguments or "color" in operator or operator == "saturation"
+    alike(function(images.gpu(), **arguments), function(images, **arguments), part=0.5 if rounds else 0.05)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_images(name, layout):
+    generator = numpy.random.default_rng(1)
+    for dtype, uniform in (("uint8", False), ("float32", True)):
+        compared(CALLS[name], batch(generator, layout, dtype, uniform=uniform))
+
+
+@pytest.mark.parametrize("name", OF_COLOURS)
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "FHWC"])
+def test_colours(name, layout):
+    generator = numpy.random.default_rng(1)
+    for dtype, uniform in (("uint8", False), ("float32", True), ("uint8", True)):
+        compared(OF_COLOURS[name], batch(generator, layout, dtype, uniform=uniform))
+
+
+@pytest.mark.parametrize("name", [name for name, (_, arguments) in CALLS.items() if not callable(arguments)])
+def test_one_image(name):
+    image = smooth(numpy.random.default_rng(3), (40, 50, 3), "HWC", "uint8")
+    compared(CALLS[name], dynamic.as_tensor(image, layout="HWC"))
+
+
+def test_a_window_by_an_anchor():
+    images = batch(numpy.random.default_rng(3))
+    anchors = dynamic.as_batch(numpy.random.default_rng(4).uniform(0, 0.4, (4, 2)).astype(numpy.float32))
+    expected = dynamic.slice(images, anchors, [0.5, 0.5])
+    alike(dynamic.slice(images.gpu(), anchors.gpu(), [0.5, 0.5]), expected)
+
+
+def test_random_windows_resized():
+    images = batch(numpy.random.default_rng(3))
+    found, expected = (dynamic.random_resized_crop(x, size=(20, 24), rng=random.RNG(5)) for x in (images.gpu(), images))
+    alike(found, expected, part=0.5)
+    alike(dynamic.random_resized_crop(images, size=(20, 24), rng=random.RNG(5), device="gpu"), expected, part=0.5)
+
+
+def test_grey_and_coloured_images_in_one_batch():
+    generator = numpy.random.default_rng(4)
+    images = dynamic.as_batch([smooth(generator, (20, 30, channels), "HWC", "uint8") for channels in (1, 3, 1, 3)])
+    call = lambda x: dynamic.color_twist(x, hue=20.0, brightness=1.2, contrast=0.8)  # noqa: E731
+    alike(call(images.gpu()), call(images), part=0.5)
+
+
+@given(seeds, st.sampled_from(["uint8", "float32", "float64", "float16", "int32", "int64", "uint16"]))
+def test_random_numbers_are_the_same_bits(seed, dtype):
+    shapes = dynamic.as_batch([[2, 3], [1000, 2], [0, 1], [5, 1]])
+    ranges = dynamic.as_batch([[0, 9], [1, 3], [5, 60], [-1, 1]])
+    draws = {
+        "uniform": lambda **more: random.uniform(range=(-3, 90), dtype=dtype, **more),
+        "each": lambda **more: random.uniform(range=ranges, dtype=dtype, **more),
+        "values": lambda **more: random.uniform(values=[1, 5, 7, 100], dtype=dtype, **more),
+        "normal": lambda **more: random.normal(mean=50, stddev=dynamic.as_batch([1, 2, 3, 4]), dtype=dtype, **more),
+        "coin": lambda **more: random.coin_flip(probability=0.3, dtype=dtype, **more),
+    }
+    for name, draw in draws.items():
+        for how in (shapes, None):
+            one, other = random.RNG(seed), random.RNG(seed)
+            found = draw(shape=how, batch_size=4, device="gpu", rng=one)
+            expected = draw(shape=how, batch_size=4, device="cpu", rng=other)
+            assert found.device.device_type == "gpu"
+            assert one.get_state() == other.get_state()
+            for a, b in zip(found.cpu().samples, expected.samples, strict=True):
+                assert a.dtype == b.dtype, name
+                assert a.tobytes() == b.tobytes(), name
+
+
+def test_keyed_draws_are_the_same_bits():
+    keyed = lambda: random.RNG(7).keyed([17, 4, 9])  # noqa: E731
+    found, expected = (random.uniform(shape=3, rng=keyed(), device=device) for device in ("gpu", "cpu"))
+    assert found.cpu().tolist() == expected.tolist()
+
+
+def test_volumes_say_where_they_run():
+    volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
+    with pytest.raises(DeviceError, match=r"rotate\(\) of volumes runs on cpu.*\.cpu\(\)"):
+        dynamic.rotate(volume, angle=10.0, axis=(0, 0, 1))
+    with pytest.raises(DeviceError, match=r"resize\(\) of volumes runs on cpu"):
+        dynamic.resize(volume, size=(2, 2, 2))
+    with pytest.raises(DeviceError, match=r"gaussian_blur\(\) on a GPU blurs images"):
+        dynamic.gaussian_blur(volume, sigma=1.0)
+    assert dynamic.flip(volume, depthwise=1).shape == (3, 4, 5, 1)
+
+
+def test_errors_are_those_of_the_cpu():
+    image = dynamic.as_tensor(numpy.zeros((4, 5, 3), "uint8"), layout="HWC").gpu()
+    with pytest.raises(ArgumentError, match="matrix"):
+        dynamic.warp_affine(image, matrix=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="fill_values"):
+        dynamic.crop(image, crop=(2, 2), fill_values=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="std"):
+        dynamic.crop_mirror_normalize(image, std=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="window_size"):
+        dynamic.gaussian_blur(image, window_size=4)
+    with pytest.raises(ArgumentError, match="fill_value"):
+        dynamic.pad(image, fill_value=[1.0, 2.0])
+
+
+def test_matrices_from_the_gpu_and_for_frames():
+    generator = numpy.random.default_rng(5)
+    images = batch(generator, "FHWC")
+    matrices = dynamic.as_batch([generator.uniform(0.8, 1.2, (2, 2, 3)) for _ in range(4)])
+    expected = dynamic.warp_affine(images, matrices)
+    alike(dynamic.warp_affine(images.gpu(), matrices.gpu()), expected)
+
+
+def test_empty_batches():
+    images = dynamic.as_batch([numpy.zeros((4, 5, 3), "uint8")], layout="HWC")[:0]
+    assert len(dynamic.flip(images)) == 0

@@ -1,0 +1,46 @@
+"""Tensors and Batches on a GPU: moves, streams, exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import any_dtype, arrays
+
+from dynamic import as_batch, as_tensor
+
+pytestmark = pytest.mark.gpu
+
+
+def native(a):
+    return np.array(a, a.dtype.newbyteorder("="))
+
+
+@st.composite
+def ragged(draw, min_size=1):
+    dtype, ndim = draw(any_dtype), draw(st.integers(0, 3))
+    shape = st.tuples(*[st.integers(0, 3)] * ndim)
+    return [draw(arrays(dtype, shape)) for _ in range(draw(st.integers(min_size, 4)))]
+
+
+@given(arrays())
+def test_a_tensor_moves_there_and_back(a):
+    t = as_tensor(a, layout="HWC"[: a.ndim])
+    there = t.gpu()
+    assert (there.device, there.shape, there.dtype, there.layout) == ("gpu:0", t.shape, t.dtype, t.layout)
+    assert there.gpu() is there
+    assert there.to_device("cuda:0") is there
+    back = there.cpu()
+    assert np.array_equal(back.array, native(a))
+    assert back.array.flags.writeable
+
+
+@given(ragged())
+def test_a_batch_moves_there_and_back(samples):
+    b = as_batch(samples, layout="HWC"[: samples[0].ndim])
+    there = b.gpu()
+    assert (there.device, there.shape, there.dtype, there.layout) == ("gpu", b.shape, b.dtype, b.layout)
+    for back in (there.cpu(), there.to_device("gpu:0", force_copy=True).cpu()):
+        assert all(np.array_equal(x, native(y)) for x, y in zip(back.samples, samples, strict=True))
+    assert [t.tolist() for t in there] == b.tolist() == there.tolist()

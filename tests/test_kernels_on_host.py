@@ -1,0 +1,644 @@
+"""The CUDA kernels, compiled for the host, against the kernels of the CPU."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy
+import pytest
+from hypothesis import given
+from twin import bare, build
+
+from dynamic import _distributions, dtypes
+from dynamic._described import described
+from dynamic._philox import Draw
+from dynamic._rng import RNG
+from dynamic.kernels.cpu import color as cpu_color
+from dynamic.kernels.cpu import filters as cpu_filters
+from dynamic.kernels.cpu import resample as cpu_resample
+from dynamic.kernels.cpu import warp as cpu_warp
+from dynamic.kernels.cpu import windows
+from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
+from dynamic.kernels.gpu._images import images
+
+pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
+
+DTYPES = [numpy.dtype(kind.word) for kind in dtypes.ALL]
+
+
+@pytest.fixture(autouse=True)
+def _on_the_host():
+    with bare.in_place_of_cupy():
+        yield
+
+
+def values(generator, shape, dtype):
+    """Numbers of a type, with its extremes and, of floats, what is no number."""
+    if dtype.kind == "b":
+        return numpy.asarray(generator.random(shape) < 0.5)
+    if dtype.kind == "f":
+        found = numpy.asarray(generator.normal(0, 100, shape)).astype(dtype)
+        special = numpy.array([numpy.nan, numpy.inf, -numpy.inf, 0.5, -0.5, 1.5, 2.5, 254.5, 0.49999997], dtype)
+    else:
+        limits = numpy.iinfo(dtype)
+        found = generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        special = numpy.array([limits.min, limits.max, 0, 1], dtype)
+    at = generator.random(shape) < 0.1
+    return numpy.asarray(numpy.where(at, generator.choice(special, shape), found))
+
+
+def strided(array, order):
+    """The same array with its dimensions in another order in memory, and a gap or a reversal in the last one there."""
+    if array.ndim == 0 or order == 0:
+        return array
+    turned = numpy.ascontiguousarray(array.transpose(numpy.roll(numpy.arange(array.ndim), order % array.ndim)))
+    if order % 3 == 1:
+        turned = numpy.repeat(turned, 2, -1)[..., ::2]
+    elif order % 3 == 2:
+        turned = numpy.ascontiguousarray(turned[..., ::-1])[..., ::-1]
+    return turned.transpose(numpy.argsort(numpy.roll(numpy.arange(array.ndim), order % array.ndim)))
+
+
+def empty_like_all(shapes, dtype):
+    return [numpy.full(shape, 77, dtype) for shape in shapes]
+
+
+seeds = st.integers(0, 2**32 - 1)
+one_dtype = st.sampled_from(DTYPES)
+
+
+@given(seeds, st.integers(0, 9))
+def test_pieces(seed, count):
+    generator = numpy.random.default_rng(seed)
+    lengths = generator.choice([0, 1, 15, 16, 17, 1000, 16384, 40001], count)
+    sources = [generator.integers(0, 256, length, numpy.uint8)[k % 5 :] for k, length in enumerate(lengths)]
+    sizes = numpy.array([len(s) for s in sources], numpy.int64)
+    starts = numpy.cumsum(sizes + generator.integers(0, 20, count)) - sizes
+    buffer = numpy.full(sum(sizes) + 20 * (count + 1), 7, numpy.uint8)
+    expected = buffer.copy()
+    for start, s in zip(starts, sources, strict=True):
+        expected[start : start + len(s)] = s
+    at = (buffer.ctypes.data + starts).astype(numpy.uint64)
+    copies.pieces(numpy.array([s.ctypes.data for s in sources], numpy.uint64), at, sizes)
+    numpy.testing.assert_array_equal(buffer, expected)
+
+
+@given(seeds, st.integers(0, 5), st.integers(0, 4), one_dtype, one_dtype, st.booleans())
+def test_windows(seed, count, ndim, have, want, same):
+    generator = numpy.random.default_rng(seed)
+    want = have if same else want
+    extents = [0, 1, 2, 3, 5, 8, 20] if ndim > 2 else [1, 3, 40, 200, 3000][: 5 if ndim < 2 else 4]
+    images, starts, steps, shapes = [], [], [], []
+    channel, width = int(generator.integers(ndim)) if ndim and generator.random() < 0.5 else None, 4
+    for _ in range(count):
+        shape = tuple(generator.choice(extents, ndim))
+        images.append(strided(values(generator, shape, have), int(generator.integers(0, 6))))
+        step = generator.choice([1, 1, 1, -1, 2, -3], ndim)
+        starts.append([int(generator.integers(-2, e + 3)) if generator.random() < 0.5 else 0 if s > 0 else e - 1
+                       for e, s in zip(shape, step, strict=True)])  # fmt: skip
+        steps.append(step)
+        wanted = [e if generator.random() < 0.5 else int(generator.choice(extents)) for e in shape]
+        shapes.append(tuple(width if axis == channel else e for axis, e in enumerate(wanted)))
+    if not count:
+        return
+    fill = values(generator, (count, width) if generator.random() < 0.5 else width, numpy.dtype("float64"))
+    fill = fill if channel is not None else fill.reshape(-1)[:1]
+    outs = empty_like_all(shapes, want)
+    copies.window(described(images), described(outs), numpy.array(starts, numpy.int64).reshape(count, ndim),
+                  numpy.array(steps, numpy.int64).reshape(count, ndim), fill, channel)  # fmt: skip
+    for i in range(count):
+        numpy.testing.assert_array_equal(
+            outs[i],
+            reference(images[i], starts[i], steps[i], shapes[i], fill if fill.ndim == 1 else fill[i], channel, want),
+        )
+
+
+def reference(image, starts, steps, shape, fill, channel, dtype):
+    """A window by NumPy's indexing."""
+    indices = [start + step * numpy.arange(size) for start, step, size in zip(starts, steps, shape, strict=True)]
+    inside = numpy.ones(shape, bool)
+    for axis, (index, extent) in enumerate(zip(indices, image.shape, strict=True)):
+        inside &= ((index >= 0) & (index < extent)).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    fill = dtypes.convert(numpy, fill, dtype)
+    places = numpy.arange(shape[channel]) % len(fill) if channel is not None else numpy.zeros(1, int)
+    outside = fill[places].reshape([-1 if axis == channel else 1 for axis in range(len(shape))])
+    if not image.size or not inside.size:
+        return numpy.broadcast_to(outside, shape)
+    clipped = numpy.ix_(*(numpy.clip(i, 0, e - 1) for i, e in zip(indices, image.shape, strict=True)))
+    return numpy.where(inside, dtypes.convert(numpy, numpy.asarray(image[clipped]), dtype), outside)
+
+
+def test_windows_agree_with_the_kernel_of_the_cpu():
+    generator = numpy.random.default_rng(5)
+    image = generator.integers(0, 256, (37, 53, 3), numpy.uint8)
+    out = numpy.empty((50, 30, 3), numpy.uint8)
+    expected = out.copy()
+    windows.copied(image, [-5, 7, 0], numpy.array([1.0, 2.0, 3.0]), expected)
+    copies.window(described(image[None]), described(out[None]), numpy.array([[-5, 7, 0]]), None, [1.0, 2.0, 3.0], 2)
+    numpy.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("have", DTYPES, ids=str)
+@pytest.mark.parametrize("want", DTYPES, ids=str)
+def test_conversions(have, want):
+    array = values(numpy.random.default_rng(1), (2000,), have)
+    out = numpy.full(2000, 77).astype(want)
+    copies.window(described(array[None]), described(out[None]))
+    numpy.testing.assert_array_equal(out, dtypes.convert(numpy, array, want))
+
+
+# -- warps ------------------------------------------------------------------------------------------------------------
+
+
+def hwc(array, layout="HWC"):
+    return images("test", described(array), layout)
+
+
+def close(found, expected, where=""):
+    """Whether bytes are within one level and almost all equal, and floats equal but for rounding."""
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    if found.dtype.kind == "b":
+        assert (found != expected).mean() <= 0.02
+        return
+    if found.dtype.kind in "iu":
+        apart = numpy.abs(found.astype(numpy.float64) - expected.astype(numpy.float64))
+        size = 1 if found.dtype.itemsize < 4 else 1 + 1e-6 * numpy.abs(expected.astype(numpy.float64)).max(initial=0)
+        assert apart.max(initial=0) <= size, where
+        assert (apart > 0).mean() <= 0.05 or (apart > 0).sum() <= 2, where
+        return
+    tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-5}[found.dtype.itemsize]
+    numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * 100, err_msg=where)
+
+
+def smooth(generator, shape, dtype):
+    """An image in which neighbours are alike, so that a hundredth of a pixel makes no difference."""
+    height, width, channels = shape
+    y, x, c = numpy.ogrid[:height, :width, :channels]
+    wave = 100 * numpy.sin(x / 15 + c) * numpy.cos(y / 20 - c) + 20 * generator.random()
+    if dtype.kind == "b":
+        return wave > 0
+    return dtypes.convert(numpy, wave + (128 if dtype.kind == "u" else 0), dtype)
+
+
+def some_images(generator, count, dtype, sizes=(1, 2, 7, 31, 32, 33, 64, 90), channels=(1, 2, 3, 4, 5)):
+    width = int(generator.choice(channels))
+    shapes = [(*generator.choice(sizes, 2), width) for _ in range(count)]
+    return [strided(smooth(generator, shape, dtype), int(generator.choice([0, 0, 1, 2, 4]))) for shape in shapes]
+
+
+@given(seeds, st.integers(0, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
+def test_affine(seed, count, have, want, same, nearest, clamp):
+    generator = numpy.random.default_rng(seed)
+    want = have if same else want
+    sources = some_images(generator, count, have)
+    if not count:
+        return
+    outs = empty_like_all([(*generator.choice([1, 5, 33, 64, 70], 2), s.shape[2]) for s in sources], want)
+    matrices = []
+    for source, out in zip(sources, outs, strict=True):
+        kind = generator.integers(4)
+        angle = [float(generator.uniform(-200, 200)), 90.0, 180.0, 0.0][kind]
+        matrices.append(cpu_warp.rotation(source.shape[:2], out.shape[:2], angle) * [[1, 1, 1], [1, 1, 1]])
+        if kind == 3:
+            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [
+                0,
+                0,
+                1,
+            ]
+    fill = None if clamp else generator.uniform(-20, 300, sources[0].shape[2]).tolist()
+    warp.affine(hwc(sources), hwc(outs), numpy.array(matrices), fill, nearest=nearest)
+    for source, matrix, out in zip(sources, matrices, outs, strict=True):
+        expected = numpy.empty_like(out)
+        exact_affine(source, matrix, expected, fill, nearest)
+        close(out, expected)
+
+
+def exact_affine(source, matrix, out, fill, nearest):
+    """In float64, as the kernel of the CPU has it for types that OpenCV does not take."""
+    rows = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in matrix.tolist()]
+    if fill is not None:
+        fill = cpu_warp.filled(fill, source.dtype, source.shape[-1])
+    nearest = nearest or all(number.is_integer() for row in rows for number in row)
+    cpu_warp._gather(source, rows, out, fill, nearest)
+
+
+@pytest.mark.parametrize("have", ["uint8", "float32"])
+def test_a_rotation_agrees_with_the_kernel_of_the_cpu(have):
+    generator = numpy.random.default_rng(3)
+    source = smooth(generator, (120, 150, 3), numpy.dtype(have))
+    for angle in (0, 30, 90, 123.4, 180):
+        shape = (*cpu_warp.canvas(source.shape[:2], angle), 3)
+        matrix = cpu_warp.rotation(source.shape[:2], shape[:2], angle)
+        for fill in (None, 9.0):
+            out, expected = numpy.empty(shape, have), numpy.empty(shape, have)
+            warp.affine(hwc(source[None]), hwc(out[None]), matrix[None], fill)
+            cpu_warp.affine(source, matrix, expected, fill=fill)
+            apart = numpy.abs(out.astype("f8") - expected)
+            assert apart.max() <= (1 if have == "uint8" else 0.02)
+            assert (apart > 0.01).mean() < 0.01
+
+
+def test_far_and_huge_coordinates_are_read_as_outside():
+    source = numpy.arange(12, dtype=numpy.uint8).reshape(3, 4, 1) + 1
+    for matrix in (
+        [[1e30, 0, 0], [0, 1e30, 0]],
+        [[1, 0, 1e300], [0, 1, 0]],
+        [[1e300, 1e308, -1e308], [1e308, 1, 1e308]],
+    ):
+        out = numpy.full((40, 40, 1), 5, numpy.uint8)
+        warp.affine(hwc(source[None]), hwc(out[None]), numpy.array([matrix]), 7.0)
+        assert (out[1:, 1:] == 7).all()
+
+
+def test_images_without_pixels_are_filled():
+    source = numpy.empty((0, 4, 2), numpy.int16)
+    out = numpy.full((5, 6, 2), 3, numpy.int16)
+    warp.affine(hwc(source[None]), hwc(out[None]), numpy.eye(3)[None, :2], [4.0, 5.0])
+    assert (out == [4, 5]).all()
+    warp.affine(hwc(source[None]), hwc(out[None]), numpy.eye(3)[None, :2])
+    assert (out == 0).all()
+
+
+def test_frames_are_images():
+    generator = numpy.random.default_rng(8)
+    video = numpy.stack([smooth(generator, (20, 30, 3), numpy.dtype("uint8")) for _ in range(4)])
+    video = numpy.ascontiguousarray(video.transpose(0, 3, 1, 2))
+    out = numpy.empty_like(video)
+    source, target = (
+        images("test", described([video, video[:0]]), "FCHW"),
+        images("test", described([out, out[:0]]), "FCHW"),
+    )
+    matrix = cpu_warp.rotation((20, 30), (20, 30), 25)
+    warp.affine(source, target, source.each(numpy.array([matrix, matrix])))
+    for frame, result in zip(video, out, strict=True):
+        expected = numpy.empty((20, 30, 3), numpy.uint8)
+        exact_affine(frame.transpose(1, 2, 0), matrix, expected, None, False)
+        close(result.transpose(1, 2, 0), expected)
+
+
+# -- pixels -----------------------------------------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans())
+def test_normalised_windows(seed, count, have, want, planes, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+        want = numpy.dtype(generator.choice(["float32", "float16", "uint8"]))
+    sources = some_images(generator, count, have, (1, 3, 8, 40, 100))
+    channels = sources[0].shape[2]
+    extra = int(generator.integers(0, 3))
+    sizes = [(*generator.choice([1, 4, 7, 33, 64], 2), channels + extra) for _ in range(count)]
+    order = (2, 0, 1) if planes else (0, 1, 2)
+    outs = empty_like_all([tuple(size[axis] for axis in order) for size in sizes], want)
+    starts = generator.integers(-5, 20, (count, 2)) * generator.integers(0, 2)
+    mirror = generator.random(count) < 0.5
+    shape = (count, channels) if generator.random() < 0.5 else (channels,)
+    factors, shifts = generator.uniform(-2, 2, shape), generator.uniform(-100, 100, shape)
+    fill = generator.uniform(0, 50, channels if generator.random() < 0.5 else 1)
+    results = hwc(outs, "CHW" if planes else "HWC")
+    pixels.normalised(hwc(sources), results, factors, shifts, starts=starts, mirror=mirror, fill=fill)
+    real = numpy.float64 if numpy.float64 in (have, want) else numpy.float32
+    outside = dtypes.convert(numpy, fill, want)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.zeros(sizes[i], want)
+        expected[..., :] = outside if len(outside) == 1 else [*outside, *[0] * extra]
+        (top, left), (height, width) = starts[i], sizes[i][:2]
+        rows, columns = numpy.arange(height) + top, numpy.arange(width) + left
+        inside = numpy.ix_((rows >= 0) & (rows < source.shape[0]), (columns >= 0) & (columns < source.shape[1]))
+        part = source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
+        factor, shift = (each[i] if each.ndim == 2 else each for each in (factors, shifts))
+        if have == numpy.uint8:
+            values = (part.astype(numpy.float64) * factor + shift).astype(numpy.float32)
+        else:
+            values = part.astype(real) * factor.astype(real) + shift.astype(real)
+        if part.size:
+            expected[(*inside, slice(channels))] = dtypes.convert(numpy, values, want)
+        expected = expected[:, ::-1] if mirror[i] else expected
+        close(out if not planes else out.transpose(1, 2, 0), expected, f"sample {i}")
+
+
+def test_bytes_become_the_same_floats_as_on_the_cpu():
+    generator = numpy.random.default_rng(2)
+    source = generator.integers(0, 256, (64, 48, 3), numpy.uint8)
+    factors, shifts = (1 / 58.395, 1 / 57.12, 1 / 57.375), (-123.675 / 58.395, -116.28 / 57.12, -103.53 / 57.375)
+    for want in ("float32", "float16"):
+        out, expected = numpy.empty((3, 64, 48), want), numpy.empty((3, 64, 48), want)
+        windows.normalised(source, factors, shifts, expected, mirror=True)
+        pixels.normalised(hwc(source[None]), hwc(out[None], "CHW"), numpy.array(factors), numpy.array(shifts),
+                          mirror=numpy.array([True]))  # fmt: skip
+        numpy.testing.assert_array_equal(out, expected)
+
+
+NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b"]
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans())
+def test_scaled(seed, count, have, want, same):
+    generator = numpy.random.default_rng(seed)
+    want = have if same else want
+    sources = [smooth(generator, (*generator.choice([1, 5, 30, 70], 2), 3), have) for _ in range(count)]
+    outs = empty_like_all([s.shape for s in sources], want)
+    factors, shifts = generator.uniform(-2, 2, (count, 1)), generator.uniform(-100, 100, (count, 1))
+    pixels.normalised(pixels.flat(described(sources)), pixels.flat(described(outs)), factors, shifts)
+    for source, factor, shift, out in zip(sources, factors, shifts, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.scaled(source, float(factor[0]), float(shift[0]), expected)
+        close(out, expected)
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_mixed(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    have = numpy.dtype("uint8") if usual else have
+    want = have if same else want
+    sources = some_images(generator, count, have, channels=(3,))
+    outs = empty_like_all([s.shape for s in sources], want)
+    matrices = generator.uniform(-1, 1, (count, 3, 4)) * [1, 1, 1, 30]
+    pixels.mixed(hwc(sources), hwc(outs), matrices)
+    for source, matrix, out in zip(sources, matrices, outs, strict=True):
+        expected = numpy.empty_like(out)
+        cpu_color.mixed(numpy.ascontiguousarray(source), matrix, expected, exact=True)
+        close(out, expected)
+
+
+# -- resizing and blurring --------------------------------------------------------------------------------------------
+
+FILTERS = ("nn", "linear", "cubic", "lanczos3", "gaussian")
+
+
+def resize_on_cpu(source, along, out):
+    """The kernel of the CPU without its way for bytes, which rounds between the two passes."""
+    steps, image = {}, source
+    for axis, step in enumerate(along):
+        if cpu_resample._is_identity(step, image.shape[axis], out.shape[axis]):
+            continue
+        if step.filter == "nn":
+            image = cpu_resample._nearest(image, axis, step, out.shape[axis])
+        else:
+            steps[axis] = step
+    if steps:
+        cpu_resample._general(image, steps, out)
+    else:
+        dtypes.convert(numpy, image, out.dtype, out)
+
+
+@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
+def test_resampled(seed, count, have, want, same, usual, antialias):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 33, 64, 90, 150))
+    channels = sources[0].shape[2]
+    outs = empty_like_all([(*generator.choice([1, 2, 7, 16, 33, 70], 2), channels) for _ in range(count)], want)
+    steps = []
+    for axis in range(2):
+        start, end, filters = [], [], []
+        for source in sources:
+            extent = source.shape[axis]
+            low, high = (
+                (0, extent) if generator.random() < 0.4 else sorted(generator.uniform(-0.3 * extent, 1.3 * extent, 2))
+            )
+            low, high = (high, low) if generator.random() < 0.3 else (low, high)
+            start.append(float(numpy.float32(low)))
+            end.append(float(numpy.float32(high + (high == low))))
+            filters.append(str(generator.choice(FILTERS)))
+        steps.append(resample.Along(numpy.array(start), numpy.array(end), numpy.array(filters), antialias, axis == 0))
+    resample.resampled(hwc(sources), hwc(outs), *steps)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        along = [
+            cpu_resample.Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running)
+            for s in steps
+        ]
+        expected = numpy.empty_like(out)
+        resize_on_cpu(source, along, expected)
+        close(out, expected, f"sample {i}: {along} {source.shape}")
+
+
+def along_all(extents, name="linear", running=False):
+    extents = numpy.asarray(extents, numpy.float64)
+    return resample.Along(extents * 0, extents, numpy.full(len(extents), name), True, running)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("extents", [(60, 80), (2000, 40), (30, 3000)])
+def test_large_reductions_and_wide_filters(name, extents):
+    generator = numpy.random.default_rng(6)
+    source = generator.integers(0, 256, (*extents, 3), numpy.uint8)
+    out, expected = numpy.full((9, 11, 3), 77, numpy.uint8), numpy.empty((9, 11, 3), numpy.uint8)
+    along = [along_all([extent], name) for extent in extents]
+    resample.resampled(hwc(source[None]), hwc(out[None]), *along)
+    resize_on_cpu(source, [cpu_resample.Along(0, extent, name, True) for extent in extents], expected)
+    close(out, expected)
+
+
+def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
+    generator = numpy.random.default_rng(7)
+    source = generator.integers(0, 256, (90, 120, 3), numpy.uint8)
+    for size in ((30, 40), (45, 77), (180, 200)):
+        out, expected = numpy.empty((*size, 3), numpy.uint8), numpy.empty((*size, 3), numpy.uint8)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([90]), along_all([120]))
+        cpu_resample.resample(source, [cpu_resample.Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
+        apart = numpy.abs(out.astype(int) - expected)
+        assert apart.max() <= 1
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
+def test_blurred(seed, count, have, want, same, usual):
+    generator = numpy.random.default_rng(seed)
+    if usual:
+        have = numpy.dtype(generator.choice(["uint8", "float32"]))
+    want = have if same else want
+    sources = some_images(generator, count, have, (1, 2, 7, 31, 64))
+    outs = empty_like_all([s.shape for s in sources], want)
+    radii = generator.choice([0, 1, 2, 5, 20], (count, 2))
+    windows = [[gaussian(int(radius)) for radius in column] for column in radii.T]
+    resample.blurred(hwc(sources), hwc(outs), list(map(numpy.concatenate, windows)), 2 * radii + 1)
+    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
+        expected = numpy.empty_like(out)
+        cpu_filters.separable(source, [windows[0][i], windows[1][i]], expected)
+        close(out, expected, f"sample {i}: {source.shape} {radii[i]}")
+
+
+def gaussian(radius):
+    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / (0.3 * radius + 0.5)) ** 2)
+    return weights / weights.sum()
+
+
+def test_windows_larger_than_the_image_and_than_shared_memory():
+    generator = numpy.random.default_rng(9)
+    source = generator.normal(0, 1, (20, 30, 2)).astype(numpy.float32)
+    out, expected = numpy.empty_like(source), numpy.empty_like(source)
+    windows = [gaussian(100), gaussian(15)]
+    resample.blurred(hwc(source[None]), hwc(out[None]), windows, numpy.array([[201, 31]]))
+    rows = numpy.pad(source.astype(numpy.float64), ((100, 100), (15, 15), (0, 0)), "reflect")
+    rows = sum(weight * rows[i : i + 20] for i, weight in enumerate(windows[0]))
+    expected[...] = sum(weight * rows[:, i : i + 30] for i, weight in enumerate(windows[1]))
+    numpy.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def draws(choose):
+    """Where words lie, with counters that are about to overflow."""
+    word = st.one_of(st.integers(0, 2**64 - 1), st.integers(2**64 - 600, 2**64 - 1))
+    high = numpy.array(choose(st.lists(word, min_size=1, max_size=4)), numpy.uint64)
+    return Draw(choose(word), choose(word), high, choose(st.integers(0, 3)))
+
+
+counts = st.lists(st.sampled_from([0, 1, 2, 5, 1000, 1024, 1025, 2500]), min_size=4, max_size=4)
+
+
+def parts_of(draw, sizes):
+    """For each number its sample and its place in it."""
+    samples = numpy.repeat(numpy.arange(len(sizes)), sizes)
+    elements = numpy.concatenate([numpy.arange(size, dtype=numpy.uint64) for size in sizes])
+    return samples, elements
+
+
+def same_bits(found, expected):
+    assert found.dtype == expected.dtype
+    assert found.tobytes() == expected.tobytes()
+
+
+@given(draws(), counts, st.sampled_from(NUMBERS), st.floats(-1e4, 1e4), st.floats(1, 1e4), st.booleans())
+def test_uniform(draw, sizes, dtype, low, width, alike):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    shifts = numpy.zeros(len(sizes)) if alike else numpy.arange(len(sizes)) * 3.7
+    low, high = (numpy.float64(low), numpy.float64(low + width)) if alike else (low + shifts, low + width + shifts)
+    fine, limits = _distributions.uniform_limits(low, high, dtype)
+    if not numpy.all(fine):
+        return
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.uniform(draw, sizes, out.ctypes.data, limits, dtype)
+    words = draw.words(numpy, samples, elements, 2 if _distributions.wide(dtype) else 1)
+    each = tuple(limit[samples] if limit.ndim else limit for limit in limits)
+    same_bits(out, dtypes.convert(numpy, _distributions.uniform(numpy, words, each), dtype))
+
+
+@given(draws(), counts, st.sampled_from(NUMBERS), st.floats(-100, 100, width=32), st.floats(0, 100, width=32))
+def test_normal(draw, sizes, dtype, mean, stddev):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    means, stddevs = numpy.float32(mean) + numpy.arange(len(sizes), dtype="f4"), numpy.float32(stddev)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.normal(draw, sizes, out.ctypes.data, means, stddevs, dtype)
+    values = _distributions.normal(numpy, draw.words(numpy, samples, elements, 4 if _distributions.wide(dtype) else 2))
+    centre, spread = means.astype(values.dtype)[samples], stddevs.astype(values.dtype)
+    same_bits(out, dtypes.convert(numpy, _distributions.scaled(numpy, values, centre, spread), dtype))
+
+
+def test_the_normal_number_of_a_word_that_is_zero(monkeypatch):
+    text = _launch.source("random").replace(
+        "words_of<Distribution::WORDS>(key, low, s.high, i * stride + phase, words);",
+        "for (int k = 0; k < Distribution::WORDS; k++) words[k] = 2 * k < Distribution::WORDS ? (u32)key : (u32)low;",
+    )
+    assert text != _launch.source("random")
+    module = build.RawModule(code=text)
+    monkeypatch.setattr(_launch, "_function", lambda cupy, device, name, kernel: module.get_function(kernel))
+    for pair in ((0, 0), (0, 5), (5, 0), (2**32 - 1, 2**32 - 1)):
+        for count, kind in ((2, numpy.float32), (4, numpy.float64)):
+            out = numpy.empty(1, kind)
+            random.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, out.ctypes.data, 0.0, 1.0, out.dtype)
+            words = [numpy.array([pair[i * 2 // count]], numpy.uint32) for i in range(count)]
+            expected = _distributions.normal(numpy, words)
+            same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(1, kind), numpy.ones(1, kind)))
+
+
+@given(draws(), counts, one_dtype, st.lists(st.floats(0, 1, width=32), min_size=4, max_size=4))
+def test_coin_flip(draw, sizes, dtype, probabilities):
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    threshold = numpy.floor(numpy.array(probabilities[: len(sizes)]) * 2.0**32)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.coin_flip(draw, sizes, out.ctypes.data, threshold, dtype)
+    (word,) = draw.words(numpy, samples, elements, 1)
+    same_bits(out, (word < threshold[samples]).astype(dtype))
+
+
+@given(draws(), counts, one_dtype, seeds)
+def test_picked(draw, sizes, dtype, seed):
+    generator = numpy.random.default_rng(seed)
+    sizes = numpy.array(sizes[: len(draw.high)])
+    samples, elements = parts_of(draw, sizes)
+    own = generator.integers(1, 9, len(sizes)).astype(numpy.uint64)
+    first = numpy.cumsum(own) - own
+    table = values(generator, (int(own.sum()),), dtype)
+    out = numpy.full(sizes.sum(), 77).astype(dtype)
+    random.picked(draw, sizes, out.ctypes.data, table, first, own)
+    (word,) = draw.words(numpy, samples, elements, 1)
+    index = first[samples] + (word * own[samples] >> numpy.uint64(32))
+    same_bits(out, table[index.astype(numpy.intp)])
+
+
+def test_one_number_each_for_many_samples():
+    draw = RNG(5).draw(300)
+    out = numpy.empty(300, numpy.float32)
+    fine, limits = _distributions.uniform_limits(numpy.float64(-30), numpy.float64(30), out.dtype)
+    random.uniform(draw, 1, out.ctypes.data, limits, out.dtype)
+    expected = _distributions.uniform(numpy, draw.words(numpy, slice(0, 300), None, 1), limits)
+    assert fine
+    same_bits(out, expected)
+
+
+# -- what a GPU does and the host does not ----------------------------------------------------------------------------
+
+BARRIER = """
+extern "C" __global__ void turned(const int* in, int* out) {
+  extern __shared__ int band[];
+  band[threadIdx.x] = in[threadIdx.x];
+  %s
+  out[threadIdx.x] = band[blockDim.x - 1 - threadIdx.x];
+}
+extern "C" __global__ void uneven(const int* in, int* out) {
+  if (threadIdx.x < 5) __syncthreads();
+  out[threadIdx.x] = in[threadIdx.x];
+}
+"""
+
+
+def turned(module, reverse):
+    module.reverse(reverse)
+    values, out = numpy.arange(64, dtype=numpy.int32), numpy.zeros(64, numpy.int32)
+    addresses = numpy.uint64(values.ctypes.data), numpy.uint64(out.ctypes.data)
+    module.get_function("turned")((1,), (64,), addresses, shared_mem=256)
+    module.reverse(False)
+    return (out == values[::-1]).all()
+
+
+def test_the_order_of_threads_does_not_matter_where_there_are_barriers():
+    good, bad = (build.RawModule(code=BARRIER % barrier) for barrier in ("__syncthreads();", ""))
+    assert turned(good, False)
+    assert turned(good, True)
+    assert not (turned(bad, False) and turned(bad, True))
+
+
+def test_a_barrier_that_some_threads_do_not_reach_is_an_error():
+    module, memory = build.RawModule(code=BARRIER % ""), numpy.zeros(8, numpy.int32)
+    with pytest.raises(RuntimeError, match="barrier"):
+        module.get_function("uneven")((1,), (8,), [numpy.uint64(memory.ctypes.data)] * 2)
+
+
+def test_arguments_of_another_size_are_refused():
+    kernel = build.RawModule(code=BARRIER % "").get_function("uneven")
+    with pytest.raises(TypeError, match="arguments of"):
+        kernel((1,), (8,), (numpy.uint32(1), numpy.uint64(2)))
+    with pytest.raises(KeyError, match="nothing"):
+        build.RawModule(code=BARRIER % "").get_function("nothing")
+
+
+def test_resized_images_do_not_depend_on_the_order_of_threads():
+    source = numpy.random.default_rng(1).integers(0, 256, (70, 50, 3), numpy.uint8)
+    module = build.RawModule(code=_launch.source("resample"))
+    found = []
+    for reverse in (False, True):
+        module.reverse(reverse)
+        out = numpy.full((19, 40, 3), 77, numpy.uint8)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([70], "lanczos3"), along_all([50]))
+        found.append(out)
+    module.reverse(False)
+    numpy.testing.assert_array_equal(*found)

@@ -1,0 +1,56 @@
+"""What operators hold while they work: their inputs, their results, and the temporaries of one sample a thread."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from operators import CASES
+
+import dynamic
+from dynamic import _array, _pool
+
+HEIGHT, WIDTH = 246, 250
+FEW, MANY = 3, 9
+OF_PYTHON = 8 << 10  # bytes that each sample may add: views, tuples, arguments
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_nothing_used_again(monkeypatch):
+    monkeypatch.setattr(_array, "_KEPT", 0)
+    with _pool.limited(1):
+        yield
+
+
+def held(case, images):
+    """Bytes at the peak of a call beyond what was there before and what is its result, and those of the result."""
+    batch = dynamic.as_batch(images, layout="HWC")
+    gc.collect()
+    tracemalloc.start()
+    result = case.call(dynamic, batch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = sum(sample.nbytes for sample in result)
+    return peak - size, size
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["alike", "ragged"])
+@pytest.mark.parametrize("case", [c for c in CASES if not c.name.startswith("x ")], ids=lambda case: case.name)
+def test_no_operator_holds_temporaries_of_all_samples(case, ragged):
+    drawn = np.random.default_rng(0)
+    images = [drawn.integers(0, 255, (HEIGHT + 2 * ragged * i, WIDTH, 3), np.uint8) for i in range(MANY)]
+    case.call(dynamic, dynamic.as_batch(images[:2], layout="HWC"))  # what is kept for all calls is there now
+    few, _ = held(case, images[:FEW])
+    many, _ = held(case, images)
+    assert many - few < images[0].nbytes + (MANY - FEW) * OF_PYTHON  # a window of random size may be a larger one
+
+
+def test_it_would_be_seen():
+    """Arithmetic in two steps holds the result of the first."""
+    case = next(c for c in CASES if c.name.startswith("x "))
+    images = [np.zeros((HEIGHT, WIDTH, 3), np.uint8)] * MANY
+    few, its_size = held(case, images[:FEW])
+    many, size = held(case, images)
+    assert many - few > (size - its_size) / 2
