@@ -156,16 +156,29 @@ def from_torch(tensor: Any, operator: str, argument: str) -> Array:
 
 def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
     try:
-        kind, index = value.__dlpack_device__()
-        if Device.type_from_dlpack(int(kind)) == "gpu":
-            return checked_array(_dlpack.taken(value, int(index), operator, argument), operator, argument)
+        kind, index = _dlpack_device(value, operator, argument)
+        if Device.type_from_dlpack(kind) == "gpu":
+            return checked_array(_dlpack.taken(value, index, operator, argument), operator, argument)
         return checked_array(numpy.from_dlpack(value), operator, argument)
-    except (BufferError, TypeError) as error:
+    except RuntimeError as error:  # NumPy's, of a type or number of dimensions that it has not; or of a device
+        error.add_note(f"{operator}(): this is about argument {argument!r}, {shown(value)}.")
+        raise
+    except (BufferError, TypeError, ValueError) as error:
         if isinstance(error, ArgumentError):
             raise
         if hasattr(value, "__array__") and not hasattr(value, "__cuda_array_interface__"):
             return checked_array(numpy.asarray(value), operator, argument)
         raise ArgumentError(operator, argument, "data that DLPack can share", shown(value), str(error)) from error
+
+
+def _dlpack_device(value: Any, operator: str, argument: str) -> tuple[int, int]:
+    told = value.__dlpack_device__()
+    try:
+        kind, index = told
+        return int(kind), int(index)
+    except (TypeError, ValueError):
+        expected = "data whose __dlpack_device__() tells two numbers"
+        raise ArgumentError(operator, argument, expected, shown(told)) from None
 
 
 def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data", *, narrow: bool = True) -> Array:

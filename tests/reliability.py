@@ -21,7 +21,7 @@ from pathlib import Path
 from goals import ROWS, Row
 
 #: Modules that declare goals.
-MODULES: tuple[str, ...] = ("hostile", "load")
+MODULES: tuple[str, ...] = ("hostile", "states", "load", "lifetimes")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"
 
