@@ -92,6 +92,9 @@ def image(
 ) -> Array:  # fmt: skip
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
+    With ``device="gpu"`` the images are on a GPU, and JPEG is decoded there: its pixels are a few levels off those of
+    the CPU, and damage within its coded data may not be found.
+
     Args:
         adjust_orientation: Turn the image upright as its EXIF orientation says.
         dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.

@@ -268,9 +268,9 @@ def near(a, b) -> bool:
         return False
     if a.dtype.kind != "f":
         if a.dtype.kind == "b" or not a.size:
-            return True
-        values = b.astype(object)
-        return np.abs(a.astype(object) - values).max() <= 1 + np.abs(values).max() * 1e-6
+            return np.array_equal(a, b)
+        values = b.astype(object).reshape(-1)
+        return np.abs(a.astype(object).reshape(-1) - values).max() <= 1 + np.abs(values).max() * 1e-6
     scale = np.abs(np.where(np.isfinite(b), b, 0).astype(float)).max(initial=0)
     tolerance = 1e-3 if a.dtype.itemsize == 2 else 1e-5
     with np.errstate(all="ignore"):
