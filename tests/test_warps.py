@@ -569,3 +569,14 @@ def _between(image, row, part, column):
 def test_names():
     assert ndd.experimental.warp_perspective is warp_perspective
     assert ndd.experimental.remap is remap
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
+@pytest.mark.parametrize("interpolation", ["nn", "linear", "cubic"])
+@pytest.mark.parametrize("border", ["reflect", "reflect_101", "wrap", "replicate"])
+def test_a_row_of_pixels_is_reflected_in_the_end(shape, interpolation, border):
+    """OpenCV never comes back from a cubic read of one that is reflected about its only pixel."""
+    image = np.full(shape, 7, np.uint8)
+    matrix = [[1.1, 0.02, 0.1], [0.01, 0.9, -0.2], [0.01, 0.002, 1]]
+    arguments = {"matrix": matrix, "size": [5.0, 7.0], "border_mode": border, "interp_type": interpolation}
+    assert (warp_perspective(image, **arguments).numpy() == 7).all()
