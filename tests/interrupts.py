@@ -59,7 +59,7 @@ class Interruption:
         elif event == "opcode":
             last = self._last.get(id(frame), "")
             self._last[id(frame)] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
-            if last.startswith(("RESUME", "CALL", "JUMP_BACKWARD", "PRECALL")):
+            if last.startswith(("RESUME", "CALL", "JUMP_BACKWARD")):
                 self.places += 1
                 if self.places - 1 == self.turn:
                     self._last.clear()

@@ -376,6 +376,7 @@ def interrupted_after(seconds, take):
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=press)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs beside it
     try:
         thread.start()
         take()
@@ -387,6 +388,8 @@ def interrupted_after(seconds, take):
         thread.join()
         take()
         return took
+    finally:
+        signal.signal(signal.SIGINT, before)
     return None
 
 

@@ -289,7 +289,8 @@ def test_no_more_is_made_ahead_than_is_asked_for(root, slow):
 
 
 HANGING = """
-import sys, threading
+import signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from dynamic import set_num_threads
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import files

@@ -10,12 +10,28 @@ import numpy as np
 import pytest
 from interrupts import Interruption
 
-from dynamic import ExternalSource, _pool, checkpoint
+from dynamic import ExternalSource, _locks, _pool, checkpoint
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 
 NAMES = [f"{i:02d}.bin" for i in range(11)]
+
+
+@pytest.fixture(autouse=True)
+def _no_lock_is_left():
+    yield
+    free = []
+
+    def take():
+        for lock in list(_locks._locks):
+            free.append(lock.acquire(timeout=5))
+            lock.release()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    assert all(free)
 
 
 @pytest.fixture(scope="module")
