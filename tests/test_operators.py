@@ -300,6 +300,8 @@ def refused(function, *args, **arguments):
 @given(data=st.data())
 def test_a_gpu_gives_what_the_cpu_gives(operator, data):
     samples, layout, varying, fixed = data.draw(calls(operator))
+    # The middle of the range of wide integers, which is subtracted from chroma, has more digits than a float64 holds.
+    assume("image_type" not in fixed or samples[0].dtype.kind == "f" or samples[0].dtype.itemsize <= 2)
     expected = attempt(on_batch, operator, samples, layout, varying, fixed)
     alike = near if operator.__module__ not in MOVING else equal
     inputs, where = there(operator, inputs_of(operator, as_batch(samples, layout=layout)))

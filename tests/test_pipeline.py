@@ -603,6 +603,8 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 from dynamic.pipeline import fn, pipeline_def
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+
 @pipeline_def(batch_size=1, prefetch_queue_depth=int(sys.argv[1]))
 def slow():
     number = fn.external_source(lambda info: info.idx_in_epoch, batch=False)

@@ -454,7 +454,7 @@ def flip(image: Any, axes: Sequence[int], out: Any) -> None:
 def _as_bytes(image: Any) -> Any:
     """An (H, W, C) array as one of bytes that OpenCV can use, or None where there is no such view."""
     pixel = image.itemsize * image.shape[2]
-    if image.flags.c_contiguous and image.size and pixel <= MOST_CHANNELS:
+    if image.flags.c_contiguous and image.strides[1:] == (pixel, image.itemsize) and 0 < pixel <= MOST_CHANNELS:
         return image.view(numpy.uint8)
     image = _single(image)
     if not image.size or not _dense(image) or pixel > MOST_CHANNELS:
