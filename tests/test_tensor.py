@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array as python_array
+import collections
 import copy
 import operator
 import pickle
@@ -16,7 +17,7 @@ from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, as_tensor, tensor
+from dynamic import ArgumentError, Batch, Tensor, _array, as_tensor, tensor
 
 
 def native(a: np.ndarray) -> np.ndarray:
@@ -349,7 +350,8 @@ def test_pad_makes_one_tensor_of_ragged_lists():
     assert isinstance(as_tensor(Batch.broadcast(1, 2)), Tensor)
 
 
-def test_memory_of_results_is_used_again_only_when_nobody_has_it():
+def test_memory_of_results_is_used_again_only_when_nobody_has_it(monkeypatch):
+    monkeypatch.setattr(_array, "_free", collections.defaultdict(collections.deque))  # nothing of other tests
     big = np.zeros((512, 512), np.uint8)
     first = ndd.copy(big)
     address = first.array.ctypes.data
