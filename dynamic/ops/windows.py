@@ -242,11 +242,13 @@ def crop_mirror_normalize(
         results[channels:] = 0 if outside.ndim else outside
     parts = [results[(slice(channels), *place)] for place in (there, mirrored)]
     flags: Any = mirror
-    if isinstance(flags, list):  # many samples at once
-        for i, flag in enumerate(map(bool, flags)):
-            windows.normalised(window[i], factors, shifts, parts[flag][:, i], mirror=flag)
+    if not isinstance(flags, list):
+        windows.normalised(window[None], factors, shifts, parts[bool(flags)][:, None], [bool(flags)])
+    elif mirrored == there:
+        windows.normalised(window, factors, shifts, parts[0], list(map(bool, flags)))
     else:
-        windows.normalised(window, factors, shifts, parts[bool(flags)], mirror=bool(flags))
+        for i, flag in enumerate(map(bool, flags)):
+            windows.normalised(window[i : i + 1], factors, shifts, parts[flag][:, i : i + 1], [flag])
     return out
 
 

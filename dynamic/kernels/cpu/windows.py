@@ -80,6 +80,8 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
         array[part] = whole[part]
 
 
+_CACHE = 3 << 18  # bytes of pixels that are split into channels before they are looked up
+
 #: Element types of tables, each with one of the same size that OpenCV can look up.
 _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
     ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
@@ -87,44 +89,61 @@ _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
 
 
 def normalised(
-    image: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, *, mirror: bool
+    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
     """Multiply each channel by a factor and add a shift, in float32, or in float64 where `out` is.
 
     Args:
-        image: The window, shape (..., H, W, C).
+        images: Windows, shape (N, ..., H, W, C).
         factors: One for each channel.
         shifts: One for each channel.
-        out: Where to, shape (C, ..., H, W), of any dtype; integers are rounded and saturated.
-        mirror: Whether to swap left and right.
+        out: Where to, shape (C, N, ..., H, W), of any dtype; integers are rounded and saturated.
+        mirrored: For each of the N whether to swap left and right.
     """
-    if image.ndim > 3:
-        for i in range(len(image)):
-            normalised(image[i], factors, shifts, out[:, i], mirror=mirror)
+    if images.ndim > 4:
+        for i, mirror in enumerate(mirrored):
+            normalised(images[i], factors, shifts, out[:, i], [mirror] * images.shape[1])
         return
-    if image.dtype == numpy.uint8 and out.dtype in _TABLES and image.size:
-        _looked_up(image, factors, shifts, out, mirror=mirror)
+    if images.dtype == numpy.uint8 and out.dtype in _TABLES and images.size:
+        _looked_up(images, factors, shifts, out, mirrored)
         return
-    real = numpy.dtype(numpy.float64 if numpy.float64 in (image.dtype, out.dtype) else numpy.float32)
-    pixels = image[:, ::-1] if mirror else image
-    for channel, (factor, shift) in enumerate(zip(factors, shifts, strict=True)):
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            values = pixels[..., channel].astype(real) * real.type(factor) + real.type(shift)
-        convert(numpy, values, out.dtype, out[channel])
+    real = numpy.dtype(numpy.float64 if numpy.float64 in (images.dtype, out.dtype) else numpy.float32)
+    for i, mirror in enumerate(mirrored):
+        pixels = images[i, :, ::-1] if mirror else images[i]
+        for channel, (factor, shift) in enumerate(zip(factors, shifts, strict=True)):
+            with numpy.errstate(over="ignore", invalid="ignore"):
+                values = pixels[..., channel].astype(real) * real.type(factor) + real.type(shift)
+            convert(numpy, values, out.dtype, out[channel, i])
 
 
 def _looked_up(
-    image: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, *, mirror: bool
+    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
-    """The same from a table of the 256 values that a channel can have."""
-    tables = _tables(factors, shifts, out.dtype)
-    planes = cv2.split(image) if image.strides[1:] == (image.shape[2], 1) else numpy.moveaxis(image, -1, 0).copy()
-    for plane, table, target in zip(planes, tables, out.view(_TABLES[out.dtype]), strict=True):
-        pixels = cv2.flip(plane, 1) if mirror else plane
-        if target.flags.c_contiguous:
-            cv2.LUT(pixels, table, target)
-        else:
-            target[...] = cv2.LUT(pixels, table)
+    """The same from a table of the 256 values that a channel can have.
+
+    Some images at once, as many as stay in the cache: each call of OpenCV makes threads wait for Python's lock.
+    """
+    count, height, width, channels = images.shape
+    tables, targets = _tables(factors, shifts, out.dtype), out.view(_TABLES[out.dtype])
+    straight = images.strides[2:] == (channels, 1)
+    planes = numpy.empty((min(count, max(1, _CACHE // images[0].size)), channels, height, width), numpy.uint8)
+    unturned = numpy.empty(planes.shape[1:], numpy.uint8)
+    for first in range(0, count, len(planes)):
+        some = slice(first, min(first + len(planes), count))
+        for image, mirror, place in zip(images[some], mirrored[some], planes, strict=False):
+            split = unturned if mirror else place
+            if straight:
+                cv2.split(image, list(split))
+            else:
+                split[...] = numpy.moveaxis(image, -1, 0)
+            if mirror:
+                cv2.flip(unturned.reshape(-1, width), 1, place.reshape(-1, width))
+        for channel, table in enumerate(tables):
+            pixels, target = planes[: some.stop - first, channel].reshape(-1, height * width), targets[channel, some]
+            if target[0].flags.c_contiguous:
+                cv2.LUT(pixels, table, target.reshape(-1, height * width))
+            else:
+                target[...] = cv2.LUT(pixels, table).reshape(target.shape)
 
 
 @functools.lru_cache(256)
