@@ -290,17 +290,21 @@ def test_any_dimensions_of_an_array():
     np.testing.assert_allclose(found.whole, [[0.75, 3.25], [1.25, 3.75], [1.75, 4.25]], atol=1e-5)
 
 
-@given(
-    seed=st.integers(0, 99), kind=st.sampled_from(["uint8", "float32"]), layout=st.sampled_from(["HWC", "CHW", "FHWC"])
-)
-def test_a_random_window_is_that_of_the_generator(seed, kind, layout):
+@given(data=st.data(), seed=st.integers(0, 99), kind=st.sampled_from(["uint8", "float32"]),
+       layout=st.sampled_from(["HWC", "CHW", "FHWC"]), channels=st.integers(1, 5))  # fmt: skip
+def test_a_random_window_is_that_of_the_generator(data, seed, kind, layout, channels):
+    size = data.draw(st.tuples(st.integers(1, 60), st.integers(1, 60)))
+    area = tuple(sorted(data.draw(st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)))))
+    photo = np.concatenate([PHOTO, 255 - PHOTO], axis=2)[..., :channels].astype(kind)
     places = {"HWC": (0, 1, 2), "CHW": (2, 0, 1)}.get(layout)
-    image = PHOTO.astype(kind).transpose(places) if places else PHOTO.astype(kind)[None]
-    laid = as_tensor(image, layout=layout)
-    found = random_resized_crop(laid, size=[8, 9], rng=random.RNG(seed), random_area=(0.2, 0.7))
-    anchor, shape = random_crop_generator([37, 53], rng=random.RNG(seed), random_area=(0.2, 0.7))
+    laid = as_tensor(photo.transpose(places) if places else photo[None], layout=layout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resample, "_BAND", data.draw(st.sampled_from([1 << 10, 1 << 20])))
+        found = random_resized_crop(laid, size=size, rng=random.RNG(seed), random_area=area)
+        anchor, shape = random_crop_generator([37, 53], rng=random.RNG(seed), random_area=area)
+        expected = resize(laid, size=size, roi_start=anchor, roi_end=anchor + shape)
     assert found.layout == layout
-    assert np.array_equal(found.array, resize(laid, size=[8, 9], roi_start=anchor, roi_end=anchor + shape).array)
+    assert np.array_equal(found.array, expected.array)
 
 
 def test_each_sample_has_a_window_of_its_own():

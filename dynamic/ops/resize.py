@@ -354,6 +354,7 @@ def tensor_resize(
 
 _FLAT = tuple(layout for layout in _LAYOUTS if "D" not in layout)
 _USUAL = {len(layout): layout for layout in reversed(_FLAT)}
+_BY_DEFAULT = ("linear", None, None)  # the filters: of any case, of dimensions that become smaller, and larger
 
 if TYPE_CHECKING:
     _Size: TypeAlias = int | Sequence[int]
@@ -430,36 +431,43 @@ def random_resized_crop(
     both = wanted * 2 if len(wanted) == 1 else wanted
     if not len(windows):
         return resize(image, size=both, dtype=dtype)  # type: ignore[no-any-return]
-    return _shown(call, image, both, windows.tolist())
+    return _shown(call, image, both, windows)
 
 
-def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: list[Any]) -> Tensor | Batch:
+def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
     """What `resize` makes of a region of each image, given by its corner and its shape: without asking it for each."""
     layout = _layout_of(image)
-    places = layout.index("H"), layout.index("W")
-    samples = image.samples if isinstance(image, Batch) else [image.array] * len(windows)
-    spans = [
-        {place: Span(size, float(start), float(start + extent))
-         for place, size, start, extent in zip(places, sizes, *window, strict=True)}
-        for window in windows
-    ]  # fmt: skip
-    together = Together([image], image.device, len(windows), call.n is not None, {}, {}, layout, image.origin)
-    columns = (call.values[name] if name in call.varying else [call.values[name]] * len(windows)
+    places, n = (layout.index("H"), layout.index("W")), len(windows)
+    samples = image.samples if isinstance(image, Batch) else [image.array] * n
+    together = Together([image], image.device, n, call.n is not None, {}, {}, layout, image.origin)
+    columns = (call.values[name] if name in call.varying else [call.values[name]] * n
                for name in ("interp_type", "min_filter", "mag_filter"))  # fmt: skip
     filters, antialias = list(zip(*columns, strict=True)), call.values["antialias"]
 
+    def spans(i: int) -> dict[int, Span]:
+        corner, shape = windows[i].astype(float).tolist()
+        along = zip(places, sizes, corner, shape, strict=True)
+        return {place: Span(size, start, start + extent) for place, size, start, extent in along}
+
     def one(i: int) -> None:
-        interp, smaller, larger = filters[i]
-        _fill(samples[i], spans[i], memory.outs[i], antialias, interp, smaller, larger, places[1])
+        if (part := parts[i]) is not None:
+            resample.show(samples[i], part, memory.outs[i])
+        else:
+            kind, smaller, larger = filters[i]
+            _fill(samples[i], spans(i), memory.outs[i], antialias, kind, smaller, larger, places[1])
 
     with current(image.device):
-        specs = [_spec(*each, call.values["dtype"]) for each in zip(samples, spans, strict=True)]
+        sized = spans(0)
+        specs = [_spec(sample, sized, call.values["dtype"]) for sample in samples]
         memory = Memory(together, specs, several=False)
         if image.device.device_type == "cpu":
-            _pool.run(one, len(windows), together.bytes() + memory.nbytes)
+            usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
+            parts = resample.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
+            _pool.run(one, n, together.bytes() + memory.nbytes)
         else:
             (data,) = together.described()
-            _fill_on_gpu("random_resized_crop", layout, data, memory.described(), spans, antialias, filters)
+            found = list(map(spans, range(n)))
+            _fill_on_gpu("random_resized_crop", layout, data, memory.described(), found, antialias, filters)
     storage = memory.storages()
     if call.n is None:
         return Tensor(storage[0], layout, image.origin)
@@ -469,8 +477,9 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: l
 def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:
     """Height and width of each image."""
     layout = _layout_of(image)
+    down, across = layout.index("H"), layout.index("W")
     arrays = image.samples if isinstance(image, Batch) else [image.array]
-    extents = [(array.shape[layout.index("H")], array.shape[layout.index("W")]) for array in arrays]
+    extents = [(array.shape[down], array.shape[across]) for array in arrays]
     for i, both in enumerate(extents):
         if 0 in both:
             argument = f"image[{i}]" if isinstance(image, Batch) else "image"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -202,17 +202,22 @@ def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
     Returns:
         For each image the corner (y, x) and the shape of its window: int32 of shape (n, 2, 2).
     """
-    area, ratio = _range(call, "random_area"), _range(call, "random_aspect_ratio")
+    rules = _Rules(_range(call, "random_area"), _range(call, "random_aspect_ratio"), call.values["num_attempts"])
     draw = call.source.draw(call.n)
     first = numpy.stack(draw.words(numpy, slice(None), None, _USUALLY), axis=1).tolist()  # of all at once: much faster
     windows = [
-        _window(
-            itertools.chain(first[i], itertools.islice(draw.stream(i), _USUALLY, None)),
-            *image, area, ratio, call.values["num_attempts"],
-        )
+        _window(itertools.chain(first[i], itertools.islice(draw.stream(i), _USUALLY, None)), *image, rules)
         for i, image in enumerate(images)
-    ]  # fmt: skip
+    ]
     return numpy.array(windows, numpy.int32).reshape(len(images), 2, 2)
+
+
+class _Rules(NamedTuple):
+    """What a random window may be like."""
+
+    area: tuple[float, float]
+    ratio: tuple[float, float]
+    attempts: int
 
 
 def _range(call: Call, argument: str) -> tuple[float, float]:
@@ -223,36 +228,31 @@ def _range(call: Call, argument: str) -> tuple[float, float]:
     return low, high
 
 
-def _window(
-    words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
-) -> list[tuple[int, int]]:
+def _window(words: Iterator[int], height: int, width: int, rules: _Rules) -> tuple[int, int, int, int]:
     """The anchor and the shape of a window."""
-    widest, tallest = max(1, int(height * ratio[1])), max(1, int(width / ratio[0]))
+    area, ratio, attempts = rules
     least = area[0] * height * width
-    if height * widest < least:  # no window in such a wide image is so large
-        shape = height, widest
-    elif tallest * width < least:
-        shape = tallest, width
+    if height * max(1, int(height * ratio[1])) < least:  # no window in such a wide image is so large
+        h, w = height, max(1, int(height * ratio[1]))
+    elif max(1, int(width / ratio[0])) * width < least:
+        h, w = max(1, int(width / ratio[0])), width
     else:
-        shape = _tried(words, height, width, area, ratio, attempts) or _limited(height, width, area[1], ratio)
-    shape = min(shape[0], height), min(shape[1], width)
-    anchor = below(words, height - shape[0] + 1), below(words, width - shape[1] + 1)
-    return [anchor, shape]
+        h, w = _tried(words, height, width, area, ratio, attempts) or _limited(height, width, area[1], ratio)
+    h, w = min(h, height), min(w, width)
+    return below(words, height - h + 1), below(words, width - w + 1), h, w
 
 
 def _tried(
     words: Iterator[int], height: int, width: int, area: tuple[float, float], ratio: tuple[float, float], attempts: int
 ) -> tuple[int, int] | None:
     """A window of random area and aspect ratio that fits, or None if so many have not."""
-    logarithms = math.log(ratio[0]), math.log(ratio[1])
+    (least, most), (narrow, wide) = area, ratio
+    low, high = math.log(narrow), math.log(wide)
     for _ in range(attempts):
-        pixels = _between(words, *area) * height * width
-        wanted = math.exp(_between(words, *logarithms))
-        w, h = (
-            max(1, math.floor(math.sqrt(pixels * wanted) + 0.5)),
-            max(1, math.floor(math.sqrt(pixels / wanted) + 0.5)),
-        )
-        if w <= width and h <= height and ratio[0] <= w / h <= ratio[1]:
+        pixels = (least + (most - least) * next(words) * 2.0**-32) * height * width
+        wanted = math.exp(low + (high - low) * next(words) * 2.0**-32)
+        w, h = int(math.sqrt(pixels * wanted) + 0.5) or 1, int(math.sqrt(pixels / wanted) + 0.5) or 1
+        if w <= width and h <= height and narrow <= w / h <= wide:
             return h, w
     return None
 
@@ -266,7 +266,3 @@ def _limited(height: int, width: int, most: float, ratio: tuple[float, float]) -
         h = max(1, int(width / ratio[0]))
     scale = math.sqrt(min(1.0, most * height * width / (h * w)))
     return max(1, int(h * scale)), max(1, int(w * scale))
-
-
-def _between(words: Iterator[int], low: float, high: float) -> float:
-    return low + (high - low) * next(words) * 2.0**-32

@@ -22,7 +22,7 @@ from dynamic.dtypes import convert
 
 from . import warp
 
-__all__ = ["Along", "filter_values", "resample", "spacing"]
+__all__ = ["Along", "Window", "filter_values", "resample", "show", "spacing", "windows"]
 
 _PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
@@ -182,12 +182,54 @@ def _band(
 ) -> None:
     """Resize one image, with pixels beyond the left and right edges or without them."""
     sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
-    part = frame[lines.inside, columns.inside]
-    if any(lines.padding + sides):
-        part = cv2.copyMakeBorder(part, *lines.padding, *sides, cv2.BORDER_REPLICATE)
-    pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
     box = left, lines.start, across.scale * across.size, down.scale * down.size
-    found = _resizer().resized(pixels, (*part.shape[:2], frame.shape[2]), box, (down.size, across.size))
+    show(frame, Window(lines.inside, columns.inside, (*lines.padding, *sides), box), out, mirrored=mirrored)
+
+
+class Window(NamedTuple):
+    """A part of an image, and which pixels a linear filter needs to show it."""
+
+    lines: slice
+    columns: slice
+    padding: tuple[int, int, int, int]  #: more pixels, which are as those at the edges: above, below, left, right
+    box: tuple[float, float, float, float]  #: where the part lies in all these: left, upper edge, width, height
+
+
+def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple[int, int]) -> list[Window | None]:
+    """Parts of images (H, W, C) that are to be shown at one size, as bytes and each with a linear filter that widens.
+
+    Args:
+        images: The images.
+        corners: Where the parts begin (y, x), inside of their images: of shape (n, 2).
+        shapes: Their heights and widths, the same.
+        sizes: Height and width of the results.
+
+    Returns:
+        What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once.
+    """
+    extents = numpy.array([image.shape[:2] for image in images])
+    scales = shapes / numpy.array(sizes)
+    reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
+    first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
+    start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
+    many = (shapes.prod(axis=1) > _BAND // max(_PIXELS)) | (reach.max(axis=1) > _MOST_PADDING)
+    columns = many, start, stop, start - first, last - stop, corners - first, shapes
+    return [
+        None if many or image.dtype != numpy.uint8 or image.shape[2] not in _PIXELS
+        else Window(slice(y, y2), slice(x, x2), (top, bottom, left, right), (u, v, w, h))
+        for image, many, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
+            images, *(column.tolist() for column in columns), strict=True)
+    ]  # fmt: skip
+
+
+def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
+    """Fill `out` with a part of an image (H, W, C) of bytes."""
+    lines, columns, padding, box = window
+    part = image[lines, columns]
+    if any(padding):
+        part = cv2.copyMakeBorder(part, *padding, cv2.BORDER_REPLICATE)
+    pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
+    found = _resizer().resized(pixels, (*part.shape[:2], image.shape[2]), box, out.shape[:2])
     out[...] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
 
 
