@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -29,6 +30,16 @@ from dynamic.kernels.cpu.resample import Along
 FILTERS = ["nn", "linear", "cubic", "lanczos3", "gaussian"]
 PHOTO = np.random.default_rng(3).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 PHOTO.setflags(write=False)
+
+
+@contextlib.contextmanager
+def bands_of(size):
+    """Images are resized so many bytes at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resample, "_BAND", size)
+        resample._window.cache_clear()
+        yield
+    resample._window.cache_clear()
 
 
 def weight(filter, x):
@@ -98,8 +109,7 @@ def test_bytes_are_within_one_of_the_exact_values(data, channels, antialias):
         assume(abs(ends[0] - ends[1]) > 0.1)
         steps.append(Along(*data.draw(st.sampled_from([(0.0, float(extent)), ends])), "linear", antialias))
     exact = np.empty(out.shape, np.float32)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resample, "_BAND", data.draw(st.sampled_from([1 << 8, 1 << 20])))
+    with bands_of(data.draw(st.sampled_from([1 << 8, 1 << 20]))):
         resample.resample(image.astype(np.uint8), [*steps, None], out)
     resample.resample(image.astype(np.float32), [*steps, None], exact)
     assert abs(out - exact).max() <= 1.01
@@ -298,8 +308,7 @@ def test_a_random_window_is_that_of_the_generator(data, seed, kind, layout, chan
     photo = np.concatenate([PHOTO, 255 - PHOTO], axis=2)[..., :channels].astype(kind)
     places = {"HWC": (0, 1, 2), "CHW": (2, 0, 1)}.get(layout)
     laid = as_tensor(photo.transpose(places) if places else photo[None], layout=layout)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resample, "_BAND", data.draw(st.sampled_from([1 << 10, 1 << 20])))
+    with bands_of(data.draw(st.sampled_from([1 << 10, 1 << 20]))):
         found = random_resized_crop(laid, size=size, rng=random.RNG(seed), random_area=area)
         anchor, shape = random_crop_generator([37, 53], rng=random.RNG(seed), random_area=area)
         expected = resize(laid, size=size, roi_start=anchor, roi_end=anchor + shape)

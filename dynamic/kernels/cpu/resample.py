@@ -138,19 +138,18 @@ def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 
 def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one image (H, W, C), unless too much of the window is outside."""
-    down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
-    across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
-    lines, columns = down.part(), across.part()
-    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if (not inside and max(columns.padding) > _MOST_PADDING) or max(lines.padding) > _MOST_PADDING:
-        return False
     mirrored = [step.end < step.start for step in steps]
     out = out[::-1] if mirrored[0] else out
-    band = max(8, int(_BAND / (across.size * across.scale * frame.shape[2]) / down.scale))
-    if band >= down.size:
-        _band(frame, down, lines, across, columns, out, padded=True, mirrored=mirrored[1])
+    window = _window(*steps, frame.shape, out.shape)
+    if window is not None:
+        show(frame, window, out, mirrored=mirrored[1])
         return True
-    rows = -(-down.size // -(-down.size // band))
+    down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
+    across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
+    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
+    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
+        return False
+    rows = -(-down.size // -(-down.size // _rows(down, across, frame.shape[2])))
     before, after = across.edges() if inside else (across.size, 0)
     if before + after >= across.size:
         _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
@@ -164,6 +163,22 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
         last = across.some(across.size - after, across.size)
         _bands(frame, down, last, down.size, out[:, -after:], padded=True)
     return True
+
+
+@functools.lru_cache(256)  # images of a batch are often alike
+def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
+    """What is to be done to resize an image at once, unless it is too large or too far outside."""
+    down, across = _Axis.of(vertical, made[0], shape[0]), _Axis.of(horizontal, made[1], shape[1])
+    lines, columns = down.part(), across.part()
+    if max(lines.padding + columns.padding) > _MOST_PADDING or _rows(down, across, shape[2]) < down.size:
+        return None
+    box = columns.start, lines.start, across.scale * across.size, down.scale * down.size
+    return Window(lines.inside, columns.inside, (*lines.padding, *columns.padding), box)
+
+
+def _rows(down: _Axis, across: _Axis, channels: int) -> int:
+    """How many rows of a result to make at once."""
+    return max(8, int(_BAND / (across.size * across.scale * channels) / down.scale))
 
 
 def _bands(
