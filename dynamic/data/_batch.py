@@ -261,7 +261,7 @@ class Batch(Data):
 
     def jax(self, pad: bool = False) -> jax.Array:
         """The samples as one array of JAX (N, ...); see `dense` and `Tensor.jax`."""
-        return jax_array(self.dense(pad))
+        return jax_array(Tensor(self.dense(pad)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False and self._whole is None:
