@@ -291,7 +291,8 @@ class Batch(Data):
         return parts[0] if ufunc.nout == 1 else tuple(parts)
 
     def __len__(self) -> int:
-        return len(self._samples if self._whole is None else self._whole)  # type: ignore[arg-type]
+        storage: Any = self._samples if self._whole is None else self._whole
+        return len(storage)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))

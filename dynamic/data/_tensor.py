@@ -280,8 +280,8 @@ def ready(array: Array) -> _cuda.Ready | None:
 
 def host(tensor: Tensor) -> NDArray[Any]:
     """The elements in host memory, over the same memory where they are there."""
-    array = tensor.array
-    return array if tensor._ready is None else moved(array, Device.CPU)  # type: ignore[no-any-return]
+    array: NDArray[Any] = tensor.array if tensor._ready is None else moved(tensor.array, Device.CPU)
+    return array
 
 
 def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:

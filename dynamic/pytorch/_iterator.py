@@ -76,7 +76,7 @@ class GenericIterator:
         *,
         last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
         dynamic_shape: bool = False,
-        last_batch_padded: bool = False,  # noqa: ARG002
+        last_batch_padded: bool = False,  # noqa: ARG002 - DALI's
         prepare_first_batch: bool = True,
     ) -> None:
         self._operator = type(self).__name__

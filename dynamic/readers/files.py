@@ -267,10 +267,14 @@ def _source(
         raise ArgumentError(operator, "labels", "None unless files are given", shown(labels))
     if files is None and file_list is None and file_root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    root = "" if file_root is None else os.path.abspath(os.fsdecode(file_root))  # noqa: PTH100
     if isinstance(files, list):
         files = tuple(files)  # the caller may go on to change it
-    return root, files, labels, None if file_list is None else os.path.abspath(os.fsdecode(file_list))  # noqa: PTH100
+    root, listed = (None if path is None else _absolute(path) for path in (file_root, file_list))
+    return root or "", files, labels, listed
+
+
+def _absolute(path: PathLike) -> str:
+    return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not followed
 
 
 def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] | None:
