@@ -43,7 +43,8 @@ class Pipeline:
         checkpoint: What `checkpoint` returned, to go on from there.
         max_batch_size: Another name of `batch_size`.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
-            `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`.
+            `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
+            `enable_memory_stats`, `experimental_exec_dynamic`.
 
     Raises:
         ArgumentError: An argument is wrong.

@@ -280,12 +280,8 @@ class GenericIterator:
         meta = self._reader()
         if meta is None:
             return self._size
-        drop = self._policy is LastBatchPolicy.DROP
-        return (
-            meta["epoch_size"] // meta["number_of_shards"]
-            if drop
-            else _up(meta["epoch_size"], meta["number_of_shards"])
-        )
+        samples, shards = meta["epoch_size"], meta["number_of_shards"]
+        return samples // shards if self._policy is LastBatchPolicy.DROP else _up(samples, shards)
 
     def __len__(self) -> int:
         """How many batches a whole epoch has."""

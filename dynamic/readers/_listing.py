@@ -22,7 +22,7 @@ from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
-__all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "listed_folder", "listed_lines"]
+__all__ = ["FILE_FILTERS", "Listing", "kind_of", "listed_files", "listed_folder", "listed_lines"]
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",

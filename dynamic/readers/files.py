@@ -16,10 +16,10 @@ from dynamic._origin import Origin
 from dynamic._pool import run
 from dynamic.data import Batch
 from dynamic.devices import Device
-from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, displayed, shown
 
 from ._checks import flag, natural
-from ._listing import FILE_FILTERS, Listing, displayed, kind_of, listed_files, listed_folder, listed_lines
+from ._listing import FILE_FILTERS, Listing, kind_of, listed_files, listed_folder, listed_lines
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader
 
