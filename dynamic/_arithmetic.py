@@ -34,7 +34,6 @@ _SYMBOLS = {
 _BITWISE = (numpy.bitwise_and, numpy.bitwise_or, numpy.bitwise_xor)
 _SHIFTS = (numpy.left_shift, numpy.right_shift)
 _WHOLE_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.divmod)
-_COMPARISONS = (numpy.equal, numpy.not_equal, numpy.less, numpy.less_equal, numpy.greater, numpy.greater_equal)
 
 
 def operand(value: Any) -> Array | None:

@@ -222,5 +222,5 @@ def _of_interfaces(operator: str, items: Sequence[Any]) -> Views:
                 _cuda.release_after(kept, device_id, producer, here)
     views = Views(table, device_id, kept)
     if any(interface["data"][1] for interface in interfaces):  # nobody may write to it, which CuPy cannot remember
-        return moved_samples(views, devices[0])  # type: ignore[return-value]
+        return moved_samples(views, devices[0])  # type: ignore[return-value] # Views, as from a GPU to itself
     return views

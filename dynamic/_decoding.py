@@ -60,7 +60,7 @@ def buffer(encoded: Array, operator: str) -> memoryview:
     if encoded.ndim != 1:
         got = f"{encoded.ndim} dimensions, shape {encoded.shape}"
         raise ArgumentError(operator, "encoded", "the bytes of one file, of one dimension", got)
-    return memoryview(numpy.ascontiguousarray(encoded))  # type: ignore[arg-type]
+    return numpy.ascontiguousarray(encoded).data
 
 
 def opened(

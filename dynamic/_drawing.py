@@ -289,11 +289,10 @@ def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -
 
 def on_cpu(name: str, argument: str, value: Any) -> Tensor | Batch:
     """An input of a random operator that runs on the CPU."""
-    if not isinstance(value, (Tensor, Batch)):
-        value = Tensor(asarray(value, name, argument))
-    if value.device.device_type != "cpu":
-        raise DeviceError(f"{name}() runs on cpu; its input is on {value.device}. Move it with .cpu().")
-    return value  # type: ignore[no-any-return]
+    data = value if isinstance(value, (Tensor, Batch)) else Tensor(asarray(value, name, argument))
+    if data.device.device_type != "cpu":
+        raise DeviceError(f"{name}() runs on cpu; its input is on {data.device}. Move it with .cpu().")
+    return data
 
 
 class Words:

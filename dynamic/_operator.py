@@ -148,12 +148,12 @@ class Operator(Generic[P]):
         return f"{self.inputs[0].name}[{index}]" if self.variadic else self.inputs[index].name
 
     def _data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
-        if not isinstance(value, (Tensor, Batch)):
-            value = Tensor(asarray(value, self.name, self._name_of_input(index)))
+        tensors = isinstance(value, (Tensor, Batch))
+        data: Tensor | Batch = value if tensors else Tensor(asarray(value, self.name, self._name_of_input(index)))
         if where is not None and not self.on_host:
-            value = value.to_device(where)
-        check_input(self, value.device)
-        return value  # type: ignore[no-any-return]
+            data = data.to_device(where)
+        check_input(self, data.device)
+        return data
 
     def _device(self, where: DeviceLike) -> Device:
         """Where an operator without inputs, or with inputs on the host, makes its result."""
@@ -214,7 +214,7 @@ class Operator(Generic[P]):
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
         results: list[Any] = [None] * call.count
-        body = self.__wrapped__  # type: ignore[attr-defined]
+        body = self.__wrapped__
 
         def one(i: int) -> None:
             if i in call.failures:
@@ -241,7 +241,7 @@ class Operator(Generic[P]):
         """What the function makes of samples that are one array, given many at a time: a part for each thread."""
         wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
         layout = {self._layout_name: call.layout and f"N{call.layout}"} if self._layout_name is not None else {}
-        arguments, body = {**call.fixed, **layout}, self.__wrapped__  # type: ignore[attr-defined]
+        arguments, body = {**call.fixed, **layout}, self.__wrapped__
         if self.views:
             return body(*wholes, **arguments)
         shape, kind = specs(self, call, [tuple(whole[0, ...] for whole in wholes)] * call.count)[0]
@@ -288,6 +288,7 @@ class Operator(Generic[P]):
         return Tensor(storage[0] if isinstance(storage, Sequence) else storage[0, ...], layout, call.origin)
 
     __name__: str
+    __wrapped__: Callable[..., Any]
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"

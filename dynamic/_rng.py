@@ -234,7 +234,7 @@ class Keyed:
 
     __iter__ = None  # or Python would try names 0, 1, 2, ...
 
-    def draw(self, n: int | None) -> Draw:  # noqa: ARG002
+    def draw(self, n: int | None) -> Draw:  # noqa: ARG002 - as of `RNG`
         """Where the words of the next random operator lie; n is `batch_size`."""
         with _lock:
             ordinal = self._next

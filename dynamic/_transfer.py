@@ -63,7 +63,10 @@ _rings: dict[int, _Ring] = {}
 
 
 def _slot(device_id: int) -> _Slot:
-    return _rings.setdefault(device_id, _Ring()).slot()
+    ring = _rings.get(device_id)
+    if ring is None:
+        ring = _rings.setdefault(device_id, _Ring())  # one for all threads that come first at once
+    return ring.slot()
 
 
 def moved(array: Array, device: Device) -> Array:

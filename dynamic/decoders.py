@@ -3,7 +3,8 @@
 Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
 library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
 """
-# mypy: disable-error-code="arg-type, assignment"
+# Some arguments have a default in words, as users write it.
+# mypy: disable-error-code="assignment"
 
 from __future__ import annotations
 
@@ -359,8 +360,10 @@ def image_random_crop(
     name = "decoders.image_random_crop"
     if not isinstance(encoded, (Tensor, Batch)):
         encoded = Tensor(asarray(encoded, name, "encoded"))
-    drawing = {"random_area": random_area, "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts}
-    decoding = {
+    drawing: dict[str, Any] = {
+        "random_area": random_area, "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts,
+    }  # fmt: skip
+    decoding: dict[str, Any] = {
         "adjust_orientation": adjust_orientation, "dtype": dtype, "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
         "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
         "max_encoded_bytes": max_encoded_bytes, "on_error": on_error,
@@ -386,7 +389,7 @@ def image_random_crop(
 
 
 def _sizes(
-    name: str, files: list[Array], limits: images.Limits, *, adjust_orientation: bool
+    name: str, files: Sequence[Array], limits: images.Limits, *, adjust_orientation: bool
 ) -> list[tuple[int, int] | None]:
     """Height and width of the image in each file, or None where it is no image."""
     sizes: list[tuple[int, int] | None] = [None] * len(files)

@@ -3,9 +3,6 @@
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias

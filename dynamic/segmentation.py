@@ -1,8 +1,5 @@
 """Operators on segmentation masks: random pixels and objects of them, and polygons of selected masks."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import bisect
@@ -259,7 +256,7 @@ _cache_lock = new_lock()
 
 def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function finds in a mask, or has found when it last came."""
-    digest = hashlib.sha256(numpy.ascontiguousarray(mask)).digest()
+    digest = hashlib.sha256(numpy.ascontiguousarray(mask).data).digest()
     key = (digest, mask.shape, mask.dtype.str, function.__name__, arguments)
     with _cache_lock:
         found = _cache.pop(key, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import threading
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from dynamic import ArgumentError, Batch, StateError
+from dynamic._locks import new_lock
 from dynamic._state import JSON, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Source
@@ -218,7 +218,7 @@ class _Rest:
     def __init__(self, batches: Generator[tuple[tuple[Batch, ...] | None, dict[str, JSON]]]) -> None:
         self._batches = batches
         self.first, self.states = next(batches)
-        self._lock, self._closed = threading.Lock(), False
+        self._lock, self._closed = new_lock(), False
 
     def __iter__(self) -> Iterator[tuple[tuple[Batch, ...], dict[str, JSON]]]:
         outputs, states = self.first, self.states

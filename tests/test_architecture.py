@@ -127,6 +127,15 @@ def test_modules_are_short(name):
     assert len(MODULES[name].read_text().splitlines()) <= LONGEST
 
 
+@every
+def test_locks_are_open_in_a_forked_child(name):
+    """Only `_locks` makes any."""
+    tree = ast.walk(ast.parse(MODULES[name].read_text()))
+    words = {node.attr if isinstance(node, ast.Attribute) else node.name for node in tree
+             if isinstance(node, (ast.Attribute, ast.alias))}  # fmt: skip
+    assert name == "_locks" or not words & {"Lock", "RLock", "Semaphore", "BoundedSemaphore"}
+
+
 def test_the_lift_is_short_and_knows_no_operator():
     from dynamic._operator import registry
 

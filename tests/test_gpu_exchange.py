@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -191,6 +193,60 @@ def test_torch_gets_memory_without_a_copy():
         assert as_batch([[1], [2, 3]]).gpu().torch(pad=True).cpu().tolist() == [[1, 0], [2, 3]]
         with pytest.raises(BufferError):
             as_batch([[1], [2]]).gpu()[[0, 1]].torch(copy=False)
+
+
+@pytest.fixture
+def jax(monkeypatch):
+    """As much of JAX as takes data from a GPU, on a stream of its own; what it makes are arrays of cupy."""
+
+    def from_dlpack(producer):
+        assert producer.__dlpack_device__() == (2, 0)
+        capsule = producer.__dlpack__(stream=module.stream.ptr)
+        tensor = Head(capsule).tensor
+        shape, strides = ((ctypes.c_int64 * tensor.ndim).from_address(at) for at in (tensor.shape, tensor.strides))
+        packed = [np.prod(shape[i + 1 :], dtype=int) for i in range(tensor.ndim)]
+        assert all(n < 2 or a == b for n, a, b in zip(shape, strides, packed, strict=True)), "JAX takes no gaps"
+        return cupy().from_dlpack(Given(capsule))
+
+    module = types.ModuleType("jax")
+    module.stream = cupy().cuda.Stream(non_blocking=True)
+    module.config = types.SimpleNamespace(jax_enable_x64=False)
+    module.dlpack = types.SimpleNamespace(from_dlpack=from_dlpack)
+    monkeypatch.setitem(sys.modules, "jax", module)
+    return module
+
+
+@gpu
+@pytest.mark.parametrize("kind", ["tensor", "whole", "ragged"])
+def test_jax_waits_for_the_stream_that_made_the_data(jax, kind):
+    """Torch's, which only our own capsules know of."""
+    a = np.arange(12, dtype=np.int32).reshape(3, 4)
+    make = {"tensor": as_tensor, "whole": as_batch, "ragged": lambda a: as_batch(list(a))}[kind]
+    with twin.with_torch() as torch, torch.cuda.stream(torch.cuda.Stream()):
+        data = make(a).gpu()
+        found = data.jax()
+        with jax.stream:
+            assert found.get().tolist() == a.tolist()
+    if kind != "ragged":
+        assert found.data.ptr == (data.array if kind == "tensor" else data.whole).data.ptr
+
+
+@gpu
+def test_jax_gets_no_strides_that_it_refuses(jax):
+    a = np.arange(12, dtype=np.int32).reshape(3, 4)
+    for part in (np.s_[::-1], np.s_[:, ::2], np.s_[1:2, 1:3]):
+        t = as_tensor(a).gpu()[part]
+        assert t.jax().get().tolist() == a[part].tolist()
+    assert as_batch(a).gpu().slice[::-1].jax().get().tolist() == a[:, ::-1].tolist()
+
+
+@gpu
+def test_jax_halves_nothing_silently(jax):
+    for data in (as_tensor(np.arange(2)).gpu(), as_batch(np.zeros((2, 2))).gpu()):
+        with pytest.raises(ArgumentError, match="of at most 32 bits; got (int|float)64"):
+            data.jax()
+    jax.config.jax_enable_x64 = True
+    assert as_tensor(np.arange(2)).gpu().jax().get().tolist() == [0, 1]
 
 
 @gpu

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import any_dtype, arrays
 
-from dynamic import as_batch, as_tensor
+from dynamic import _transfer, as_batch, as_tensor
 
 pytestmark = pytest.mark.gpu
 
@@ -44,3 +44,10 @@ def test_a_batch_moves_there_and_back(samples):
     for back in (there.cpu(), there.to_device("gpu:0", force_copy=True).cpu()):
         assert all(np.array_equal(x, native(y)) for x, y in zip(back.samples, samples, strict=True))
     assert [t.tolist() for t in there] == b.tolist() == there.tolist()
+
+
+def test_moves_share_the_blocks_of_a_gpu(monkeypatch):
+    as_tensor([1]).gpu()
+    monkeypatch.delattr(_transfer, "_Ring")  # no other is made
+    assert as_tensor([2]).gpu().tolist() == [2]
+    assert {_transfer._slot(0) for _ in range(2 * _transfer._SLOTS)} == set(_transfer._rings[0]._slots)

@@ -337,7 +337,7 @@ def test_bytes_become_the_same_floats_as_on_the_cpu():
     factors, shifts = (1 / 58.395, 1 / 57.12, 1 / 57.375), (-123.675 / 58.395, -116.28 / 57.12, -103.53 / 57.375)
     for want in ("float32", "float16"):
         out, expected = numpy.empty((3, 64, 48), want), numpy.empty((3, 64, 48), want)
-        windows.normalised(source, factors, shifts, expected, mirror=True)
+        windows.normalised(source[None], factors, shifts, expected[:, None], [True])
         pixels.normalised(hwc(source[None]), hwc(out[None], "CHW"), numpy.array(factors), numpy.array(shifts),
                           mirror=numpy.array([True]))  # fmt: skip
         numpy.testing.assert_array_equal(out, expected)

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
 from dynamic.errors import DecodeError, StateError
-from dynamic.pipeline import fn, pipeline_def, types
+from dynamic.pipeline import Pipeline, fn, pipeline_def, types
 
 COUNT = 23
 
@@ -691,3 +691,20 @@ def test_a_forked_child_goes_on_from_what_was_taken(folder):
             text = answers.read()
         assert os.waitpid(child, 0)[1] == 0
         assert text == repr(pipe.run()[2].tolist())
+
+
+class Nameless:
+    """What is called like a function, and has no name."""
+
+    def __call__(self):
+        return [1]
+
+
+def test_a_pipeline_names_its_function():
+    def numbers():
+        return [1]
+
+    made = pipeline_def(batch_size=1, seed=5)(numbers)()
+    for pipe in (made, Pipeline(numbers, batch_size=1, seed=5)):
+        assert repr(pipe) == "<Pipeline numbers: batch size 1, seed 5, epoch 0>"
+    assert repr(Pipeline(Nameless(), batch_size=1, seed=5)).startswith("<Pipeline function:")

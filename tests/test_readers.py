@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic import Batch, Tensor
-from dynamic.errors import ArgumentError, DataError, DeviceError, StateError
+from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
 from dynamic.readers import File
-from dynamic.readers._listing import displayed
 from dynamic.readers._order import Order, keys, sample_ids
 
 MOST = 41

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dynamic._state import JSON
 from dynamic.errors import StateError
@@ -81,7 +82,8 @@ def _diff(chosen: argparse.Namespace) -> int:
 
 
 def _verify(chosen: argparse.Namespace) -> int:
-    whole, states = True, []
+    whole = True
+    states: list[Any] = []  # what is no state is refused by `verify_epoch`
     for path in chosen.files:
         try:
             entries = _entries(path)
@@ -96,7 +98,7 @@ def _verify(chosen: argparse.Namespace) -> int:
             states.append(entries[chosen.epoch].state)
     if chosen.epoch is not None and whole:
         try:
-            found = verify_epoch(states)  # type: ignore[arg-type]
+            found = verify_epoch(states)
         except StateError as error:
             print(error)
             return 1

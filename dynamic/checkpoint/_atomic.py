@@ -1,5 +1,7 @@
 """Files that are whole or not there: written beside their place, made durable, and moved in one step."""
 
+# ruff: noqa: PTH104, PTH105, PTH108, PTH116 - each call of the system by its own name
+
 from __future__ import annotations
 
 import contextlib
@@ -11,16 +13,16 @@ import stat
 from pathlib import Path
 from types import ModuleType
 
-try:
-    import fcntl as _fcntl
-except ImportError:  # pragma: no cover - Windows
-    _fcntl = None  # type: ignore[assignment]
-
 from dynamic.errors import StateError
+
+_locks: ModuleType | None
+try:
+    import fcntl as _locks
+except ImportError:  # pragma: no cover - Windows
+    _locks = None
 
 __all__ = ["read", "sweep", "write"]
 
-_locks: ModuleType | None = _fcntl
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _LONGEST = 200  # bytes of a file's name that the name of a part of it begins with
@@ -85,7 +87,7 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
 def _discard(part: Path) -> None:
     """Remove a part that is of no use. The error that matters is the one on its way."""
     with contextlib.suppress(OSError):
-        os.unlink(part)  # noqa: PTH108
+        os.unlink(part)
 
 
 def _close(descriptor: int) -> None:
@@ -96,7 +98,7 @@ def _close(descriptor: int) -> None:
 
 def _fill(descriptor: int, data: bytes, path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        mode = stat.S_IMODE(os.stat(path).st_mode)  # noqa: PTH116
+        mode = stat.S_IMODE(os.stat(path).st_mode)
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, mode)
     view = memoryview(data)
@@ -107,7 +109,7 @@ def _fill(descriptor: int, data: bytes, path: Path) -> None:
 
 def _move(part: Path, path: Path, *, replace: bool) -> None:
     if replace:
-        os.rename(part, path) if os.name != "nt" else os.replace(part, path)  # noqa: PTH104, PTH105
+        os.rename(part, path) if os.name != "nt" else os.replace(part, path)
         return
     try:
         os.link(part, path)
@@ -116,7 +118,7 @@ def _move(part: Path, path: Path, *, replace: bool) -> None:
             raise
         os.close(os.open(path, _NEW, 0o666))  # this file system has no links: take the name, then fill the place
         try:
-            os.replace(part, path)  # noqa: PTH105
+            os.replace(part, path)
         except BaseException:
             _discard(path)
             raise
@@ -163,7 +165,7 @@ def sweep(folder: Path, names: str) -> None:
             descriptor = os.open(part, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
             try:
                 _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
-                os.unlink(part)  # noqa: PTH108
+                os.unlink(part)
             finally:
                 os.close(descriptor)
 

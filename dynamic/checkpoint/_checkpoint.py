@@ -41,10 +41,7 @@ class Checkpoint:
     """
 
     def __init__(self) -> None:
-        self._objects: dict[str, Stateful] = {}
-        self._entries: dict[str, Entry] = {}
-        self._pending: set[str] = set()
-        self._complete = self._loaded = False
+        self.clear()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +74,10 @@ class Checkpoint:
 
     def clear(self) -> None:
         """Forget all objects and states."""
-        self.__init__()  # type: ignore[misc]
+        self._objects: dict[str, Stateful] = {}
+        self._entries: dict[str, Entry] = {}
+        self._pending: set[str] = set()
+        self._complete = self._loaded = False
 
     def register(self, op: Stateful, name: str | None = None) -> str:
         """Add an object. A state of its name that was loaded, or set, is given to it at once.

@@ -1,5 +1,7 @@
 """Files that are numbered: each save takes the next free number, and loading takes the highest that is whole."""
 
+# ruff: noqa: PTH108, PTH118 - paths are strings here, as they are given back
+
 from __future__ import annotations
 
 import contextlib
@@ -92,7 +94,7 @@ def _prune(pattern: _Pattern, keep: int) -> None:
                 keep -= 1
         else:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)  # noqa: PTH108
+                os.unlink(path)
 
 
 class _Pattern:
@@ -114,7 +116,7 @@ class _Pattern:
             self._names = re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after)
 
     def path(self, number: int) -> str:
-        return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")  # noqa: PTH118
+        return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")
 
     def sweep(self) -> None:
         """Remove what writers of any of the files left that were killed."""
@@ -129,5 +131,5 @@ class _Pattern:
             for entry in entries:
                 match = name.fullmatch(entry.name)
                 if match:
-                    found[int(match[1])] = os.path.join(self._folder, entry.name)  # noqa: PTH118
+                    found[int(match[1])] = os.path.join(self._folder, entry.name)
         return found

@@ -229,7 +229,7 @@ class _Builder:
         dtype = numpy.dtype(word)
         if type(order) is not str or order not in ("<", ">", "=", "|"):
             raise Refused(f"{where} has the byte order {told(order)}")
-        return dtype if order in "=|" else dtype.newbyteorder(order)  # type: ignore[arg-type]
+        return dtype if order in "=|" else dtype.newbyteorder(order)  # type: ignore[arg-type] # a word that it knows
 
     def _data(self, value: Any, size: int, where: str, depth: int) -> bytes:
         data = self.value(value, f"the data of {where}", depth)

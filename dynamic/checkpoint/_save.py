@@ -138,7 +138,7 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
     try:
         for name, value in objects.items():
             touched.append(name)
-            value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type]
+            value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type] # what is no state is refused there
     except BaseException as error:
         error.add_note(f"This was the state of {touched[-1]!r}; all objects are as they were before.")
         for name in reversed(touched):

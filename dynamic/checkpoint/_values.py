@@ -35,12 +35,10 @@ def plain(value: Any, where: str, depth: int = 0) -> JSON:
     if depth > DEEPEST:
         raise StateError(f"{where} is nested more than {DEEPEST} levels deep.")
     kind = type(value)
-    if value is None or kind is bool or kind is str:
-        return value  # type: ignore[no-any-return]
-    if kind is int and abs(value) < LARGEST_INTEGER:
-        return value  # type: ignore[no-any-return]
-    if kind is float and math.isfinite(value):
-        return value  # type: ignore[no-any-return]
+    known = value is None or kind is bool or kind is str
+    if known or (kind is int and abs(value) < LARGEST_INTEGER) or (kind is float and math.isfinite(value)):
+        same: JSON = value
+        return same
     if kind is list:
         return [plain(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
     if kind is dict:

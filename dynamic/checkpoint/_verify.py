@@ -78,7 +78,8 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
                          "than once, and others not at all.")  # fmt: skip
     skipped: dict[str, None] = {}
     for state in states:
-        skipped |= dict.fromkeys(map(str, state["skipped"]))  # type: ignore[arg-type]
+        ids: Any = state["skipped"]
+        skipped |= dict.fromkeys(map(str, ids))
     return VerifiedEpoch(epoch, samples, len(states), tuple(sorted(skipped)))
 
 

@@ -261,7 +261,7 @@ class Batch(Data):
 
     def jax(self, pad: bool = False) -> jax.Array:
         """The samples as one array of JAX (N, ...); see `dense` and `Tensor.jax`."""
-        return jax_array(self.dense(pad))
+        return jax_array(Tensor(self.dense(pad)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False and self._whole is None:
@@ -291,7 +291,8 @@ class Batch(Data):
         return parts[0] if ufunc.nout == 1 else tuple(parts)
 
     def __len__(self) -> int:
-        return len(self._samples if self._whole is None else self._whole)  # type: ignore[arg-type]
+        storage: Any = self._samples if self._whole is None else self._whole
+        return len(storage)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))

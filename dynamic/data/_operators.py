@@ -17,7 +17,7 @@ class Data(NDArrayOperatorsMixin):
     """One or many arrays of one dtype on one device, with a layout."""
 
     __slots__ = ()
-    __hash__: ClassVar[None]  # type: ignore[assignment]  # == is elementwise
+    __hash__: ClassVar[None]  # type: ignore[assignment] # == is elementwise
 
     # `a += b` makes a new object and rebinds `a`: data is never written.
     __iadd__ = NDArrayOperatorsMixin.__add__

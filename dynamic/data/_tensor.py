@@ -158,7 +158,7 @@ class Tensor(Data):
         Raises:
             ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
         """
-        return jax_array(self.array)
+        return jax_array(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not isinstance(self._array, numpy.ndarray):
@@ -280,8 +280,8 @@ def ready(array: Array) -> _cuda.Ready | None:
 
 def host(tensor: Tensor) -> NDArray[Any]:
     """The elements in host memory, over the same memory where they are there."""
-    array = tensor.array
-    return array if tensor._ready is None else moved(array, Device.CPU)  # type: ignore[no-any-return]
+    array: NDArray[Any] = tensor.array if tensor._ready is None else moved(tensor.array, Device.CPU)
+    return array
 
 
 def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
@@ -297,11 +297,15 @@ def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
     return torch.from_numpy(array.copy() if copy or not shareable else array)
 
 
-def jax_array(array: Array) -> jax.Array:
-    """An array of JAX with the elements of another, of the same dtype."""
+def jax_array(tensor: Tensor) -> jax.Array:
+    """An array of JAX with a Tensor's elements, of the same dtype."""
     import jax
 
-    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+    if tensor.itemsize == 8 and not jax.config.jax_enable_x64:
         hint = "Cast it, or call jax.config.update('jax_enable_x64', True)."
-        raise ArgumentError("jax", "data", "of at most 32 bits", str(array.dtype), hint)
-    return jax.numpy.asarray(array) if isinstance(array, numpy.ndarray) else jax.dlpack.from_dlpack(array)
+        raise ArgumentError("jax", "data", "of at most 32 bits", str(tensor._numpy_dtype), hint)
+    if tensor._ready is None:
+        return jax.numpy.asarray(tensor.array)
+    if not tensor.array.flags.c_contiguous:  # JAX refuses strides with gaps
+        tensor = tensor.to_device(tensor.device, force_copy=True)
+    return jax.dlpack.from_dlpack(tensor)

@@ -1,6 +1,6 @@
 """New arrays: filled with one value, or with zeros or ones."""
 
-# A kernel sees one value where a caller may give a Batch of them.
+# `zeros` and `ones` have no input, which the types of `operator` ask for.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 # A kernel sees one value where a caller may give a Batch of them.
 # ruff: noqa: N803 - DALI's names
-# mypy: disable-error-code="arg-type, union-attr"
+# mypy: disable-error-code="union-attr"
 
 from __future__ import annotations
 

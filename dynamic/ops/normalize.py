@@ -1,8 +1,5 @@
 """Normalising by mean and standard deviation, given or found."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,5 @@
 """The order of samples in a batch and of frames in a video, and what is known of data beside its values."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,8 +1,5 @@
 """Shapes and layouts: other ones for the same data, and the order of dimensions."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools

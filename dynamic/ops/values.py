@@ -1,5 +1,4 @@
 """Operators that keep the shape and change, or keep, the values."""
-# mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Operators that read pixels elsewhere: affine warps, perspectives, maps, sphere and water."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
@@ -81,6 +78,7 @@ def _matrices_of(call: Call, source: Images) -> Any:
 
 def _of_frames(given: list[Any], source: Images) -> list[Any]:
     """The matrices of each video, one for each of its frames."""
+    assert source.owners is not None, "frames have"
     counts = numpy.bincount(source.owners, minlength=len(given)).tolist()
     found = [(_matrices("warp_affine", one, 2, count), count) for one, count in zip(given, counts, strict=True)]
     return [numpy.broadcast_to(matrices, (count, *matrices.shape[1:])) for matrices, count in found if count]

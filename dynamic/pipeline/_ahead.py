@@ -69,7 +69,7 @@ class Ahead(Generic[X]):
             with self._changed:
                 self._made.clear()
             raise error
-        return result  # type: ignore[return-value]
+        return result  # type: ignore[return-value] # there is one where there is no error
 
     def take(self) -> X:
         """The next result, which stays the next where something interrupts this. Each goes to one thread."""
@@ -108,7 +108,7 @@ class Ahead(Generic[X]):
             result, error = None, None
             try:
                 result = self._make()
-            except BaseException as caught:  # noqa: BLE001  # raised where the result is taken
+            except BaseException as caught:  # noqa: BLE001 - raised where the result is taken
                 error = caught
             with self._changed:
                 self._made.append((result, error))

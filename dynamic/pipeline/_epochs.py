@@ -73,7 +73,7 @@ class Epochs:
             raise StateMismatch(f"{self._operator}: the state is of a pipeline, and this has a reader.",
                                 ["a pipeline in the state, a reader here"])  # fmt: skip
         before = self._reader.get_state()
-        self._reader.set_state(states["reader"])  # type: ignore[arg-type]
+        self._reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
         self._reader.set_state(before)
 
     def rest(
@@ -93,7 +93,7 @@ class Epochs:
     def _of_reader(self, reader: Reader, states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
         size = self._batch_size
         assert size is not None
-        reader.set_state(states["reader"])  # type: ignore[arg-type]
+        reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
         rest = reader.next_epoch(size)
         while True:
             for _ in range(skip):

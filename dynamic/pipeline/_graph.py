@@ -367,7 +367,7 @@ def exactly(reader: Reader, size: int) -> tuple[Batch, ...]:
     while (missing := size - sum(len(part[0]) for part in parts)) > 0:
         parts.append(reader(missing))
     if len(parts) == 1:
-        return parts[0]  # type: ignore[return-value]
+        return parts[0]  # type: ignore[return-value] # of Batches, as a size is given
     columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))
     return tuple(
         Batch([sample for batch in column for sample in batch.samples], column[0].layout,

@@ -43,7 +43,8 @@ class Pipeline:
         checkpoint: What `checkpoint` returned, to go on from there.
         max_batch_size: Another name of `batch_size`.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
-            `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`.
+            `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
+            `enable_memory_stats`, `experimental_exec_dynamic`.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -59,7 +60,7 @@ class Pipeline:
         num_threads: int | None = None,
         device_id: int | None = None,
         seed: int | None = None,
-        enable_checkpointing: bool = False,  # noqa: ARG002
+        enable_checkpointing: bool = False,  # noqa: ARG002 - DALI's
         prefetch_queue_depth: int = 2,
         checkpoint: str | bytes | None = None,
         max_batch_size: int | None = None,
@@ -235,7 +236,7 @@ class Pipeline:
         self.close()
 
     def __repr__(self) -> str:
-        name = getattr(self._function, "__name__", None) or getattr(self._function.func, "__name__", "function")  # type: ignore[attr-defined]
+        name = getattr(getattr(self._function, "func", self._function), "__name__", "function")
         return f"<Pipeline {name}: batch size {self._batch_size}, seed {self._seed}, epoch {self._epoch}>"
 
 

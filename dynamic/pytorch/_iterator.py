@@ -76,7 +76,7 @@ class GenericIterator:
         *,
         last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
         dynamic_shape: bool = False,
-        last_batch_padded: bool = False,  # noqa: ARG002
+        last_batch_padded: bool = False,  # noqa: ARG002 - DALI's
         prepare_first_batch: bool = True,
     ) -> None:
         self._operator = type(self).__name__
@@ -280,12 +280,8 @@ class GenericIterator:
         meta = self._reader()
         if meta is None:
             return self._size
-        drop = self._policy is LastBatchPolicy.DROP
-        return (
-            meta["epoch_size"] // meta["number_of_shards"]
-            if drop
-            else _up(meta["epoch_size"], meta["number_of_shards"])
-        )
+        samples, shards = meta["epoch_size"], meta["number_of_shards"]
+        return samples // shards if self._policy is LastBatchPolicy.DROP else _up(samples, shards)
 
     def __len__(self) -> int:
         """How many batches a whole epoch has."""

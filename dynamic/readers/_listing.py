@@ -1,5 +1,7 @@
 """Which files a reader has: a snapshot of their names and labels, in a fixed order."""
 
+# ruff: noqa: PTH100, PTH116, PTH117, PTH118, PTH120 - paths are strings here: a data set has millions
+
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +22,7 @@ from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
-__all__ = ["FILE_FILTERS", "Listing", "displayed", "kind_of", "listed_files", "listed_folder", "listed_lines"]
+__all__ = ["FILE_FILTERS", "Listing", "kind_of", "listed_files", "listed_folder", "listed_lines"]
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
@@ -68,7 +70,7 @@ class Listing:
 
     def path(self, index: int) -> str:
         """Where to open a sample."""
-        return os.path.join(self.root, self.names[index])  # noqa: PTH118
+        return os.path.join(self.root, self.names[index])
 
     @_Once
     def sizes(self) -> Any:
@@ -133,7 +135,7 @@ def _normal(name: str) -> str:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size  # noqa: PTH116
+        return os.stat(path).st_size
     except OSError:
         return -1  # a fingerprint is no place to fail: reading will say that the file is missing
 
@@ -162,7 +164,7 @@ def listed_folder(
     names: list[str] = []
     labels: list[int] = []
     for label, folder in enumerate(folders):
-        with os.scandir(os.path.join(root, folder)) as entries:  # noqa: PTH118
+        with os.scandir(os.path.join(root, folder)) as entries:
             files = sorted((e.name for e in entries if wanted_file(e.name) and _is_sample(e)), key=os.fsencode)
         names += [f"{folder}/{file}" for file in files]
         labels += [label] * len(files)
@@ -218,7 +220,7 @@ def listed_lines(file_list: str, root: str) -> Listing:
     except OSError as error:
         raise ArgumentError("readers.File", "file_list", "a text file of lines 'path label'", shown(file_list),
                             f"{error.strerror}.") from error  # fmt: skip
-    root = root or os.path.dirname(file_list)  # noqa: PTH120
+    root = root or os.path.dirname(file_list)
     names: list[str] = []
     labels: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -236,8 +238,8 @@ def listed_lines(file_list: str, root: str) -> Listing:
 
 def _relative(path: str, root: str) -> str:
     """The path as a name: relative to the root where it is given in full and lies below it."""
-    if root and os.path.isabs(path):  # noqa: PTH117
-        start = os.path.join(os.path.abspath(root), "")  # noqa: PTH100, PTH118
+    if root and os.path.isabs(path):
+        start = os.path.join(os.path.abspath(root), "")
         path = path.removeprefix(start)
     return path.replace(os.sep, "/")
 

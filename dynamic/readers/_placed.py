@@ -20,10 +20,10 @@ from ._order import Order
 from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, rule_of, what_changed
 from ._sketch import sketch
 
-__all__ = ["DEFAULT_SEED", "Explanation", "Fingerprint", "OnMismatch", "Placed"]
+__all__ = ["Explanation", "Fingerprint", "OnMismatch", "Placed"]
 
 #: Seed of the shuffle where none is given: fixed, so that all ranks and a resumed run agree without a word.
-DEFAULT_SEED = 0
+_DEFAULT_SEED = 0
 
 OnMismatch: TypeAlias = Literal["raise", "warn", "adapt"]
 Fingerprint: TypeAlias = Literal["sizes", "contents"]
@@ -85,7 +85,7 @@ class Placed(ABC):
         self._num_shards = natural(operator, "num_shards", 1 if num_shards is None else num_shards, 1)
         self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
         self._stick_to_shard = stick_to_shard
-        seed = DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
+        seed = _DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)

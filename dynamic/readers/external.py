@@ -93,7 +93,7 @@ class ExternalSource:
         batch_info: bool | None = False,
     ) -> None:
         operator = self._operator
-        self._source = source
+        self._source: Any = source
         outputs = natural(operator, "num_outputs", 1 if num_outputs is None else num_outputs, 1)
         self._outputs = outputs if outputs > 1 else None
         self._name, self._device = name, device
@@ -226,18 +226,17 @@ class ExternalSource:
                 self._epoch, self._iteration = self._epoch + 1, 0
                 return next(self._iterator)
         if self._kind == "call":
-            return self._source()  # type: ignore[operator]
+            return self._source()
         place: Any = self._iteration
         if self._kind == "sample":
             place = SampleInfo(self._sample + index, index, self._iteration, self._epoch)
         elif self._kind == "batch":
             place = BatchInfo(self._iteration, self._epoch)
-        return self._source(place)  # type: ignore[operator]
+        return self._source(place)
 
     def _begun(self) -> Iterator[Any]:
         """An iterator from the start of an iterable."""
-        source: Any = self._source
-        return iter(source() if _makes_generators(source) else source)
+        return iter(self._source() if _makes_generators(self._source) else self._source)
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""

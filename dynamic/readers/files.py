@@ -16,10 +16,10 @@ from dynamic._origin import Origin
 from dynamic._pool import run
 from dynamic.data import Batch
 from dynamic.devices import Device
-from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, displayed, shown
 
 from ._checks import flag, natural
-from ._listing import FILE_FILTERS, Listing, displayed, kind_of, listed_files, listed_folder, listed_lines
+from ._listing import FILE_FILTERS, Listing, kind_of, listed_files, listed_folder, listed_lines
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader
 
@@ -267,10 +267,14 @@ def _source(
         raise ArgumentError(operator, "labels", "None unless files are given", shown(labels))
     if files is None and file_list is None and file_root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    root = "" if file_root is None else os.path.abspath(os.fsdecode(file_root))  # noqa: PTH100
     if isinstance(files, list):
         files = tuple(files)  # the caller may go on to change it
-    return root, files, labels, None if file_list is None else os.path.abspath(os.fsdecode(file_list))  # noqa: PTH100
+    root, listed = (None if path is None else _absolute(path) for path in (file_root, file_list))
+    return root or "", files, labels, listed
+
+
+def _absolute(path: PathLike) -> str:
+    return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not followed
 
 
 def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] | None:

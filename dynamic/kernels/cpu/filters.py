@@ -32,7 +32,7 @@ _FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "
 _ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # what `stored` has a fast way to
 _WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))
 _WITHIN_INT = 2.0**31  # OpenCV saturates what is an int at first
-_BORDERS = {
+_BORDERS: dict[str, tuple[int | None, Any]] = {
     "reflect_101": (cv2.BORDER_REFLECT_101, "reflect"),
     "reflect_1001": (cv2.BORDER_REFLECT, "symmetric"),
     "clamp": (cv2.BORDER_REPLICATE, "edge"),
@@ -314,7 +314,7 @@ def _readable(image: Array, real: numpy.dtype[Any]) -> Array:
 def _padded(image: Array, size: Sequence[int], anchor: Sequence[int], border: str, fill: Any) -> Array:
     around = [(before, extent - 1 - before) for extent, before in zip(size, anchor, strict=True)]
     values = {"constant_values": convert(numpy, numpy.asarray(fill), image.dtype)} if border == "constant" else {}
-    return numpy.pad(image, [*around, (0, 0)], _BORDERS[border][1], **values)  # type: ignore[call-overload]
+    return numpy.pad(image, [*around, (0, 0)], _BORDERS[border][1], **values)
 
 
 def _by_channels(function: Callable[..., None], image: Array, *arguments: Any) -> None:

@@ -23,7 +23,8 @@ __all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "read",
 #: What may be outside of an image.
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 
-_PADDED = {"reflect": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}  # NumPy's words for these borders
+#: NumPy's words for these borders.
+_PADDED: dict[str, Any] = {"reflect": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}
 _MARGIN = 2  # pixels beyond the nearest one that an interpolation may read
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _FAR = 1 << 20  # pixels; OpenCV takes float32 to integers
@@ -168,7 +169,7 @@ def read(
         return
     extents = image.shape[:2]
     if border in _PADDED:
-        image = numpy.pad(image, [(_MARGIN, _MARGIN)] * 2 + [(0, 0)], mode=_PADDED[border])  # type: ignore[call-overload]
+        image = numpy.pad(image, [(_MARGIN, _MARGIN)] * 2 + [(0, 0)], mode=_PADDED[border])
     near = functools.partial(_near, points, extents, border, interpolation == "nn")
     if not _is_direct(image, out, interpolation):
         _gather(image, near, out, filled, interpolation)

@@ -38,7 +38,7 @@ def source(name: str) -> str:
 
 
 @functools.lru_cache(256)
-def _function(cupy: Any, device: int, module: str, kernel: str) -> Any:  # noqa: ARG001
+def _function(cupy: Any, device: int, module: str, kernel: str) -> Any:  # noqa: ARG001 - of the key
     """A kernel of a device, alone: to compile it at its first use takes half a second, and all of a module several.
 
     cupy keeps on the disk what is compiled.

@@ -90,7 +90,7 @@ def mapped(data: Array, table: Array, out: Array) -> None:
 
 
 @numpy.errstate(all="ignore")
-def transform(points: Array, matrix: Array, out: Array, work: numpy.dtype[Any]) -> None:  # noqa: ARG001
+def transform(points: Array, matrix: Array, out: Array, work: numpy.dtype[Any]) -> None:  # noqa: ARG001 - as on the CPU
     """Fill `out` with points multiplied by a matrix whose last column is added; computed in float64."""
     xp = library(points)
     factors, shift = xp.asarray(matrix[:, :-1].T), xp.asarray(matrix[:, -1])

@@ -182,6 +182,42 @@ __device__ __forceinline__ void convert(const void* from, i32 type, void* to, i3
   }
 }
 
+// What a kernel reads and writes: elements of a type that its template names, or, for Any, that it is told.
+struct Any { u64 bits; };
+
+template <class T, class Real> struct Source {
+  static __device__ __forceinline__ Real at(const u8* p, i32) { return real<Real>(*(const T*)p); }
+};
+template <class Real> struct Source<Any, Real> {
+  static __device__ __forceinline__ Real at(const u8* p, i32 type) { return load<Real>(p, type); }
+};
+template <class T, class Real> struct Target {
+  static __device__ __forceinline__ void put(u8* p, i32, Real v) { *(T*)p = made<T>(v); }
+};
+template <class Real> struct Target<Any, Real> {
+  static __device__ __forceinline__ void put(u8* p, i32 type, Real v) { store<Real>(p, type, v); }
+};
+
+// One element as it is, or converted as the CPU does.
+template <class In, class Out> struct Move {
+  static __device__ __forceinline__ void one(const u8* from, i32, u8* to, i32) {
+    *(Out*)to = made<Out>(real<f32>(*(const In*)from));
+  }
+};
+template <> struct Move<f32, u8> {
+  static __device__ __forceinline__ void one(const u8* from, i32, u8* to, i32) {
+    *to = to_integer<u8>(*(const f32*)from);
+  }
+};
+template <class T> struct Move<T, T> {
+  static __device__ __forceinline__ void one(const u8* from, i32, u8* to, i32) { *(T*)to = *(const T*)from; }
+};
+template <> struct Move<Any, Any> {
+  static __device__ __forceinline__ void one(const u8* from, i32 type, u8* to, i32 wanted) {
+    convert(from, type, to, wanted);
+  }
+};
+
 // Four elements that are moved at once.
 template <int bytes> struct Quad;
 template <> struct Quad<1> { typedef u32 type; };

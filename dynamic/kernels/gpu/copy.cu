@@ -22,8 +22,7 @@ template <class V> __device__ __forceinline__ u32 copy_vectors(const u8* from, u
   return count * sizeof(V);
 }
 
-KERNEL void pieces(const Piece* __restrict__ table, const u32* __restrict__ first,
-                                                         u32 count, u32 each) {
+KERNEL void pieces(const Piece* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each) {
   const Place here = place(first, count, each);
   const Piece piece = table[here.sample];
   const u64 start = (u64)here.tile * CHUNK;
@@ -59,22 +58,6 @@ struct Window {
 
 static const u32 BY_ROW = 0x80000000u;
 
-template <class In, class Out> struct Move {
-  static __device__ __forceinline__ void one(const In* from, Out* to, i32, i32) { *to = made<Out>(real<f32>(*from)); }
-};
-template <> struct Move<f32, u8> {
-  static __device__ __forceinline__ void one(const f32* from, u8* to, i32, i32) { *to = to_integer<u8>(*from); }
-};
-template <class T> struct Move<T, T> {
-  static __device__ __forceinline__ void one(const T* from, T* to, i32, i32) { *to = *from; }
-};
-struct Any { u64 bits; };
-template <> struct Move<Any, Any> {
-  static __device__ __forceinline__ void one(const Any* from, Any* to, i32 type, i32 wanted) {
-    convert(from, type, to, wanted);
-  }
-};
-
 // Four neighbouring bytes at any address, of which `low` to `high` may be read.
 __device__ __forceinline__ bool four_bytes(const u8* from, const u8* low, const u8* high, u32* found) {
   const u32 odd = (u32)((u64)from & 3);
@@ -93,7 +76,7 @@ template <class In, class Out> struct Group {
   static __device__ __forceinline__ void copy(const u8* from, i64 step, Out* to, const u8*, const u8*) {
     Four<Out> four;
 #pragma unroll
-    for (int i = 0; i < 4; i++) Move<In, Out>::one((const In*)(from + i * step), &four.each[i], 0, 0);
+    for (int i = 0; i < 4; i++) Move<In, Out>::one(from + i * step, 0, (u8*)&four.each[i], 0);
     if (aligned<Out>(to)) {
       *(typename Quad<sizeof(Out)>::type*)to = four.whole;
     } else {
@@ -168,7 +151,7 @@ __device__ __forceinline__ void window(const Window* __restrict__ table, const u
     }
     for (u32 i = 0; i < 4 && x + i < width; i++) {
       if (inside && x + i >= low && x + i < high) {
-        Move<In, Out>::one((const In*)(there + i * step), (Out*)(to + i * size), type, wanted);
+        Move<In, Out>::one(there + i * step, type, to + i * size, wanted);
       } else {
         const u32 channel = (w.channels & BY_ROW ? row : x + i) / w.divisor % (w.channels & ~BY_ROW);
         const u64 value = fill[channel];
@@ -182,9 +165,8 @@ __device__ __forceinline__ void window(const Window* __restrict__ table, const u
 }
 
 #define WINDOW(name, In, Out)                                                                                        \
-  KERNEL void name(const Window* __restrict__ table,                           \
-                                                         const u32* __restrict__ first, u32 count, u32 each,         \
-                                                         const u64* __restrict__ fills) {                            \
+  KERNEL void name(const Window* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each,             \
+                   const u64* __restrict__ fills) {                                                                  \
     window<In, Out>(table, first, count, each, fills, -1, -1);                                                       \
   }
 
@@ -198,8 +180,7 @@ WINDOW(window_float32_uint8, f32, u8)
 WINDOW(window_float32_float16, f32, f16)
 WINDOW(window_float16_float32, f16, f32)
 
-KERNEL void window_any(const Window* __restrict__ table,
-                                                             const u32* __restrict__ first, u32 count, u32 each,
-                                                             const u64* __restrict__ fills, i32 type, i32 wanted) {
+KERNEL void window_any(const Window* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each,
+                       const u64* __restrict__ fills, i32 type, i32 wanted) {
   window<Any, Any>(table, first, count, each, fills, type, wanted);
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -13,6 +12,7 @@ import numpy
 
 from dynamic import _cuda, _pool
 from dynamic._array import Array
+from dynamic._locks import new_lock
 
 __all__ = ["decoded", "library"]
 
@@ -32,7 +32,7 @@ class _Codec:
     """The decoder of a device, which one thread uses at a time."""
 
     def __init__(self, codec: Any, device_id: int | None) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         threads = _pool.get_num_threads()
         if device_id is None:
             host = {"device_id": codec.NVIMGCODEC_DEVICE_CPU_ONLY, "backends": [codec.Backend(codec.CPU_ONLY)]}

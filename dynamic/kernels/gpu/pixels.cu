@@ -18,21 +18,6 @@ struct Normalize {
 
 static const u32 TURNS = 2;
 
-template <class T, class Real> struct Source {
-  static __device__ __forceinline__ Real at(const u8* p, i32) { return real<Real>(*(const T*)p); }
-};
-struct Any { u64 bits; };
-template <class Real> struct Source<Any, Real> {
-  static __device__ __forceinline__ Real at(const u8* p, i32 type) { return load<Real>(p, type); }
-};
-template <class T, class Real> struct Target {
-  static __device__ __forceinline__ void put(u8* p, i32, Real v) { *(T*)p = made<T>(v); }
-  static __device__ __forceinline__ void copy(u8* p, i32, u64 bits) { *(T*)p = *(const T*)&bits; }
-};
-template <class Real> struct Target<Any, Real> {
-  static __device__ __forceinline__ void put(u8* p, i32 type, Real v) { store<Real>(p, type, v); }
-  static __device__ __forceinline__ void copy(u8* p, i32 type, u64 bits) { convert(&bits, type, p, type); }
-};
 template <class T> __device__ __forceinline__ void put_four(u8* to, i64 step, const Four<T>& four) {
   if (step == (i64)sizeof(T) && aligned<T>(to)) {
     *(typename Quad<sizeof(T)>::type*)to = four.whole;
@@ -54,7 +39,7 @@ __device__ __forceinline__ void normalize_edge(const Normalize& w, u32 x, u32 y,
         const Real v = Source<In, Real>::at(from + (i64)c * w.from[2], type);
         Target<Out, Real>::put(to, wanted, v * numbers[2 * c] + numbers[2 * c + 1]);
       } else {
-        Target<Out, Real>::copy(to, wanted, fill[c]);
+        Move<Out, Out>::one((const u8*)(fill + c), wanted, to, wanted);
       }
     }
   }
@@ -77,7 +62,7 @@ template <class In, class Out, class Real> struct Pixels {
       }
       for (u32 c = channels; c < all; c++, to += w.to[2]) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) Target<Out, Real>::copy((u8*)&four.each[i], 0, fill[c]);
+        for (int i = 0; i < 4; i++) Move<Out, Out>::one((const u8*)(fill + c), 0, (u8*)&four.each[i], 0);
         put_four(to, w.to[1], four);
       }
       return;
@@ -89,7 +74,7 @@ template <class In, class Out, class Real> struct Pixels {
           const Real v = Source<In, Real>::at(from + (i64)c * w.from[2], 0);
           four.each[i] = made<Out>(v * numbers[2 * c] + numbers[2 * c + 1]);
         } else {
-          Target<Out, Real>::copy((u8*)&four.each[i], 0, fill[c]);
+          Move<Out, Out>::one((const u8*)(fill + c), 0, (u8*)&four.each[i], 0);
         }
         if (++c == all) c = 0, from += step;
       }

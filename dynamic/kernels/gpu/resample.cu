@@ -28,33 +28,6 @@ struct Resample {
 
 static const u32 WIDE = 32, HIGH = 16;
 
-template <class T, class Real> struct Source {
-  static __device__ __forceinline__ Real at(const u8* p, i32) { return real<Real>(*(const T*)p); }
-};
-struct Any { u64 bits; };
-template <class Real> struct Source<Any, Real> {
-  static __device__ __forceinline__ Real at(const u8* p, i32 type) { return load<Real>(p, type); }
-};
-template <class T, class Real> struct Target {
-  static __device__ __forceinline__ void put(u8* p, i32, Real v) { *(T*)p = made<T>(v); }
-};
-template <class Real> struct Target<Any, Real> {
-  static __device__ __forceinline__ void put(u8* p, i32 type, Real v) { store<Real>(p, type, v); }
-};
-template <class In, class Out> struct Same {
-  static __device__ __forceinline__ void put(const u8* from, i32, u8* to, i32) {
-    *(Out*)to = made<Out>(real<f32>(*(const In*)from));
-  }
-};
-template <class T> struct Same<T, T> {
-  static __device__ __forceinline__ void put(const u8* from, i32, u8* to, i32) { *(T*)to = *(const T*)from; }
-};
-template <> struct Same<Any, Any> {
-  static __device__ __forceinline__ void put(const u8* from, i32 type, u8* to, i32 wanted) {
-    convert(from, type, to, wanted);
-  }
-};
-
 __device__ __forceinline__ i32 whole(f32 v) { return (i32)fminf(fmaxf(v, -1.0e9f), 1.0e9f); }
 
 // Where the first of the pixels is that pixel i is made of, and for filters how far it is from there.
@@ -149,7 +122,7 @@ __device__ __forceinline__ void resample(const Resample* __restrict__ table, con
   if (r.x.kind < FILTERED && r.y.kind < FILTERED) {  // pixels only move
     for (u32 y = dy; y < HIGH && seen && top + y < r.rows; y += 8, to += 8 * r.to[0]) {
       const u8* one = from + (i64)inside(r.y, down.firsts[y]) * r.from[0] + (i64)inside(r.x, x) * r.from[1];
-      for (u32 c = 0; c < r.channels; c++) Same<In, Out>::put(one + (i64)c * r.from[2], type, to + (i64)c * r.to[2], wanted);
+      for (u32 c = 0; c < r.channels; c++) Move<In, Out>::one(one + (i64)c * r.from[2], type, to + (i64)c * r.to[2], wanted);
     }
     return;
   }

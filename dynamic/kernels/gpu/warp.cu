@@ -28,33 +28,6 @@ __device__ __forceinline__ i32 split(f64 v, f32* rest) {
 
 __device__ __forceinline__ i32 near(i32 v, i32 extent) { return min(max(v, 0), extent - 1); }
 
-template <class T, class Real> struct Source {
-  static __device__ __forceinline__ Real at(const u8* p, i32) { return real<Real>(*(const T*)p); }
-};
-struct Any { u64 bits; };
-template <class Real> struct Source<Any, Real> {
-  static __device__ __forceinline__ Real at(const u8* p, i32 type) { return load<Real>(p, type); }
-};
-template <class T, class Real> struct Target {
-  static __device__ __forceinline__ void put(u8* p, i32, Real v) { *(T*)p = made<T>(v); }
-};
-template <class Real> struct Target<Any, Real> {
-  static __device__ __forceinline__ void put(u8* p, i32 type, Real v) { store<Real>(p, type, v); }
-};
-template <class In, class Out> struct Same {
-  static __device__ __forceinline__ void put(const u8* from, i32, u8* to, i32) {
-    *(Out*)to = made<Out>(real<f32>(*(const In*)from));
-  }
-};
-template <class T> struct Same<T, T> {
-  static __device__ __forceinline__ void put(const u8* from, i32, u8* to, i32) { *(T*)to = *(const T*)from; }
-};
-template <> struct Same<Any, Any> {
-  static __device__ __forceinline__ void put(const u8* from, i32 type, u8* to, i32 wanted) {
-    convert(from, type, to, wanted);
-  }
-};
-
 template <class In, class Out>
 __device__ __forceinline__ void take_nearest(const Warp& w, u32 x, u32 y, const u64* fill, u32 filled, i32 type, i32 wanted) {
   const i32 height = w.height, width = w.width;
@@ -71,7 +44,7 @@ __device__ __forceinline__ void take_nearest(const Warp& w, u32 x, u32 y, const 
   }
   u8* to = (u8*)w.target + (i64)y * w.to[0] + (i64)x * w.to[1];
 #pragma unroll 1
-  for (u32 c = 0; c < w.channels; c++, from += step, to += w.to[2]) Same<In, Out>::put(from, type, to, wanted);
+  for (u32 c = 0; c < w.channels; c++, from += step, to += w.to[2]) Move<In, Out>::one(from, type, to, wanted);
 }
 
 template <class In, class Out, class Real, int CHANNELS>

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
-from ._common import Array, Buffer, Header, Limits, corrupt, too_large, truncated, unsupported
+from ._common import Array, Buffer, Colours, Header, Limits, corrupt, too_large, truncated, unsupported
 
 __all__ = ["Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
 
@@ -25,6 +25,7 @@ _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
     (b"\0\0\0\x0cjP  \r\n\x87\n", jpeg2000),
     (b"\xff\x4f", jpeg2000),
 )
+_OF_LIBJPEG: dict[str, Colours] = {"RGB": "RGB", "BGR": "BGR", "GRAY": "GRAY"}  # output types that it makes
 
 
 def _format(data: Buffer) -> Any:
@@ -137,8 +138,8 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     jpeg.check_scans(data, head, limits)
 
 
-def jpeg_target(head: Header, output_type: str) -> str:
+def jpeg_target(head: Header, output_type: str) -> Colours:
     """What to ask of libjpeg for an output type: the nearest that it makes itself."""
-    if output_type in ("RGB", "BGR", "GRAY"):
-        return output_type
-    return "GRAY" if output_type == "ANY_DATA" and head.colours == "GRAY" else "RGB"
+    if output_type == "ANY_DATA" and head.colours == "GRAY":
+        return "GRAY"
+    return _OF_LIBJPEG.get(output_type, "RGB")

@@ -20,6 +20,7 @@ __all__ = [
     "Colours",
     "Header",
     "Limits",
+    "check_range",
     "check_size",
     "corrupt",
     "imdecode",

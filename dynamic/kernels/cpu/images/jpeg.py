@@ -49,6 +49,7 @@ _DRI = 0xDD
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
 _PROGRESSIVE = 0xC2
+_COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "CMYK"}  # by the number of components
 #: Frames that are not supported, by marker.
 _REFUSED = {
     **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic coding"),
@@ -142,7 +143,7 @@ def _header(data: Buffer, limits: Limits) -> Header:
                 raise corrupt(FORMAT, "a scan comes before the frame")
             height, width, components = _read_frame(*frame)
             check_size(FORMAT, height, width, limits)
-            colours: Colours = {1: "GRAY", 3: "RGB", 4: "CMYK"}[len(components)]  # type: ignore[assignment]
+            colours = _COLOURS[len(components)]
             if colours == "CMYK" and transform not in (0, 2):
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
             progressive = frame[0] == _PROGRESSIVE
@@ -199,7 +200,7 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     missing = set(frame.components)
     position = frame.first_scan
     while True:
-        for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, after the loop
+        for marker, start, end in _segments(data, position):  # noqa: B007 - of the scan, used after the loop
             if marker == _SOS:
                 break
             if marker in _FRAMES:
@@ -238,7 +239,7 @@ def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
 
 
 def decode(
-    data: Buffer, head: Header, limits: Limits, colours: str, *, fast_idct: bool = False, out: Array | None = None,
+    data: Buffer, head: Header, limits: Limits, colours: Colours, *, fast_idct: bool = False, out: Array | None = None,
     bottom: int,
 ) -> tuple[Array, Colours]:  # fmt: skip
     """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
@@ -257,7 +258,7 @@ def decode(
         The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
     """
     check_scans(data, head, limits)
-    want: Colours = head.colours if head.colours == "CMYK" else colours  # type: ignore[assignment]
+    want = head.colours if head.colours == "CMYK" else colours
     pixels = _upper_rows(data, head, want, bottom, fast_idct)
     if pixels is None:
         if out is None or want != colours:

@@ -24,6 +24,7 @@ __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "JPEG 2000"
 _SIZE, _END = b"\xff\x51", b"\xff\xd9"
+_COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "RGBA"}  # by the number of components
 
 
 def header(data: Buffer, limits: Limits) -> Header:
@@ -38,7 +39,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     check_size(FORMAT, bottom - top, right - left, limits)
     if len(stream) < 42 + 3 * count:
         raise truncated(FORMAT, "the bytes end within the size segment")
-    colours: Colours | None = {1: "GRAY", 3: "RGB", 4: "RGBA"}.get(count)  # type: ignore[assignment]
+    colours = _COLOURS.get(count)
     depths = {stream[42 + 3 * i] for i in range(count)}
     if colours is None or depths - {7, 15} or len(depths) != 1:
         raise unsupported(FORMAT, f"{count} components of {sorted(d % 128 + 1 for d in depths)} bits")
