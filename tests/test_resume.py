@@ -378,6 +378,9 @@ def test_an_epoch_that_was_not_whole_is_told(root):
         checkpoint.verify_epoch([reader.get_state() for reader in readers])
     with pytest.raises(ArgumentError, match="'states'"):
         checkpoint.verify_epoch([])
+    for name, kind in (("epoch", str), ("position", float), ("samples", bool), ("skipped", str), ("given", list)):
+        with pytest.raises(StateError, match="no state of a reader"):
+            checkpoint.verify_epoch([{**states[0], name: kind(states[0][name])}, states[1]])
     with pytest.raises(StateError, match="no state of a reader"):
         checkpoint.verify_epoch([{"epoch": 1}])
 

@@ -11,6 +11,7 @@ from dynamic.errors import ArgumentError, StateError, shown
 
 __all__ = ["VerifiedEpoch", "verify_epoch"]
 
+_TYPES: dict[str, type] = {"epoch": int, "position": int, "samples": int, "given": str, "whole": str, "skipped": list}
 _SAME = ("epoch", "position", "late", "shuffle", "seed", "dealt", "samples", "names", "labels", "sizes", "whole")
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 
@@ -85,7 +86,8 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
 
 def _tally(state: Any, key: str = "given") -> tuple[int, int]:
     """A number of samples and their digest, from the state of a reader."""
-    known = isinstance(state, dict) and state.keys() >= {*_SAME, "given", "skipped"} and isinstance(state[key], str)
+    known = isinstance(state, dict) and state.keys() >= {*_SAME, *_TYPES}
+    known = known and all(type(state[name]) is kind for name, kind in _TYPES.items())
     found = _TALLY.fullmatch(state[key]) if known else None
     if found is None:
         raise StateError(f"This is no state of a reader: {shown(state)}. Give what get_state() of the readers gave.")
