@@ -19,6 +19,7 @@ import weakref
 import cv2
 import numpy as np
 import pytest
+from counting import by_batch, by_index, by_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -188,26 +189,8 @@ def test_a_second_reader_keeps_in_step(folder):
 # Sources
 
 
-def by_sample(info):
-    if info.idx_in_epoch == 7:
-        raise StopIteration
-    return np.array([info.idx_in_epoch, info.epoch_idx])
-
-
-def by_batch(info):
-    if info.iteration == 3:
-        raise StopIteration
-    return np.array([[info.iteration, info.epoch_idx]] * 3)
-
-
-def by_index(iteration):
-    if iteration == 3:
-        raise StopIteration
-    return [[iteration], [iteration, 1]]
-
-
 SOURCES = {"SampleInfo": (by_sample, {"batch": False}, 2), "BatchInfo": (by_batch, {"batch_info": True}, 3),
-           "batch index": (by_index, {}, 3)}  # fmt: skip
+           "batch index": (by_index, {}, 4)}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SOURCES)
