@@ -2,6 +2,7 @@
 
 python tests/fuzzing.py                          every target for ten minutes: `make fuzz`
 python tests/fuzzing.py --seconds 60 decode      one of them
+python tests/fuzzing.py --count 1000000 decode   a million inputs, if ten minutes are enough; not with atheris
 
 With atheris (the dependency group `fuzz`) the code that an input reaches steers what is tried next, and what was found
 worth keeping stays in the folder .fuzz. Without it, and in the tests, files are damaged at random.
@@ -10,6 +11,7 @@ worth keeping stays in the folder .fuzz. Without it, and in the tests, files are
 from __future__ import annotations
 
 import argparse
+import copy
 import functools
 import importlib.util
 import json
@@ -31,10 +33,10 @@ FOLDER = ROOT / ".fuzz"
 SLOWEST = 2.0  #: CPU seconds for one input of a few kilobytes
 LARGEST = 1 << 16
 
-Target = Callable[[bytes], None]
+Target = Callable[[bytes], bool]  # whether the bytes were taken
 
 
-def decode(data: bytes) -> None:
+def decode(data: bytes) -> bool:
     """Bytes as an image file."""
     from dynamic import DecodeError, decoders
 
@@ -43,12 +45,13 @@ def decode(data: bytes) -> None:
     except DecodeError as error:
         (failure,) = error.failures
         assert failure.reason
-        return
+        return False
     assert found.ndim == 3
     assert found.size
+    return True
 
 
-def window(data: bytes) -> None:
+def window(data: bytes) -> bool:
     """The first bytes as a place, and the others as an image file: a window is a part of the image."""
     import numpy
 
@@ -56,18 +59,19 @@ def window(data: bytes) -> None:
 
     place, data = data[:4], data[4:]
     if len(place) < 4:
-        return
+        return False
     arguments = {"anchor": [place[0] / 255, place[1] / 255], "extent": [place[2] / 255, place[3] / 255]}
     limits = {"max_pixels": 1 << 16}
     try:
         shape = peek_image_shape(data, **limits).tolist()
         part = decoders.image_slice(data, *(numpy.float32(a) for a in arguments.values()), axis_names="HW", **limits)
     except (ArgumentError, DecodeError):
-        return
+        return False
     assert all(a <= b for a, b in zip(part.shape, shape, strict=True))
+    return True
 
 
-def checkpoint(data: bytes) -> None:
+def checkpoint(data: bytes) -> bool:
     """Bytes as a checkpoint file."""
     from dynamic import StateError
     from dynamic.checkpoint._file import decoded, encoded
@@ -75,19 +79,21 @@ def checkpoint(data: bytes) -> None:
     try:
         entries = decoded(data, "it")
     except StateError:
-        return
+        return False
     if all(not entry.refusal for entry in entries.values()):
         assert b"dynamic" not in data[:30] or encoded(entries)
+    return True
 
 
-def states(data: bytes) -> None:
+def states(data: bytes) -> bool:
     """JSON as the states of objects, whose digest is right."""
     from dynamic import StateError
 
     try:
         state = json.loads(data)
     except (ValueError, RecursionError):
-        return
+        return False
+    taken = False
     for thing in _stateful():
         before = thing.get_state()
         try:
@@ -95,10 +101,12 @@ def states(data: bytes) -> None:
         except StateError:
             assert thing.get_state() == before
         else:
+            taken = True
             thing.set_state(before)
+    return taken
 
 
-def legacy(data: bytes) -> None:
+def legacy(data: bytes) -> bool:
     """Bytes as an old state that was pickled."""
     from dynamic import StateError
     from dynamic.checkpoint import legacy as reading
@@ -107,10 +115,11 @@ def legacy(data: bytes) -> None:
     try:
         reading.read(data, allow="plain")
     except StateError:
-        return
+        return False
+    return True
 
 
-def listing(data: bytes) -> None:
+def listing(data: bytes) -> bool:
     """Bytes as a list of files and labels."""
     from dynamic import ArgumentError, DataError, readers
 
@@ -120,12 +129,13 @@ def listing(data: bytes) -> None:
         try:
             reader = readers.File(file_list=file.name, random_shuffle=True)
         except ArgumentError:
-            return
+            return False
         json.dumps(reader.get_state())
         try:
             reader.peek(batch_size=1)
         except DataError as error:
             assert error.failures[0].source  # noqa: PT017
+    return True
 
 
 @functools.cache
@@ -250,6 +260,46 @@ def damaged(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
     return repaired(found) if chance.random() < 0.7 else found
 
 
+_VALUES = (*_NUMBERS, -1, 2**64, 10**400, 0.5, -0.0, 1e300, math.nan, math.inf, True, False, None, "", "0", "\0\ud800",
+           [], {}, [[]], {"": {}})  # fmt: skip
+
+
+def damaged_state(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
+    """JSON with one to three of its values or keys changed; damage to its bytes would seldom leave any JSON."""
+    if chance.random() < 0.05:
+        return damaged(data, others, chance)
+    changed, other = json.loads(data), json.loads(chance.choice(others))
+    for _ in range(chance.randint(1, 3)):
+        if not (places := _places(changed)):
+            break
+        holder, key = chance.choice(places)
+        kind = chance.randrange(5)
+        if kind == 0:
+            giving, place = chance.choice(_places(other))
+            holder[key] = copy.deepcopy(giving[place])
+        elif kind == 1 and isinstance(holder[key], str):
+            holder[key] = damaged(holder[key].encode(errors="replace"), others, chance).decode(errors="replace")
+        elif kind == 1 and isinstance(holder[key], (int, float)):
+            holder[key] += chance.choice((-1, 1))
+        elif kind == 2:
+            del holder[key]
+        elif kind == 3 and isinstance(holder, dict):
+            holder[chance.choice((key.upper(), key[1:], "x", "version"))] = holder.pop(key)
+        else:
+            holder[key] = copy.deepcopy(chance.choice(_VALUES))
+    return json.dumps(changed).encode()
+
+
+def _places(holder: dict | list) -> list[tuple]:
+    """Every value within, as what holds it and its key or index there."""
+    found = []
+    for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+        found.append((holder, key))
+        if isinstance(value, (dict, list)):
+            found += _places(value)
+    return found
+
+
 def check(name: str, data: bytes) -> None:
     """Give an input to a target; what comes out that should not is noted with the input."""
     start = time.process_time()
@@ -265,13 +315,14 @@ def check(name: str, data: bytes) -> None:
 def mutate(name: str, count: int, seed: int = 0, seconds: float = math.inf) -> int:
     """Give damaged files to a target; how many it were."""
     chance, seeds = random.Random(f"{name} {seed}"), TARGETS[name][1]()
+    damage = damaged_state if name == "states" else damaged
     end, done = time.monotonic() + seconds, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for data in seeds:
             check(name, data)
         while done < count and time.monotonic() < end:
-            check(name, damaged(chance.choice(seeds), seeds, chance))
+            check(name, damage(chance.choice(seeds), seeds, chance))
             done += 1
     return done
 
@@ -302,6 +353,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="target", help=f"of {', '.join(TARGETS)}; by default all")
     parser.add_argument("--seconds", type=float, default=600, help="for each of them; by default 600")
+    parser.add_argument("--count", type=int, default=sys.maxsize, help="of inputs for each at most, without atheris")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="of the damage, without atheris")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -315,7 +367,7 @@ def main() -> int:
             command = [sys.executable, __file__, "--one", "--seconds", str(asked.seconds), name]
             failed += subprocess.run(command, check=False).returncode != 0
         else:
-            print(f"{name}: {mutate(name, sys.maxsize, asked.seed, asked.seconds)} inputs", flush=True)
+            print(f"{name}: {mutate(name, asked.count, asked.seed, asked.seconds)} inputs", flush=True)
     return 1 if failed else 0
 
 

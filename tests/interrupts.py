@@ -56,6 +56,8 @@ class Interruption:
     def _traced(self, frame, event, argument):
         if event == "return":
             self._returned(frame)
+        elif event == "exception":
+            self._last[id(frame)] = ""  # nor after a call that raised; one there would leave the error as handled
         elif event == "opcode":
             last = self._last.get(id(frame), "")
             self._last[id(frame)] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]

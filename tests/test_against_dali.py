@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from dali_oracle import DaliError, Laid, Oracle, Samples, dali_fixture  # noqa: F401
@@ -263,8 +264,6 @@ def test_states_of_streams(dali: Oracle):
 
 @pytest.mark.parametrize("quality", [30, 95])
 def test_pixels_of_jpegs(dali: Oracle, quality):
-    pytest.importorskip("dynamic.decoders")
-    cv2 = pytest.importorskip("cv2")
     generator = np.random.default_rng(8)
     for shape in ((37, 53, 3), (8, 8, 3), (1, 17, 3), (64, 48)):
         image = cv2.GaussianBlur(generator.integers(0, 255, shape, np.uint8), (5, 5), 1)

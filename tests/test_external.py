@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -292,7 +291,7 @@ def test_a_state_that_does_not_fit_is_refused(change):
     external = ExternalSource(of_index)
     external()
     before = external.get_state()
-    with pytest.raises(StateError, match="ExternalSource: "), warnings.catch_warnings():
+    with pytest.raises(StateError, match="ExternalSource: "):
         external.set_state(before | change)
     assert external.get_state() == before
     assert repr(external) == "<ExternalSource: index of_index, epoch 0, batch 1>"

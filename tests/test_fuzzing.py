@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 
 import fuzzing
@@ -17,13 +19,26 @@ def test_only_documented_exceptions_come_out(name, capfd):
 
 
 @pytest.mark.parametrize("name", fuzzing.TARGETS)
-def test_some_inputs_to_begin_with_are_taken_and_some_refused(name):
+def test_damaged_inputs_differ_and_some_are_taken_and_some_refused(name, monkeypatch):
     target, seeds = fuzzing.TARGETS[name]
-    data = seeds()
-    assert len(data) == len([x for x in data if isinstance(x, bytes)]) > 1
-    damage = {fuzzing.damaged(data[0], data, random.Random(i)) for i in range(20)}
-    assert len(damage) > 15
-    target(data[0])
+    inputs, taken = set(), []
+    monkeypatch.setattr(fuzzing, "check", lambda _, data: (inputs.add(data), taken.append(target(data))))
+    fuzzing.mutate(name, 400)
+    assert len(inputs) > 300
+    assert len(taken) - 400 == len(seeds()) > 1
+    assert 0 < sum(taken) < len(taken)
+
+
+def test_damaged_states_are_json_still():
+    states = fuzzing.TARGETS["states"][1]()
+    chance = random.Random(5)
+    damage = [fuzzing.damaged_state(chance.choice(states), states, chance) for _ in range(400)]
+    assert len(set(damage)) > 300
+    right = 0
+    for data in damage:
+        with contextlib.suppress(ValueError):
+            right += isinstance(json.loads(data), dict)
+    assert right > 300
 
 
 def test_what_comes_out_that_should_not_is_told_with_its_input(monkeypatch):

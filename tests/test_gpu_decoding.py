@@ -99,7 +99,7 @@ def test_one_call_decodes_a_batch(codec):
 
 @pytest.mark.gpu
 @given(data=st.data())
-def test_windows(data):
+def test_windows_are_those_of_the_cpu(data):
     with pytest.MonkeyPatch.context() as patch:
         if not has_gpu():
             patch.setitem(sys.modules, "nvidia.nvimgcodec", importlib.import_module("twin.nvimgcodec"))

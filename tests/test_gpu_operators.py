@@ -136,7 +136,7 @@ def compared(call, images):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_images(name, layout):
+def test_operators_give_what_the_cpu_gives_in_every_layout(name, layout):
     generator = numpy.random.default_rng(1)
     for dtype, uniform in (("uint8", False), ("float32", True)):
         compared(CALLS[name], batch(generator, layout, dtype, uniform=uniform))
@@ -144,14 +144,14 @@ def test_images(name, layout):
 
 @pytest.mark.parametrize("name", OF_COLOURS)
 @pytest.mark.parametrize("layout", ["HWC", "CHW", "FHWC"])
-def test_colours(name, layout):
+def test_operators_on_colours_give_what_the_cpu_gives(name, layout):
     generator = numpy.random.default_rng(1)
     for dtype, uniform in (("uint8", False), ("float32", True), ("uint8", True)):
         compared(OF_COLOURS[name], batch(generator, layout, dtype, uniform=uniform))
 
 
 @pytest.mark.parametrize("name", [name for name, (_, arguments) in CALLS.items() if not callable(arguments)])
-def test_one_image(name):
+def test_operators_on_one_image_give_what_the_cpu_gives(name):
     image = smooth(numpy.random.default_rng(3), (40, 50, 3), "HWC", "uint8")
     compared(CALLS[name], dynamic.as_tensor(image, layout="HWC"))
 
@@ -240,5 +240,9 @@ def test_matrices_from_the_gpu_and_for_frames():
 
 
 def test_empty_batches():
-    images = dynamic.as_batch([numpy.zeros((4, 5, 3), "uint8")], layout="HWC")[:0]
-    assert len(dynamic.flip(images)) == 0
+    images = dynamic.as_batch([numpy.zeros((4, 5, 3), "uint8")], layout="HWC")
+    for name, (operator, arguments) in CALLS.items():
+        if not callable(arguments):
+            found, expected = (getattr(dynamic, operator)(x, **arguments) for x in (images.gpu()[:0], images[:0]))
+            assert len(found) == len(expected) == 0, name
+            alike(found, expected)

@@ -1,4 +1,4 @@
-"""Tensors and Batches on a GPU: moves, streams, exchange."""
+"""Tensors and Batches move to a GPU and back."""
 
 from __future__ import annotations
 

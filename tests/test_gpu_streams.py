@@ -295,7 +295,7 @@ def test_lists_of_a_second_gpu(second, torch):
     assert as_tensor(b, pad=True).tolist() == [[0, 1, 0], [0, 1, 2]]
 
 
-def test_a_new_stream_lives_as_long_as_its_object_and_can_be_the_current_one():
+def test_a_new_stream_can_be_the_current_one():
     made = ndd.stream()
     assert made.handle == made._owner.ptr
     before = ndd.get_current_stream()

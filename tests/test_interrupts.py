@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random as python_random
+import sys
 import threading
 
 import numpy as np
@@ -19,8 +20,9 @@ NAMES = [f"{i:02d}.bin" for i in range(11)]
 
 
 @pytest.fixture(autouse=True)
-def _no_lock_is_left():
+def _nothing_is_left():
     yield
+    assert sys.exc_info() == (None, None, None)  # nor an error that counts as being handled
     free = []
 
     def take():
@@ -51,20 +53,25 @@ def names_of(batches):
 
 
 def every_turn(run, most):
-    """The places at which a run can be interrupted, or some of them where they are many."""
-    with Interruption(None) as counting:
-        run()
+    """Interruptions at each place of what a run does with them, or at some of the places where they are many."""
+    run(Interruption(None))  # the first call of an operator does more than the others
+    run(counting := Interruption(None))
+    assert counting.places > 5
     turns = range(counting.places)
     if counting.places > most:
         turns = sorted(python_random.Random(5).sample(turns, most))
-    assert counting.places > 5
-    return turns
+    came = 0
+    for turn in turns:
+        interruption = Interruption(turn)
+        yield interruption
+        came += interruption.places > turn
+    assert came > 0.9 * len(turns)  # with threads there are now more, now fewer places
 
 
-def interrupted(turn, take):
+def interrupted(interruption, take):
     """Take until the end, with an interruption on the way."""
     try:
-        with Interruption(turn):
+        with interruption:
             take()
     except KeyboardInterrupt:
         take()
@@ -83,7 +90,7 @@ def test_a_reader_loses_nothing(root, whole, on_error):
     expected = names_of(reader_with_holes().next_epoch(3))
     assert len(expected) == len(NAMES) - len(bad)
 
-    def run(turn):
+    def run(interruption):
         reader, received = reader_with_holes(), []
 
         def take():
@@ -94,13 +101,13 @@ def test_a_reader_loses_nothing(root, whole, on_error):
                 while reader.epoch == 0 and reader.position < len(NAMES):
                     received.append(reader(3))
 
-        interrupted(turn, take)
-        assert names_of(received) == expected, turn
+        interrupted(interruption, take)
+        assert names_of(received) == expected, interruption.turn
         assert checkpoint.verify_epoch([reader.get_state()]).samples == len(NAMES)
         assert len(reader.skipped) == len(bad)
 
-    for turn in every_turn(lambda: run(None), 200):
-        run(turn)
+    for interruption in every_turn(run, 200):
+        run(interruption)
 
 
 @pytest.mark.parametrize("depth", [0, 2])
@@ -110,7 +117,7 @@ def test_a_pipeline_loses_nothing(root, depth):
         _, labels = fn.readers.file(files=NAMES, file_root=root, random_shuffle=True, name="files")
         return labels, fn.random.uniform(range=(0.0, 1.0))
 
-    def run(turn):
+    def run(interruption):
         received = []
         with numbers() as pipe:
 
@@ -119,13 +126,13 @@ def test_a_pipeline_loses_nothing(root, depth):
                     batch = pipe.run()
                     received.append(batch)
 
-            interrupted(turn, take)
+            interrupted(interruption, take)
             states = pipe.checkpoint()
         return [(labels.tolist(), np.round(draws.tolist(), 9).tolist()) for labels, draws in received], states
 
-    expected = run(None)
-    for turn in every_turn(lambda: run(None), 40 if depth else 100):
-        assert run(turn) == expected, turn
+    expected = run(Interruption(None))
+    for interruption in every_turn(run, 40 if depth else 100):
+        assert run(interruption) == expected, interruption.turn
 
 
 def test_an_epoch_of_a_pipeline_loses_nothing(root):
@@ -133,7 +140,7 @@ def test_an_epoch_of_a_pipeline_loses_nothing(root):
     def numbers():
         return fn.readers.file(files=NAMES, file_root=root, random_shuffle=True, name="files")
 
-    def run(turn):
+    def run(interruption):
         received = []
         with numbers() as pipe:
 
@@ -141,40 +148,43 @@ def test_an_epoch_of_a_pipeline_loses_nothing(root):
                 for batch in pipe.next_epoch():
                     received.append(batch)
 
-            interrupted(turn, take)
+            interrupted(interruption, take)
         return names_of(received)[: len(NAMES)]
 
-    expected = run(None)
+    expected = run(Interruption(None))
     assert sorted(expected) == NAMES
-    for turn in every_turn(lambda: run(None), 40):
-        assert run(turn) == expected, turn
+    for interruption in every_turn(run, 40):
+        assert run(interruption) == expected, interruption.turn
 
 
 def test_a_source_of_samples_loses_nothing():
-    def run(turn):
+    def run(interruption):
         source, received = ExternalSource(lambda info: [info.idx_in_epoch, info.iteration], batch=False), []
 
         def take():
             while len(received) < 4:
                 received.append(source(3))
 
-        interrupted(turn, take)
+        interrupted(interruption, take)
         return [batch.tolist() for batch in received], source.get_state()
 
-    expected = run(None)
-    for turn in every_turn(lambda: run(None), 150):
-        found = run(turn)
-        assert found == expected, turn
+    expected = run(Interruption(None))
+    for interruption in every_turn(run, 150):
+        assert run(interruption) == expected, interruption.turn
 
 
 def test_a_stream_stands_where_it_was_or_after_a_whole_operator():
     words = [RNG(5) for _ in range(2)]
     words[1].advance(7)
-    for turn in every_turn(lambda: uniform(batch_size=4, rng=RNG(5)), 200):
+
+    def run(interruption):
         rng = RNG(5)
-        with contextlib.suppress(KeyboardInterrupt), Interruption(turn):
+        with contextlib.suppress(KeyboardInterrupt), interruption:
             uniform(batch_size=4, rng=rng)
-        assert rng.state in {word.state for word in words}, turn
+        assert rng.state in {word.state for word in words}, interruption.turn
+
+    for interruption in every_turn(run, 200):
+        run(interruption)
 
 
 def test_ctrl_c_does_not_wait_for_a_thread_that_hangs(monkeypatch):

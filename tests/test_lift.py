@@ -356,8 +356,8 @@ def test_batches_of_arguments():
         take(np.zeros(1), part=as_batch([0.5]))
 
 
-def test_a_wrong_mark_or_default_is_found_when_it_is_declared():
-    with pytest.raises(ArgumentError):
+def test_a_wrong_default_is_found_when_it_is_declared():
+    with pytest.raises(ArgumentError, match=r"wrong\(\): argument 'x' must be an integer in \[1, 2\]; got int 3"):
 
         @lift()
         def wrong(a: Array, /, *, x: Annotated[int, Between(1, 2)] = 3) -> Array: ...
@@ -415,14 +415,15 @@ def test_the_first_error_ends_the_call(threads):
     done = []
 
     def work(i):
-        if i == 0:
+        if i == 10:
             raise KeyError(i)
+        time.sleep(1e-3)
         done.append(i)
 
     with pytest.raises(KeyError):
         _pool.run(work, 1000, 1)
     finished = len(done)
-    assert finished < 1000
+    assert 0 < finished < 500
     _pool.run(done.append, 10, 1)
     assert len(done) == finished + 10
 
@@ -501,8 +502,6 @@ def test_devices():
     assert ndd.Device.default_device_id("cpu") is None
     with ndd.Device("cpu"):
         assert ndd.Device.current() == cpu
-    torch = pytest.importorskip("torch")
-    assert ndd.device(torch.device("cpu")) == cpu
     for bad in ("mixed", "cpu:0", 3, "gpu:x", b"cpu", object()):
         with pytest.raises(ArgumentError):
             ndd.device(bad)
@@ -510,3 +509,8 @@ def test_devices():
         ndd.Device("cpu", 0)
     with pytest.raises(ndd.DeviceError):
         ndd.Device.type_from_dlpack(99)
+
+
+def test_a_device_of_torch_is_one():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    assert ndd.device(torch.device("cpu")) == ndd.Device("cpu")

@@ -87,12 +87,12 @@ def test_memory_that_nobody_uses_is_bounded():
 def stress(seconds_of_work, threads=8):
     """Fill memory, pass it on to other threads, and look whether it is what it was. Returns what was not."""
     wrong, numbers, passed = [], iter(range(1 << 60)), queue.SimpleQueue()
-    until = time.thread_time
+    clock = time.thread_time
 
     def work(seed):
         chance, held = random.Random(seed), []
-        begun = until()
-        while until() - begun < seconds_of_work and not wrong:
+        begun = clock()
+        while clock() - begun < seconds_of_work and not wrong:
             number = next(numbers) % 251
             array = empty((chance.choice(SIZES),), BYTE)
             array[:] = number

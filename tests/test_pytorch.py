@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,24 +34,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*set_vital.*:UserWarning"),
 ]
 ROOT = Path(__file__).parent.parent
-COUNT = 23
 FILL, DROP, PARTIAL = LastBatchPolicy
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files of one byte, their number."""
-    root = tmp_path_factory.mktemp("numbers")
-    for i in range(COUNT):
-        (root / f"{i:02}").write_bytes(bytes([i]))
-    return root
-
-
-@pipeline_def(batch_size=4, num_threads=1, seed=12)
-def numbers(folder, **reader):
-    data, labels = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
-                                   name="reader", **reader)  # fmt: skip
-    return data, labels, fn.random.uniform(range=(0.0, 1.0))
+    return laid_out(tmp_path_factory.mktemp("numbers"))
 
 
 @pipeline_def(batch_size=4, num_threads=1, seed=12)
@@ -70,9 +59,6 @@ def plain(batches):
 def data(batches, pipeline=0):
     """The numbers of the files, batch by batch."""
     return [batch[pipeline]["data"].ravel().tolist() for batch in batches]
-
-
-NAMES = ["data", "label", "draw"]
 
 
 # Iterators
@@ -333,11 +319,6 @@ def pipelines(folder, **arguments):
     return functools.partial(numbers, folder, **arguments)
 
 
-def reader(folder, **arguments):
-    files = [f"{i:02}" for i in range(COUNT)]
-    return File(file_root=folder, files=files, random_shuffle=True, seed=5, max_batch_size=4, **arguments)
-
-
 def loader(dataset, workers, **arguments):
     return torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers, **arguments)
 
@@ -351,7 +332,7 @@ def streams(folder, **arguments):
 
     @pipeline_def(batch_size=4, num_threads=1, seed=3)
     def made():
-        data, _ = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], name="reader")
+        data, _ = fn.readers.file(file_root=folder, files=FILES, name="reader")
         other, _ = fn.readers.file(file_root=folder, files=["03", "05", "08"], random_shuffle=True, name="other")
         return data, other, fn.random.uniform(range=(0.0, 1.0))
 
@@ -363,7 +344,7 @@ def sources(folder):
     return counted(stop=10)
 
 
-KINDS = {"pipeline": (pipelines, NAMES), "reader": (lambda folder: functools.partial(reader, folder), NAMES[:2]),
+KINDS = {"pipeline": (pipelines, NAMES), "reader": (lambda folder: functools.partial(reader_of, folder), NAMES[:2]),
          "two readers": (lambda folder: functools.partial(streams, folder), NAMES),
          "source": (lambda folder: functools.partial(sources, folder), ["x"])}  # fmt: skip
 
@@ -408,7 +389,7 @@ def test_every_place_can_be_gone_on_from(folder):
 
 
 def test_the_state_of_this_process(folder):
-    dataset = Dataset(lambda: reader(folder))
+    dataset = Dataset(lambda: reader_of(folder))
     epoch = []
     for batch in dataset:
         assert dataset.state_dict() == batch.state
@@ -432,9 +413,9 @@ def test_workers_that_stay_and_a_start_without_fork(folder):
     staying = loader(Dataset(pipelines(folder), NAMES), 2, persistent_workers=True)
     assert [listed(staying) for _ in range(3)] == expected
     del staying
-    dataset = Dataset(reader(folder))
+    dataset = Dataset(reader_of(folder))
     expected = [listed(dataset) for _ in range(2)]
-    spawned = loader(Dataset(reader(folder)), 1, multiprocessing_context="spawn")
+    spawned = loader(Dataset(reader_of(folder)), 1, multiprocessing_context="spawn")
     assert [listed(spawned) for _ in range(2)] == expected
 
 
@@ -467,10 +448,10 @@ def test_outputs_are_transformed_in_the_worker(folder):
         assert isinstance(data, Batch)
         return data * 2
 
-    dataset = Dataset(reader(folder), ["twice"], transform=transform, batch_size=3)
+    dataset = Dataset(reader_of(folder), ["twice"], transform=transform, batch_size=3)
     assert len(dataset) == len(loader(dataset, 2)) == 8
     assert sorted(x for batch in loader(dataset, 2) for (x,) in batch["twice"].tolist()) == list(range(0, 2 * COUNT, 2))
-    again = pickle.loads(pickle.dumps(Dataset(reader(folder))))
+    again = pickle.loads(pickle.dumps(Dataset(reader_of(folder))))
     assert type(again) is Dataset
     assert len(list(loader(again, 2))) == 6
 
@@ -478,14 +459,14 @@ def test_outputs_are_transformed_in_the_worker(folder):
 def test_what_a_data_set_refuses(folder):
     for arguments, told in [
         ((5,), "'source' must be a function"), ((lambda: 5,), "'source'"), ((numbers(folder),), "'source'"),
-        ((reader(folder), "data"), "'output_map'"),
+        ((reader_of(folder), "data"), "'output_map'"),
         ((File(file_root=folder, files=["00"]),), "'batch_size' must be given"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
             Dataset(*arguments)
     with pytest.raises(ArgumentError, match="'batch_size' must be left out"):
         Dataset(pipelines(folder), batch_size=3)
-    dataset, other = Dataset(pipelines(folder), NAMES), Dataset(reader(folder))
+    dataset, other = Dataset(pipelines(folder), NAMES), Dataset(reader_of(folder))
     with pytest.raises(TypeError, match="no length"):
         len(dataset)
     with pytest.raises(ArgumentError, match="'batch_size' must be None with a pytorch.Dataset"):
@@ -498,7 +479,7 @@ def test_what_a_data_set_refuses(folder):
     with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
         Dataset(pipelines(folder, seed=13), NAMES).load_state_dict(state)
     with pytest.raises(StateMismatch, match="seed: 5 in the state, 6 here"):
-        Dataset(File(file_root=folder, files=reader(folder)._names(list(range(COUNT))), random_shuffle=True, seed=6,
+        Dataset(File(file_root=folder, files=reader_of(folder)._names(list(range(COUNT))), random_shuffle=True, seed=6,
                      max_batch_size=4)).load_state_dict(of_reader)  # fmt: skip
     with pytest.raises(StateMismatch, match="workers: 2 in the state, 0 here"):
         dataset.load_state_dict({**state, "workers": 2})
@@ -585,7 +566,7 @@ def test_the_examples_of_the_page(folder):
 
     @pipeline_def(batch_size=4, num_threads=1, seed=12)
     def augmented(folder):
-        return fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
+        return fn.readers.file(file_root=folder, files=FILES, random_shuffle=True,
                                name="photos")  # fmt: skip
 
     class Stop(Exception):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import by_batch, by_index, by_sample
 
 import dynamic
 from dynamic import StateWarning
@@ -29,24 +30,6 @@ def table(first):
 
 ROWS = table("source")
 GIVEN = table("what a source gives")
-
-
-def by_sample(info):
-    if info.idx_in_epoch == 7:
-        raise StopIteration
-    return np.array([info.idx_in_epoch, info.epoch_idx])
-
-
-def by_batch(info):
-    if info.iteration == 3:
-        raise StopIteration
-    return np.array([[info.iteration, info.epoch_idx]] * 3)
-
-
-def by_index(number):
-    if number == 4:
-        raise StopIteration
-    return [[number], [number, 1]]
 
 
 def scaled_by_index(number, factor):

@@ -17,37 +17,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamic import ArgumentError, StateMismatch
 from dynamic.errors import StateError
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import File
 
 tensorflow = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
 
 from dynamic.tensorflow import Dataset  # noqa: E402
 
-COUNT = 23
-NAMES = ["data", "label", "draw"]
 SHAPES = [(3, 4), (2, 5), (1, 1), (4, 2), (3, 3)]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files of one byte, their number."""
-    root = tmp_path_factory.mktemp("numbers")
-    for i in range(COUNT):
-        (root / f"{i:02}").write_bytes(bytes([i]))
-    return root
-
-
-@pipeline_def(batch_size=4, num_threads=1, seed=12)
-def numbers(folder, **reader):
-    data, labels = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True,
-                                   name="reader", **reader)  # fmt: skip
-    return data, labels, fn.random.uniform(range=(0.0, 1.0))
+    return laid_out(tmp_path_factory.mktemp("numbers"))
 
 
 @pipeline_def(batch_size=2, num_threads=1, seed=12)
@@ -61,13 +48,8 @@ def images(channels=(3,), **source):
     return fn.external_source(image, batch=False, num_outputs=2, **source)
 
 
-def reader(folder):
-    return File(file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True, seed=5,
-                max_batch_size=4)  # fmt: skip
-
-
 KINDS = {"pipeline": (lambda folder: functools.partial(numbers, folder), NAMES),
-         "reader": (lambda folder: functools.partial(reader, folder), NAMES[:2])}  # fmt: skip
+         "reader": (lambda folder: functools.partial(reader_of, folder), NAMES[:2])}  # fmt: skip
 
 
 def listed(batches):
@@ -266,7 +248,7 @@ def test_what_is_refused(folder):
         next(iter(Dataset(make)))
     data = Dataset(make, NAMES)
     before = data.state_dict()
-    of_reader = Dataset(functools.partial(reader, folder)).state_dict()
+    of_reader = Dataset(functools.partial(reader_of, folder)).state_dict()
     other_seed = Dataset(functools.partial(numbers, folder, seed=13), NAMES).serialize()
     for text in ("", "5", "{}", json.dumps({**before, "version": 2}), "\x80"):
         with pytest.raises(StateError, match="no state of a data set"):
@@ -284,7 +266,7 @@ def test_the_example_of_the_page(folder, tmp_path):
 
     def augmented(folder):
         return pipeline_def(batch_size=4, seed=12)(lambda: fn.readers.file(
-            file_root=folder, files=[f"{i:02}" for i in range(COUNT)], random_shuffle=True))()  # fmt: skip
+            file_root=folder, files=FILES, random_shuffle=True))()  # fmt: skip
 
     class Stop(Exception):
         pass
