@@ -52,7 +52,8 @@ class ManagedVersioned(ctypes.Structure):
                 ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", DLTensor)]  # fmt: skip
 
 
-_alive = []  # what C refers to must outlive everything
+_alive = []  # what C refers to must outlive everything, also the end of Python, which clears modules in any order
+_python.Py_IncRef(ctypes.py_object(_alive))
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 

@@ -269,6 +269,14 @@ def test_removing_a_sample_leaves_the_order_of_the_others(ids, data):
     assert len(set(keys(np.array(ids, np.uint64), seed, epoch).tolist())) == len(ids)
 
 
+@given(n=st.integers(0, 20), more=st.sampled_from([0, 1, 7, 2**31, 2**64, 10**40]), seed=st.integers(0, 9))
+def test_shards_without_samples_cost_nothing(n, more, seed):
+    ids = np.arange(n, dtype=np.uint64)
+    expected = Order(ids, seed, max(1, n)).of(1)
+    assert np.array_equal(Order(ids, seed, max(1, n) + more).of(1), expected)
+    assert sorted(expected) == list(range(n))
+
+
 def test_a_file_more_leaves_the_order_of_the_others(tmp_path):
     written(tmp_path, *(f"c/{i}.jpg" for i in range(20)))
     before = [pulled(r) for r in [File(file_root=tmp_path, random_shuffle=True, seed=4)] for _ in range(3)]

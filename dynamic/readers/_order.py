@@ -84,9 +84,10 @@ class Order:
         mixed = keys(self.ids, self.seed, epoch)
         if self.dealt == 1:
             return numpy.argsort(mixed, kind="stable")
+        dealt = min(self.dealt, max(1, n))  # other shards have none
         shard = numpy.empty(n, numpy.intp)
-        shard[numpy.argsort(keys(self.ids, self.seed, _DEALT), kind="stable")] = numpy.arange(n) % self.dealt
+        shard[numpy.argsort(keys(self.ids, self.seed, _DEALT), kind="stable")] = numpy.arange(n) % dealt
         order = numpy.empty(n, numpy.intp)
-        places = numpy.concatenate([numpy.arange(k, n, self.dealt) for k in range(self.dealt)])
+        places = numpy.concatenate([numpy.arange(k, n, dealt) for k in range(dealt)])
         order[places] = numpy.lexsort((mixed, shard))
         return order

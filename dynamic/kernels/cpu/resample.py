@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,11 +19,10 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-from . import warp
+from . import resizer, warp
 
 __all__ = ["Along", "Window", "filter_values", "resample", "show", "spacing", "windows"]
 
-_PIXELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  # by the number of channels
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
@@ -114,7 +112,7 @@ def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
         return False
     first = min(steps) if max(steps) > min(steps) else max(0, max(steps) - 1)
     channels = math.prod(image.shape[first + 2 :])
-    if max(steps) > first + 1 or image.ndim < first + 2 or channels not in _PIXELS:
+    if max(steps) > first + 1 or image.ndim < first + 2 or channels not in resizer.CHANNELS:
         return False
     both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
     if both[0].filter != "linear" or both[1].filter != "linear":
@@ -227,10 +225,10 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
     reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
     first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
     start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
-    many = (shapes.prod(axis=1) > _BAND // max(_PIXELS)) | (reach.max(axis=1) > _MOST_PADDING)
+    many = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
     columns = many, start, stop, start - first, last - stop, corners - first, shapes
     return [
-        None if many or image.dtype != numpy.uint8 or image.shape[2] not in _PIXELS
+        None if many or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS
         else Window(slice(y, y2), slice(x, x2), (top, bottom, left, right), (u, v, w, h))
         for image, many, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
             images, *(column.tolist() for column in columns), strict=True)
@@ -244,52 +242,8 @@ def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) ->
     if any(padding):
         part = cv2.copyMakeBorder(part, *padding, cv2.BORDER_REPLICATE)
     pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
-    found = _resizer().resized(pixels, (*part.shape[:2], image.shape[2]), box, out.shape[:2])
+    found = resizer.resized(pixels, (*part.shape[:2], image.shape[2]), box, out.shape[:2])
     out[...] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
-
-
-class _Resizer:
-    """What cykooz-resizer needs, made once for each thread.
-
-    The library is imported at the first use: where Pillow is installed, it imports that too.
-    """
-
-    def __init__(self) -> None:
-        import cykooz_resizer as library
-
-        linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
-        self._library, self._resizer = library, library.Resizer()  # it keeps its memory, and is locked while it works
-        self._options = library.ResizeOptions(linear, use_alpha=False)
-        self._kinds = {channels: library.PixelType[name] for channels, name in _PIXELS.items()}
-        self._result: tuple[tuple[int, ...], Any] = (), None
-
-    def resized(self, pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, int]) -> Array:
-        """A part of an image resized with a linear filter, renormalised at its edges.
-
-        Args:
-            pixels: The image, uint8.
-            shape: Its shape (H, W, C).
-            box: Left, upper edge, width and height of the part.
-            size: Height and width of the result.
-        """
-        kind, made = self._kinds[shape[2]], (*size, shape[2])
-        result = self._result[1] if self._result[0] == made else self._library.ImageData(size[1], size[0], kind)
-        if math.prod(made) <= _BAND:
-            self._result = made, result  # results are often of one size
-        self._options.crop_box = self._library.CropBox(*box)
-        self._resizer.resize(self._library.ImageData(shape[1], shape[0], kind, pixels), result, self._options)
-        return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(made)
-
-
-def _resizer() -> _Resizer:
-    try:
-        found: _Resizer = _threads.resizer
-    except AttributeError:
-        found = _threads.resizer = _Resizer()
-    return found
-
-
-_threads = threading.local()
 
 
 class _Axis(NamedTuple):
