@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -227,7 +228,7 @@ def erase(
     """
     chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names)
     flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
+    boxes = _regions(input.shape, tuple(chosen), anchor, shape, flags, centered=centered_anchor)
     place = _channels(layout, input.ndim)
     channels = input.shape[place] if place is not None else 1
     regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
@@ -237,9 +238,11 @@ def erase(
 _FAR = 1e15  # beyond any array
 
 
+@functools.lru_cache(256)  # those of a batch are often alike
 def _regions(
-    whole: tuple[int, ...], axes: list[int], anchor: Any, extent: Any, normalized: tuple[bool, bool], *, centered: bool
-) -> list[tuple[Any, ...]]:
+    whole: tuple[int, ...], axes: tuple[int, ...], anchor: Any, extent: Any, normalized: tuple[bool, bool], *,
+    centered: bool,
+) -> list[tuple[Any, ...]]:  # fmt: skip
     """The regions to erase, in float32 as DALI reckons."""
     corners, sizes = (
         [anchor] if isinstance(anchor, float) else anchor,
