@@ -46,6 +46,16 @@ def test_a_batch_moves_there_and_back(samples):
     assert [t.tolist() for t in there] == b.tolist() == there.tolist()
 
 
+@given(ragged())
+def test_an_empty_batch_moves_there_and_back(samples):
+    b = as_batch(samples, layout="HWC"[: samples[0].ndim])[:0]
+    there = b.gpu()
+    assert (len(there), there.device, there.ndim, there.dtype, there.layout) == (0, "gpu:0", b.ndim, b.dtype, b.layout)
+    assert (there == there).device == "gpu:0"
+    back = there.cpu()
+    assert (len(back), back.device, back.ndim, back.dtype, back.layout) == (0, "cpu", b.ndim, b.dtype, b.layout)
+
+
 def test_moves_share_the_blocks_of_a_gpu(monkeypatch):
     as_tensor([1]).gpu()
     monkeypatch.delattr(_transfer, "_Ring")  # no other is made

@@ -200,9 +200,10 @@ class Batch(Data):
         target = wanted_device(device)
         if target == self.device and not force_copy:
             return self
-        if self._whole is not None:
-            return Batch(moved(self.whole, target), self._layout, self._origin)
-        return self._like(moved_samples(self.samples, target) if len(self) else [])
+        if self._whole is None and len(self):
+            return self._like(moved_samples(self.samples, target))
+        whole = numpy.empty((0,) * (1 + self.ndim), self._numpy_dtype) if self._whole is None else self._whole
+        return Batch(moved(whole, target), self._layout, self._origin)
 
     def _like(self, samples: list[Array] | Views, origin: Origin | None = None) -> Batch:
         return Batch(samples, self._layout, origin or self._origin, self._dtype, self._ndim)
