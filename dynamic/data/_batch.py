@@ -202,7 +202,7 @@ class Batch(Data):
             return self
         if self._whole is None and len(self):
             return self._like(moved_samples(self.samples, target))
-        whole = numpy.empty((0,) * (1 + self.ndim), self._numpy_dtype) if self._whole is None else self._whole
+        whole = numpy.empty((0,) * (1 + self.ndim), self._numpy_dtype) if self._whole is None else self.whole
         return Batch(moved(whole, target), self._layout, self._origin)
 
     def _like(self, samples: list[Array] | Views, origin: Origin | None = None) -> Batch:
