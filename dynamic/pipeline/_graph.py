@@ -9,8 +9,7 @@ import enum
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy
@@ -248,23 +247,19 @@ class Run:
         """
         if self.graph.primary is not None:
             self._take(self.graph.primary, self.graph.sources[self.graph.primary])
-        with self._entered():
-            results = function()
-            if self._late:
-                self.calls, self._late = [], False
-                self._counts.clear()
-                self.graph.forget_streams(self._streams)
-                results = function()
+        results = contextvars.copy_context().run(self._called, function)  # a Ctrl-C leaves nothing in this context
         results = results if isinstance(results, (tuple, list)) else (results,)
         return tuple(self._output(result) for result in results)
 
-    @contextmanager
-    def _entered(self) -> Iterator[None]:
-        token = _run.set(self)
-        try:
-            yield
-        finally:
-            _run.reset(token)
+    def _called(self, function: Callable[[], Any]) -> Any:
+        _run.set(self)
+        results = function()
+        if self._late:
+            self.calls, self._late = [], False
+            self._counts.clear()
+            self.graph.forget_streams(self._streams)
+            results = function()
+        return results
 
     def _output(self, value: Any) -> Output:
         return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
