@@ -36,12 +36,12 @@ class Data(NDArrayOperatorsMixin):
 
     @property
     def _numpy_dtype(self) -> numpy.dtype[Any]:
-        raise NotImplementedError
+        raise NotImplementedError  # Tensor and Batch each say it
 
     @property
     def device(self) -> Device:
         """Where the data is."""
-        raise NotImplementedError
+        raise NotImplementedError  # Tensor and Batch each say it
 
     @property
     def dtype(self) -> DType:
@@ -52,7 +52,7 @@ class Data(NDArrayOperatorsMixin):
 
     def to_device(self, device: DeviceLike, force_copy: bool = False) -> Self:
         """The data on a device: itself where it is there already and no copy is forced."""
-        raise NotImplementedError
+        raise NotImplementedError  # Tensor and Batch each say it
 
     def cpu(self) -> Self:
         """The data in host memory; itself where it is there already."""

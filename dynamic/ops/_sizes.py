@@ -183,7 +183,7 @@ def image_spans(
         if mode != "default":
             raise ArgumentError(operator, "mode", f"left out beside {given[0]!r}", shown(mode))
         mode = "not_larger" if resize_shorter is None else "not_smaller"
-        wanted = [resize_longer if resize_shorter is None else resize_shorter] * len(places)  # type: ignore[list-item]
+        wanted = [(resize_longer if resize_shorter is None else resize_shorter) or 0.0] * len(places)
     found = _spans(
         [shape[place] for place in places], wanted, mode=mode,
         max_size=None if max_size is None else _each(operator, "max_size", max_size, len(places)),

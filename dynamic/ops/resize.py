@@ -430,7 +430,8 @@ def random_resized_crop(
     windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1))
     both = wanted * 2 if len(wanted) == 1 else wanted
     if not len(windows):
-        return resize(image, size=both, dtype=dtype)  # type: ignore[no-any-return]
+        empty: Batch = resize(image, size=both, dtype=dtype)
+        return empty
     return _shown(call, image, both, windows)
 
 

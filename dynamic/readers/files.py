@@ -246,8 +246,8 @@ def _read_into(data: Array, descriptor: int) -> int:
     if hasattr(os, "readv"):
         return os.readv(descriptor, [data])
     part = os.read(descriptor, len(data))  # pragma: no cover - Windows
-    data[: len(part)] = numpy.frombuffer(part, numpy.uint8)  # pragma: no cover
-    return len(part)  # pragma: no cover
+    data[: len(part)] = numpy.frombuffer(part, numpy.uint8)  # pragma: no cover - Windows
+    return len(part)  # pragma: no cover - Windows
 
 
 def _source(

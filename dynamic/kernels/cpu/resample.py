@@ -90,10 +90,13 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
     """Take the nearest pixels in both dimensions of an image at once, if OpenCV takes the same ones."""
     if not 2 <= image.ndim <= 3 or image.dtype != out.dtype or not out.flags.c_contiguous or any(along[2:]):
         return False
+    rows, columns = along[:2]
+    if rows is None or columns is None or not rows.filter == columns.filter == "nn":
+        return False
     width = math.prod(image.shape[2:]) * image.itemsize
     if width not in _MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
         return False
-    parts = tuple(map(_as_opencv, along, image.shape[:2], out.shape[:2]))
+    parts = tuple(map(_as_opencv, (rows, columns), image.shape[:2], out.shape[:2]))
     if None in parts:
         return False
     source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image[parts], out))
@@ -102,12 +105,12 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
 
 
 @functools.lru_cache(256)
-def _as_opencv(step: Along | None, extent: int, size: int) -> slice | None:
+def _as_opencv(step: Along, extent: int, size: int) -> slice | None:
     """The part of a dimension in which OpenCV finds the nearest pixels where we do, if there is one.
 
     OpenCV says where: it is given numbers instead of pixels. Ours are DALI's, with its errors of rounding.
     """
-    if step is None or step.filter != "nn" or min(extent, step.end) <= max(0, step.start):
+    if min(extent, step.end) <= max(0, step.start):
         return None
     part = slice(max(0, math.floor(step.start)), min(extent, math.ceil(step.end)))
     numbers = numpy.arange(part.start, part.stop, dtype=numpy.int32)[None]
@@ -256,17 +259,17 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
     Returns:
         What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once.
     """
-    extents = numpy.array([image.shape[:2] for image in images])
+    extents = numpy.array([image.shape[:2] for image in images])  # from here on as `_Axis.part` for each
     scales = shapes / numpy.array(sizes)
     reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
     first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
     start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
-    many = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
-    columns = many, start, stop, start - first, last - stop, corners - first, shapes
+    large = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
+    columns = large, start, stop, start - first, last - stop, corners - first, shapes
     return [
-        None if many or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS
+        None if large or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS
         else Window(slice(y, y2), slice(x, x2), (top, bottom, left, right), (u, v, w, h))
-        for image, many, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
+        for image, large, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
             images, *(column.tolist() for column in columns), strict=True)
     ]  # fmt: skip
 
