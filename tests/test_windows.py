@@ -85,6 +85,25 @@ def test_channels_are_normalised(mirror, dtype, order, kind, scale, shift):
         np.testing.assert_allclose(found.array, expected, rtol=2e-3 if dtype == "float16" else 1e-5, atol=2e-3)
 
 
+@given(data=st.data(), extents=st.tuples(st.integers(1, 5), st.integers(1, 6)), order=st.sampled_from(["CHW", "HWC"]),
+       channels=st.sampled_from([1, 2, 3, 4, 128, 129, 513]), together=st.sampled_from([1, 60, 1 << 20]))  # fmt: skip
+def test_each_image_of_a_batch_is_mirrored_or_not_and_normalised(data, extents, order, channels, together):
+    mirrors = data.draw(st.lists(st.booleans(), min_size=1, max_size=9))
+    crop = data.draw(st.none() | st.tuples(*(st.integers(1, n) for n in extents)))
+    images = np.random.default_rng(channels).integers(0, 256, (len(mirrors), *extents, channels), dtype=np.uint8)
+    images.setflags(write=False)
+    flags = as_batch([np.int32(mirror) for mirror in mirrors])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dynamic.kernels.cpu.windows._CACHE", together)  # how many images are in the cache
+        found = crop_mirror_normalize(as_batch(images, layout="HWC"), crop=crop, crop_pos_x=0.0, crop_pos_y=0.0,
+                                      mirror=flags, mean=9.0, std=4.0, output_layout=order)  # fmt: skip
+    rows, columns = crop or extents
+    for image, mirror, result in zip(images, mirrors, found.samples, strict=True):
+        window = (image[:rows, :columns].astype(np.float32) - 9) / 4
+        window = window[:, ::-1] if mirror else window
+        assert np.array_equal(result, window.transpose(2, 0, 1) if order == "CHW" else window)
+
+
 def test_channels_are_added_and_what_is_outside_is_not_normalised():
     image = as_tensor(np.full((2, 2, 3), 9, np.uint8), layout="HWC")
     outside = {"crop_pos_x": 0.0, "out_of_bounds_policy": "pad", "fill_values": 7.0}

@@ -16,9 +16,10 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
+from .warp import MOST_CHANNELS
+
 __all__ = ["correlated", "extremes", "laplacian", "medians", "planes", "real_of", "separable", "stored"]
 
-_MOST_CHANNELS = 128  # of an image of OpenCV 5
 _DEPTHS = {
     numpy.dtype("uint8"): cv2.CV_8U,
     numpy.dtype("int8"): cv2.CV_8S,
@@ -96,7 +97,7 @@ def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
     real = real_of(image.dtype, out.dtype)
     if not image.size:
         return
-    if image.shape[-1] > _MOST_CHANNELS:
+    if image.shape[-1] > MOST_CHANNELS:
         _by_channels(separable, image, windows, out)
         return
     if len(windows) == 1:
@@ -156,7 +157,7 @@ def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, 
     """
     if not image.size or not out.size:
         return
-    if image.shape[-1] > _MOST_CHANNELS:
+    if image.shape[-1] > MOST_CHANNELS:
         _by_channels(correlated, image, kernel, anchor, border, fill, out)
         return
     real = real_of(image.dtype, out.dtype)
@@ -274,7 +275,7 @@ def extremes(
         return
     border = "clamp" if border == "constant" else border  # the edge is in each window that reaches over it
     native = _BORDERS[border][0]
-    if len(size) == 2 and native is not None and image.dtype in _FILTERED and image.shape[-1] <= _MOST_CHANNELS:
+    if len(size) == 2 and native is not None and image.dtype in _FILTERED and image.shape[-1] <= MOST_CHANNELS:
         function = cv2.dilate if largest else cv2.erode
         source, mask = numpy.ascontiguousarray(image), numpy.ones(tuple(size), numpy.uint8)
         target = out if out.flags.c_contiguous else numpy.empty(out.shape, out.dtype)
@@ -320,6 +321,6 @@ def _padded(image: Array, size: Sequence[int], anchor: Sequence[int], border: st
 def _by_channels(function: Callable[..., None], image: Array, *arguments: Any) -> None:
     """Call a kernel with as many channels at a time as OpenCV takes."""
     *rest, out = arguments
-    for first in range(0, image.shape[-1], _MOST_CHANNELS):
-        part = slice(first, first + _MOST_CHANNELS)
+    for first in range(0, image.shape[-1], MOST_CHANNELS):
+        part = slice(first, first + MOST_CHANNELS)
         function(image[..., part], *rest, out[..., part])

@@ -12,6 +12,8 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
+from .warp import MOST_CHANNELS
+
 __all__ = ["copied", "filled", "normalised"]
 
 
@@ -125,7 +127,7 @@ def _looked_up(
     """
     count, height, width, channels = images.shape
     tables, targets = _tables(factors, shifts, out.dtype), out.view(_TABLES[out.dtype])
-    straight = images.strides[2:] == (channels, 1)
+    straight = images.strides[2:] == (channels, 1) and channels <= MOST_CHANNELS
     planes = numpy.empty((min(count, max(1, _CACHE // images[0].size)), channels, height, width), numpy.uint8)
     unturned = numpy.empty(planes.shape[1:], numpy.uint8)
     for first in range(0, count, len(planes)):
