@@ -341,6 +341,8 @@ def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
         low, high = int(indices.min()), int(indices.max()) + 1
         taps[axis] = indices - low, weights
         image = image[(slice(None),) * axis + (slice(low, high),)]
+    if not _in_order(image):  # products of matrices add up in an order that depends on that of memory
+        image = numpy.ascontiguousarray(image)
     along = _multiplied if image.dtype.kind != "f" or numpy.isfinite(image).all() else _summed
     for axis in sorted(steps, key=lambda axis: out.shape[axis] / image.shape[axis]):
         size = out.shape[axis]
@@ -351,6 +353,12 @@ def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
         _rounded(image, out)
     else:
         convert(numpy, image, out.dtype, out=out)
+
+
+def _in_order(image: Array) -> bool:
+    """Whether the elements of the last dimension are side by side, and those of each other one farther apart."""
+    strides = [stride for stride, extent in zip(image.strides, image.shape, strict=True) if extent > 1]
+    return not strides or (strides[-1] == image.itemsize and strides == sorted(strides, reverse=True))
 
 
 def _rounded(values: Array, out: Array) -> None:
