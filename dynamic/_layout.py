@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from .errors import ArgumentError, shown
 
-__all__ = ["after_indexing", "checked", "combined", "fitting"]
+__all__ = ["after_indexing", "checked", "combined", "fitting", "spatial"]
 
 
 def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
@@ -68,3 +69,13 @@ def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int)
 
 def _is_mask_of_many(entry: Any) -> bool:
     return getattr(entry, "ndim", 0) > 1
+
+
+@functools.cache
+def spatial(layout: str) -> tuple[int, ...]:
+    """The places of depth, height and width, in this order.
+
+    >>> spatial("CHW")
+    (1, 2)
+    """
+    return tuple(layout.index(letter) for letter in "DHW" if letter in layout)

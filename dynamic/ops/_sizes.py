@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynamic._layout import spatial
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "spatial", "tensor_spans"]
+__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "tensor_spans"]
 
 _LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding shows something all the same
 _MOST_STRETCH = 10.0
@@ -135,10 +136,6 @@ SIZE_ARGUMENTS = (
     "roi_end", "roi_relative", "subpixel_scale",
 )  # fmt: skip
 _METHODS = ("size", "resize_shorter", "resize_longer", "resize_x, resize_y or resize_z")
-
-
-def spatial(layout: str) -> list[int]:
-    return [layout.index(letter) for letter in "DHW" if letter in layout]
 
 
 def _each(operator: str, argument: str, value: Any, count: int) -> list[float]:

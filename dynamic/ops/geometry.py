@@ -15,6 +15,7 @@ from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
+from dynamic._layout import spatial
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import ALL, numpy_dtype
@@ -45,7 +46,7 @@ def _rotated(
     layout: str, **_: Any,
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `rotate` makes of an image."""
-    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    places = spatial(layout)
     extents = [image.shape[place] for place in places]
     if len(places) == 3 and axis is None:
         raise ArgumentError("rotate", "axis", "the (x, y, z) to rotate volumes about", "nothing")
@@ -74,7 +75,7 @@ def warped(
     Raises:
         ArgumentError: There are too many or too few extents or values to fill with.
     """
-    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    places = spatial(layout)
     if size is not None and len(size) != len(places):
         expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
         raise ArgumentError(operator, "size", expected, str(len(size)))
@@ -103,7 +104,7 @@ class _Rotate(Operator[P]):
         if arguments.get("keep_size") or arguments.get("size") is not None or not len(frames):
             return arguments
         layout = self._checked_input(frames) or ""
-        places = [layout.index(letter) for letter in "DHW" if letter in layout]
+        places = spatial(layout)
         angles, axes = (self._of_each(name, arguments.get(name), len(frames)) for name in ("angle", "axis"))
         sizes: list[tuple[int, ...]] = []
         for start, stop in pairwise(accumulate(counts, initial=0)):

@@ -13,6 +13,7 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._array import Array
+from dynamic._layout import spatial
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import regions
@@ -98,16 +99,11 @@ def _sources(images: tuple[Array, ...], in_ids: tuple[int, ...] | None, across: 
     return sources
 
 
-def _spatial(layout: str) -> list[int]:
-    """The dimensions that are height, width and depth."""
-    return [layout.index(letter) for letter in "DHW" if letter in layout]
-
-
 def _composed(
     *images: Array, dtype: Any = None, in_ids: Any = None, output_size: Any = None, layout: str, across: Any, **_: Any
 ) -> Spec:
     """Shape and dtype of what `multi_paste` makes of the images of a sample."""
-    sources, places = _sources(images, in_ids, across), _spatial(layout)
+    sources, places = _sources(images, in_ids, across), spatial(layout)
     shape = list(images[0].shape)
     for source in sources:
         if source.shape == sources[0].shape:
@@ -167,7 +163,7 @@ def multi_paste(
     >>> multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
-    sources, places = _sources(images, in_ids, across), _spatial(layout)
+    sources, places = _sources(images, in_ids, across), spatial(layout)
     whole = tuple(out.shape[place] for place in places)
     canvas = [whole] * len(sources)
     wholes = [tuple(source.shape[place] for place in places) for source in sources]

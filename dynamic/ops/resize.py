@@ -18,6 +18,7 @@ from dynamic._call import Call as Together
 from dynamic._call import Memory
 from dynamic._described import Described
 from dynamic._drawing import Call, distribution
+from dynamic._layout import spatial
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
@@ -30,7 +31,7 @@ from dynamic.kernels.cpu.resample import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
 
-from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, spatial, tensor_spans
+from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, tensor_spans
 from .geometry import LAYOUTS
 from .windows import Count, Pair
 

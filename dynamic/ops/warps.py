@@ -12,6 +12,7 @@ from dynamic._argument import DTypeArgument, Layout, Numbers, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
+from dynamic._layout import spatial
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError
@@ -45,7 +46,7 @@ def _affine(
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `warp_affine` makes of an image."""
     _given("warp_affine", matrix_input, matrix)
-    extents = [image.shape[layout.index(letter)] for letter in "DHW" if letter in layout]
+    extents = [image.shape[place] for place in spatial(layout)]
     return warped("warp_affine", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
 
 

@@ -64,8 +64,9 @@ def perspective(
     if _is_direct(image, out, interpolation) and _is_near(matrix, out.shape, far):
         flags = _CODES[interpolation] | cv2.WARP_INVERSE_MAP
 
-        def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
-            cv2.warpPerspective(source, matrix, memory.shape[1::-1], dst=memory, flags=flags, **how)
+        def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
+            below = matrix @ numpy.array([[1.0, 0.0, 0.0], [0.0, 1.0, first], [0.0, 0.0, 1.0]])
+            cv2.warpPerspective(source, below, memory.shape[1::-1], dst=memory, flags=flags, **how)
 
         filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
         (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into, _BORDERS[border])
@@ -175,9 +176,9 @@ def read(
         _gather(image, near, out, filled, interpolation)
         return
 
-    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
+    def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
         for rows in _blocks(memory.shape):
-            x, y = near(rows)
+            x, y = near(slice(first + rows.start, first + rows.stop))
             kind = numpy.int16 if interpolation == "nn" else numpy.float32
             places = numpy.empty((*x.shape, 2), kind)
             places[..., 0], places[..., 1] = x, y

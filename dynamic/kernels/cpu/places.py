@@ -12,6 +12,7 @@ import numpy
 from dynamic._array import Array
 from dynamic._distributions import below
 from dynamic._drawing import Call
+from dynamic._layout import spatial
 from dynamic.errors import ArgumentError, shown
 
 __all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
@@ -34,7 +35,7 @@ def cropped(
     **_: Any,
 ) -> Window:  # fmt: skip
     """The window that the arguments of `crop` say."""
-    places = [layout.index(letter) for letter in "DHW" if letter in layout]
+    places = spatial(layout)
     single = {"D": crop_d, "H": crop_h, "W": crop_w}
     wanted: list[float | None] = [single[layout[place]] for place in places]
     if crop is not None:

@@ -37,16 +37,21 @@ __all__ = [
     "take",
 ]
 
-_TILE = 768  # OpenCV has coordinates in float32: near a corner of their own tile they are exact to 1/7000 pixel
+_TILE = 256, 2304  # rows and columns; OpenCV has coordinates in float32, near a corner of a tile exact to 1/3800 pixel
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
 _ALL = (slice(None), slice(None))
-_MOST_ROWS = 64  # of a tile where its points are computed here
+_POINTS = 64, 768  # a tile whose points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
+_STRIP = 1 << 20  # bytes of the rows of a temporary result
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
 _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
+
+#: Fills its second argument, rows of a result from the one of a number (the third) on, from its first, an image. The
+#: fourth are the keywords of an OpenCV function that say what is outside.
+Into = Callable[[Any, Any, int, dict[str, Any]], None]
 
 
 def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> tuple[int, ...]:
@@ -63,8 +68,7 @@ def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = Non
     >>> canvas((100, 200), 30)
     (188, 224)
     """
-    grown, parity = _grown(size, angle, axis)
-    return tuple((grown + (grown - parity) % 2).tolist())
+    return tuple(extent + (extent - parity) % 2 for extent, parity in zip(*_grown(size, angle, axis), strict=True))
 
 
 def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[float] | None]]) -> tuple[int, ...]:
@@ -84,14 +88,15 @@ def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[flo
 
 def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Any, Any]:
     """The extents of a rotated image, and for each whether it had better be odd."""
+    if axis is None:
+        (height, width), (cos, sin) = size, map(abs, _cos_sin(angle))
+        grown = math.ceil(cos * height + sin * width - 0.01), math.ceil(cos * width + sin * height - 0.01)
+        return grown, (height % 2, width % 2) if sin <= cos else (width % 2, height % 2)
     matrix = numpy.abs(_turn(angle, axis))
     extents = numpy.asarray(size[::-1])
-    grown = numpy.ceil(matrix @ extents - 0.01).astype(int)
-    if axis is None:
-        nearest = [0, 1] if matrix[0, 1] <= matrix[0, 0] else [1, 0]
-    else:
-        nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
-    return grown[::-1], extents[nearest][::-1] % 2
+    nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
+    grown_3d = numpy.ceil(matrix @ extents - 0.01).astype(int)
+    return tuple(grown_3d[::-1].tolist()), tuple((extents[nearest][::-1] % 2).tolist())
 
 
 def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> Any:
@@ -130,23 +135,27 @@ def quarter_turns(angle: float) -> int | None:
 
 
 def _turn(angle: float, axis: Sequence[float] | None) -> Any:
-    """The matrix that turns points of the input, (x, y) with y downwards counter-clockwise, or (x, y, z) about an axis.
-
-    The radians are rounded to float32: whether a sine is below a cosine at 45 degrees decides about DALI's canvas.
-    """
-    quarters = quarter_turns(angle)
-    if quarters is not None:
-        cos, sin = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
-    else:
-        angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
-        radians = float(numpy.float32(angle) * numpy.float32(math.pi / 180))
-        cos, sin = math.cos(radians), math.sin(radians)
+    """The matrix that turns points of the input counter-clockwise: (x, y) with y downwards, (x, y, z) about an axis."""
+    cos, sin = _cos_sin(angle)
     if axis is None:
         return numpy.array([[cos, sin], [-sin, cos]])
     x, y, z = numpy.asarray(axis, numpy.float64) / math.hypot(*axis)
     along = numpy.outer((x, y, z), (x, y, z))
     across = numpy.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     return cos * numpy.eye(3) + (1 - cos) * along + sin * across
+
+
+def _cos_sin(angle: float) -> tuple[float, float]:
+    """Cosine and sine of degrees.
+
+    The radians are rounded to float32: whether a sine is below a cosine at 45 degrees decides about DALI's canvas.
+    """
+    quarters = quarter_turns(angle)
+    if quarters is not None:
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+    angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
+    radians = float(numpy.float32(angle) * numpy.float32(math.pi / 180))
+    return math.cos(radians), math.sin(radians)
 
 
 def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool = False) -> None:
@@ -171,7 +180,8 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     matrix = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in rows]  # from here on it maps indices to indices
     # Where pixels only move, infinities do not spread, and int64 loses no digit.
     nearest = nearest or all(number.is_integer() for row in matrix for number in row)
-    reach = max(sum(map(abs, row[:-1])) for row in matrix) * _TILE
+    tile = [min(most, extent) for most, extent in zip(_TILE[::-1], out.shape[1::-1], strict=True)]
+    reach = max(sum(abs(factor) * n for factor, n in zip(row[:-1], tile, strict=False)) for row in matrix)
     if image.ndim != 3 or reach >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
     elif nearest and image.shape[2] <= MOST_CHANNELS:
@@ -292,8 +302,9 @@ def in_float32(dtype: Any) -> bool:
 def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     """`affine` for two dimensions, linear; the matrix maps indices."""
 
-    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
-        for tile, part, shifted in _tiles(out.shape, image.shape, matrix):
+    def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
+        below = [[x, y, start + y * first] for x, y, start in matrix]
+        for tile, part, shifted in _tiles(memory.shape, image.shape, below):
             cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
                            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
 
@@ -304,17 +315,18 @@ def in_groups(
     image: Any,
     out: Any,
     fill: Any,
-    into: Callable[[Any, Any, dict[str, Any]], None],
+    into: Into,
     border: int = cv2.BORDER_REPLICATE,
 ) -> None:
     """Interpolate in OpenCV, which does it exactly for one, three or four channels of a few dtypes only.
+
+    Of three channels it reads each value by itself, of four whole pixels: integers get a fourth, in half the time.
 
     Args:
         image: (H, W, C), of a dtype that `in_float32` allows.
         out: Memory of the same number of channels, of any dtype.
         fill: What is outside, for each channel, or None.
-        into: Fills its second argument from its first; the third are the keywords of an OpenCV function that say what
-            is outside.
+        into: Interpolates.
         border: What is outside where there is no fill, as OpenCV has it.
     """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
@@ -323,18 +335,29 @@ def in_groups(
         source, target = _single(image[..., channels]), _single(out[..., channels])
         if source.dtype != work or not _dense(source):
             source = numpy.ascontiguousarray(source, work)
-        memory = target if target.dtype == work and _dense(target) else numpy.empty(target.shape, work)
         value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
-        into(source, memory, {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value})
-        if memory is not target:
-            convert(numpy, memory, out.dtype, out=target)
+        how = {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value}
+        same = target.dtype == work and _dense(target)
+        wider = target.shape[2:] == (3,) and work.itemsize < 4
+        if same and not wider:
+            into(source, target, 0, how)
+            continue
+        source = cv2.cvtColor(source, cv2.COLOR_RGB2RGBA) if wider else source
+        inner = (target.shape[1], 4) if wider else target.shape[1:]
+        for rows in _spans(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize))):
+            memory = numpy.empty((rows.stop - rows.start, *inner), work)
+            into(source, memory, rows.start, how)
+            if same:
+                cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
+            else:
+                convert(numpy, memory[..., :3] if wider else memory, out.dtype, out=target[rows])
 
 
 def copied(
     image: Any,
     out: Any,
     fill: Any,
-    into: Callable[[Any, Any, dict[str, Any]], None],
+    into: Into,
     border: int = cv2.BORDER_REPLICATE,
 ) -> None:
     """Like `in_groups`, for functions that only copy pixels: of every dtype, and of up to `MOST_CHANNELS` channels."""
@@ -344,7 +367,7 @@ def copied(
     if fill is not None:
         memory[...] = numpy.tile(fill, out.shape[1]).reshape(memory.shape[1:])  # whole rows are fast
     bits = _SAME_SIZE[source.itemsize]  # OpenCV only copies, and knows these types
-    into(source.view(bits), memory.view(bits), {"borderMode": border if fill is None else cv2.BORDER_TRANSPARENT})
+    into(source.view(bits), memory.view(bits), 0, {"borderMode": border if fill is None else cv2.BORDER_TRANSPARENT})
     if memory is not target:
         convert(numpy, memory, out.dtype, out=target)
 
@@ -352,8 +375,8 @@ def copied(
 def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
 
-    def into(source: Any, memory: Any, how: dict[str, Any]) -> None:
-        for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _MOST_ROWS):
+    def into(source: Any, memory: Any, _: int, how: dict[str, Any]) -> None:
+        for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _POINTS):
             places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
             cv2.remap(source[part], places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
 
@@ -374,13 +397,13 @@ def _whole_places(matrix: Any, shape: Sequence[int], source: Sequence[int]) -> A
 
 
 def _tiles(
-    shape: Sequence[int], source: Sequence[int], matrix: Any, most_rows: int = _TILE
+    shape: Sequence[int], source: Sequence[int], matrix: Any, most: tuple[int, int] = _TILE
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Tiles of an output, the part of the source that each of them needs, and the matrix between their indices."""
-    if max(*shape[:2], *source[:2]) <= min(_TILE, most_rows):
+    if max(shape[0], source[0]) <= most[0] and max(shape[1], source[1]) <= most[1]:
         yield _ALL, _ALL, matrix
         return
-    for rows, columns in itertools.product(_spans(shape[0], most_rows), _spans(shape[1], _TILE)):
+    for rows, columns in itertools.product(*map(_spans, shape[:2], most)):
         right, bottom = columns.stop - columns.start - 1, rows.stop - rows.start - 1
         parts, shifted = [], []
         for (x, y, start), extent in zip(matrix, source[1::-1], strict=True):
