@@ -21,6 +21,7 @@ __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num
 
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
+_SURELY_WORTH = 1 << 19  # bytes; a task that reads and writes so many takes longer than that
 _MOST = 1024
 
 _lock = new_lock()
@@ -105,7 +106,7 @@ def run(function: Callable[[int], None], n: int, work: int) -> None:
     """
     threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
     first = 0
-    if threads > 1:
+    if threads > 1 and work < n * _SURELY_WORTH:
         begun = time.perf_counter()
         function(0)
         first = 1

@@ -384,7 +384,7 @@ def test_the_pool_calls_once_for_each(n, threads_):
 
 def test_short_tasks_are_not_shared(monkeypatch):
     """Threads that would take turns every few microseconds wait for each other longer than they work."""
-    for worth, shared in ((0.0, True), (10.0, False)):
+    for worth, bytes_each, shared in ((0.0, 1 << 14, True), (10.0, 1 << 14, False), (10.0, 1 << 20, True)):
         monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
         seen = set()
 
@@ -393,7 +393,7 @@ def test_short_tasks_are_not_shared(monkeypatch):
             time.sleep(0.002)
 
         with ndd.EvalContext(num_threads=4):
-            _pool.run(task, 40, 1 << 30)
+            _pool.run(task, 40, 40 * bytes_each)
         assert (len(seen) > 1) is shared
 
 
