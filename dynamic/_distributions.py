@@ -88,12 +88,15 @@ def sums_are_exact(limits: tuple[Any, Any, Any]) -> bool:
 
 def _fused_float32(xp: Any, a: Any, b: Any, c: Any) -> Any:
     """Multiply and add float32 numbers, a * b + c, rounded once."""
-    product = a * numpy.float64(b) if b.ndim == 0 else a * b.astype(xp.float64)  # exact: 48 of 53 bits
+    product = a.astype(xp.float64)
+    product *= b  # exact: 48 of 53 bits
     total = product + c
-    tied = (total.view(xp.uint64) & xp.uint64(0x1FFFFFFF)) == _HALF_WAY
-    if tied.any():  # what float64 has rounded off decides to which side it goes
-        rest = _rest_of_sum(product, c, total)
-        total = xp.where(tied & (rest != 0), xp.nextafter(total, xp.copysign(xp.inf, rest)), total)
+    if c.ndim or c:  # else the sum is exact
+        tied = xp.flatnonzero((total.view(xp.uint64) & xp.uint64(0x1FFFFFFF)) == _HALF_WAY)
+        if len(tied):  # what float64 has rounded off decides to which side it goes
+            near = total[tied]
+            rest = _rest_of_sum(product[tied], c[tied] if c.ndim else c, near)
+            total[tied] = xp.where(rest != 0, xp.nextafter(near, xp.copysign(xp.inf, rest)), near)
     return total.astype(xp.float32)
 
 

@@ -32,6 +32,7 @@ R = TypeVar("R")
 Extents: TypeAlias = tuple[int, ...]
 
 _PART = 1 << 14  # numbers that are made at once: their words stay in the cache
+_LARGE = 1 << 11  # numbers of a sample that are worth being made apart from those of other samples
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
 _MOST_AHEAD = 256  # words that are computed at once without need
@@ -86,8 +87,8 @@ class Part:
 
     xp: Any
     draw: Draw
-    samples: Any  #: for each number its sample, or a slice of the samples, which have one number each
-    elements: Any  #: for each number its place in its sample, or None where that is 0
+    samples: Any  #: for each number its sample, or a slice of the samples, which have one number each, or the only one
+    elements: Any  #: for each number its place in its sample, or a range of that of the only one, or None for 0
     stride: int  #: how many words the elements of a sample are apart
     start: int  #: how many numbers of the call come before
 
@@ -104,7 +105,8 @@ class Part:
         """All words of a number, one after the other."""
         if self.elements is None:
             return self.draw.stream(self.samples.start + i)
-        return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
+        sample = self.samples if isinstance(self.elements, range) else self.samples[i]
+        return self.draw.stream(int(sample), int(self.elements[i]))
 
     def canonical(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
         """Numbers in [0, 1) of the next words of some of the numbers, two words each.
@@ -114,8 +116,12 @@ class Part:
             taken: For each number how many of its words are used up, a uint64 array, which moves on.
             count: How many for each.
         """
-        samples = at + self.samples.start if isinstance(self.samples, slice) else self.samples[at]
-        elements = None if self.elements is None else self.elements[at]
+        if isinstance(self.elements, range):
+            samples, elements = self.samples, (at + self.elements.start).astype(numpy.uint64)
+        elif self.elements is None:
+            samples, elements = at + self.samples.start, None
+        else:
+            samples, elements = self.samples[at], self.elements[at]
         found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, taken[at])
         taken[at] += self.xp.uint64(2 * count)
         return [canonical(self.xp, found[i : i + 2]) for i in range(0, 2 * count, 2)]
@@ -247,13 +253,13 @@ class Call:
                 return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
-        flat = numpy.empty(total, dtype)
+        flat, ends = numpy.empty(total, dtype), _ends(sizes, total)
 
         def one(i: int) -> None:
-            start, stop = i * _PART, min(total, (i + 1) * _PART)
+            start, stop = ends[i], ends[i + 1]
             flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, stride))
 
-        _pool.run(one, -(-total // _PART), total * _BYTES_OF_WORK)
+        _pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK)
         return flat
 
     def result(self, flat: Array, layout: str | None = None) -> Tensor | Batch:
@@ -273,15 +279,36 @@ class Call:
         return [(shape, flat[end - math.prod(shape) : end]) for shape, end in zip(shapes, ends, strict=True)]
 
 
+def _ends(sizes: Any, total: int) -> list[int]:
+    """Where parts of so many numbers begin and end, which lie in one sample where samples are large."""
+    if not total:
+        return [0]
+    count = total // sizes if isinstance(sizes, int) else len(sizes)
+    if total < count * _LARGE:
+        return [*range(0, total, _PART), total]
+    ends = [0]
+    for size in itertools.repeat(sizes, count) if isinstance(sizes, int) else sizes.tolist():
+        count, start = -(-size // _PART), ends[-1]
+        ends += [start + size * k // count for k in range(1, count + 1)]
+    return ends
+
+
 def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -> Part:
     """The numbers from `start` to `stop` of samples that have `sizes` of them each, or all the same number."""
     if isinstance(sizes, int) and sizes == 1:
         return Part(xp, draw, slice(start, stop), None, stride, start)
+    if isinstance(sizes, int) and xp is numpy and start // sizes == (stop - 1) // sizes:
+        sample = start // sizes
+        return Part(xp, draw, sample, range(start - sample * sizes, stop - sample * sizes), stride, start)
     places = xp.arange(start, stop)
     if isinstance(sizes, int):
         samples = places // sizes
         return Part(xp, draw, samples, (places - samples * sizes).astype(xp.uint64), stride, start)
     ends = numpy.cumsum(sizes)
+    sample = int(numpy.searchsorted(ends, start, side="right"))
+    if xp is numpy and stop <= ends[sample]:
+        begin = int(ends[sample] - sizes[sample])
+        return Part(xp, draw, sample, range(start - begin, stop - begin), stride, start)
     samples = xp.searchsorted(xp.asarray(ends), places, side="right")
     first = xp.asarray(ends - sizes)
     return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride, start)

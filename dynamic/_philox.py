@@ -96,7 +96,7 @@ def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
 
 
 _COLUMN = numpy.array([[_MULTIPLIERS[0]], [_MULTIPLIERS[1]]], numpy.uint64)
-_STEP_COLUMN = numpy.array([[_STEPS[0]], [_STEPS[1]]], numpy.uint32)
+_STEP_COLUMN = numpy.array([[_STEPS[0]], [_STEPS[1]]], numpy.uint64)
 
 
 def _many(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
@@ -110,14 +110,14 @@ def _many(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int]) -> list
     lower = [p.view(xp.uint32)[::-1, ::2] for p in pair]
     small[0], small[1] = low & _LOW, high & xp.uint64(_LOW)
     lower[1][0], lower[1][1] = low >> 32, high >> xp.uint64(32)
-    keys = xp.asarray(numpy.array([[key & _LOW], [key >> 32]], numpy.uint32))
+    keys = xp.asarray(numpy.array([[key & _LOW], [key >> 32]], numpy.uint64))
     multipliers, step = xp.asarray(_COLUMN), xp.asarray(_STEP_COLUMN)
     for i in range(_ROUNDS):
         new, old = i % 2, 1 - i % 2
         xp.multiply(factors, multipliers, pair[new])
         xp.bitwise_xor(upper[new], lower[old], small)
-        xp.bitwise_xor(small, keys, small)
-        keys = keys + step
+        xp.bitwise_xor(factors, keys, factors)  # on whole lanes, side by side, it is faster
+        keys = keys + step & xp.uint64(_LOW)
     rest = lower[(_ROUNDS - 1) % 2]
     return [rest[w // 2] if w % 2 else small[w // 2] for w in wanted]
 
@@ -148,8 +148,9 @@ class Draw(NamedTuple):
 
         Args:
             xp: numpy or cupy.
-            samples: For each element the number of its sample: an integer array, or a slice of all samples.
-            elements: For each element its number in its sample, a uint64 array; None for number 0.
+            samples: For each element the number of its sample: an integer array, a slice of all samples, or one number.
+            elements: For each element its number in its sample, a uint64 array; a range where there is but one sample;
+                None for number 0.
             count: How many words each element needs.
             stride: How many words the elements are apart.
             skip: For each element how many of its words to pass over, a uint64 array; None for none.
@@ -157,6 +158,8 @@ class Draw(NamedTuple):
         Returns:
             `count` uint32 arrays, in the order in which the words follow each other; an item for each element.
         """
+        if isinstance(elements, range):
+            return self._run(samples, elements, count, stride)
         high = xp.asarray(self.high)[samples]
         if elements is None and skip is None:
             return self._first(xp, high, count)
@@ -186,6 +189,25 @@ class Draw(NamedTuple):
             low = self.low + block
             carried = high + xp.uint64(1) if low > _MASK64 else high
             found += blocks(xp, self.key, low & _MASK64, carried, range(word, min(4, word + count - len(found))))
+        return found
+
+    def _run(self, sample: int, elements: range, count: int, stride: int) -> list[Any]:
+        """The words of elements that follow each other: those four apart begin at the same word of their blocks."""
+        first = int(self.high[sample]) << 64 | self.low
+        rows = []  # which of four elements, its first word, which of its blocks, and the counter of that
+        for i in range(4):
+            block, word = divmod(self.phase + stride * (elements.start + i), 4)
+            rows += [(i, word, k, first + block + k) for k in range((word + count + 3) // 4)]
+        begin = numpy.array([counter & _MASK64 for *_, counter in rows], numpy.uint64)[:, None]
+        high = numpy.array([counter >> 64 & _MASK64 for *_, counter in rows], numpy.uint64)[:, None]
+        low = begin + numpy.arange((len(elements) + 3) // 4, dtype=numpy.uint64) * numpy.uint64(stride)
+        block_words = blocks(numpy, self.key, low.reshape(-1), (high + (low < begin)).reshape(-1))
+        table = [each.reshape(low.shape) for each in block_words]
+        found = [numpy.empty(len(elements), numpy.uint32) for _ in range(count)]
+        for row, (i, word, k, _) in enumerate(rows):
+            for c in range(max(0, 4 * k - word), min(count, 4 * k + 4 - word)):
+                there = found[c][i::4]
+                there[...] = table[word + c - 4 * k][row, : len(there)]
         return found
 
     def some(self, sample: int, start: int, count: int) -> list[int]:

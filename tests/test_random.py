@@ -112,6 +112,19 @@ def test_words_of_elements_are_those_of_their_streams(key, low, high, phase, cou
         assert np.transpose(first).tolist() == [list(islice(draw.stream(s), count)) for s in range(len(high))]
 
 
+@given(
+    seeds, st.integers(2**64 - 4000, 2**64 - 1) | words_of_64, words_of_64, st.integers(0, 3), st.integers(1, 9),
+    st.integers(1, 5) | st.integers(0, 10**6), st.integers(0, 2**40), st.integers(1, 300),
+)  # fmt: skip
+@example(1, 2**64 - 1, 2**64 - 1, 3, 4, 257, 0, 5)
+def test_words_of_elements_that_follow_each_other(key, low, high, phase, count, stride, first, n):
+    draw = _philox.Draw(key, low, np.array([7, high], np.uint64), phase)
+    elements = np.arange(first, first + n, dtype=np.uint64)
+    expected = draw.words(np, np.full(n, 1), elements, count, stride)
+    found = draw.words(np, 1, range(first, first + n), count, stride)
+    assert np.array_equal(found, expected)
+
+
 def test_keys_do_not_share_words():
     keys = [*range(50_000), *(k << 32 for k in range(1, 25_000)), *(2**64 - 1 - k for k in range(25_000))]
     one = np.zeros(1, np.uint64)
@@ -617,12 +630,16 @@ def test_samples_of_their_own_shapes(function, seed, extents):
 
 @every
 def test_large_draws_are_made_in_parts(function, monkeypatch):
-    whole = function(shape=(3, 700), rng=RNG(5)), function(batch_size=2100, rng=RNG(5))
-    ragged = function(shape=dynamic.as_batch([900, 5, 0, 1200]), rng=RNG(5))
+    def made():
+        shapes = dynamic.as_batch([900, 5, 0, 1200])
+        return [function(rng=RNG(5), **arguments) for arguments in (
+            {"shape": (3, 700)}, {"batch_size": 2100}, {"shape": 700, "batch_size": 3}, {"shape": shapes})]  # fmt: skip
+
+    whole = made()
     monkeypatch.setattr(_drawing, "_PART", 100)
-    assert same(function(shape=(3, 700), rng=RNG(5)), whole[0])
-    assert same(function(batch_size=2100, rng=RNG(5)), whole[1])
-    assert same(function(shape=dynamic.as_batch([900, 5, 0, 1200]), rng=RNG(5)), ragged)
+    for large in (1, 500, 10**6):  # each sample by itself, some, none
+        monkeypatch.setattr(_drawing, "_LARGE", large)
+        assert all(map(same, made(), whole))
 
 
 @pytest.mark.parametrize("function", [f for name, f in FUNCTIONS.items() if name not in {"wide", "rejecting"}])
