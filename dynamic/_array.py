@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import math
 import sys
 import weakref
@@ -34,6 +35,7 @@ __all__ = [
     "from_numbers",
     "from_torch",
     "is_array",
+    "keep_blocks",
     "library",
     "only_numbers",
 ]
@@ -291,6 +293,15 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         if fresh:
             _forget_oldest(size)
         return numpy.ndarray(shape, dtype, buffer=owner)
+
+
+@functools.cache
+def keep_blocks() -> None:
+    """Show glibc once that temporary blocks of several megabytes come and go.
+
+    Until then it gives them back to the system and maps them anew for each image, which costs more than to resize it.
+    """
+    numpy.empty(1 << 24, numpy.uint8)
 
 
 def _rounded(nbytes: int) -> int:

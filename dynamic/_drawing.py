@@ -14,7 +14,7 @@ import numpy
 
 from . import _cuda, _pool
 from ._argument import Argument, argument
-from ._array import Array, asarray
+from ._array import Array, asarray, empty, keep_blocks
 from ._call import together
 from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Extents: TypeAlias = tuple[int, ...]
 
-_PART = 1 << 14  # numbers that are made at once: their words stay in the cache
+_PART = 1 << 16  # numbers that are made at once; threads that make fewer wait for each other longer than they work
 _LARGE = 1 << 11  # numbers of a sample that are worth being made apart from those of other samples
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
@@ -253,7 +253,8 @@ class Call:
                 return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
-        flat, ends = numpy.empty(total, dtype), _ends(sizes, total)
+        keep_blocks()
+        flat, ends = empty((total,), dtype), _ends(sizes, total)
 
         def one(i: int) -> None:
             start, stop = ends[i], ends[i + 1]

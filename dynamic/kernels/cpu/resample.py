@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._array import Array, keep_blocks
 from dynamic.dtypes import convert
 
 from . import resizer, warp
@@ -56,7 +56,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
     """
     if not out.size:
         return
-    _keep_blocks()
+    keep_blocks()
     if _nearest_at_once(image, along, out):
         return
     steps: dict[int, Along] = {}
@@ -71,15 +71,6 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
         convert(numpy, image, out.dtype, out=out)
     elif not _fast(image, steps, out):
         _general(image, steps, out)
-
-
-@functools.cache
-def _keep_blocks() -> None:
-    """Show glibc once that blocks of several megabytes come and go.
-
-    Until then it gives them back to the system and maps them anew for each image, which costs more than to resize it.
-    """
-    numpy.empty(1 << 24, numpy.uint8)
 
 
 def _is_identity(step: Along, extent: int, size: int) -> bool:
