@@ -196,6 +196,30 @@ def test_large_images_are_warped_in_tiles_without_seams():
         assert (differences > 0).mean() < 1e-3
 
 
+@given(
+    extents=st.tuples(*[st.integers(1, 40)] * 2), size=st.tuples(*[st.integers(1, 40)] * 2),
+    channels=st.integers(1, 5), kind=st.sampled_from(["uint8", "uint16", "int8", "float32"]), seed=st.integers(0, 99),
+    turn=st.sampled_from([[[0.9, 0.2, 3.3], [-0.3, 1.1, -1.7]], [[-0.5, 1.3, 9.1], [0.7, 0.1, 2.2]]]),
+)  # fmt: skip
+def test_images_are_warped_in_strips_and_tiles_without_seams(extents, size, channels, kind, seed, turn):
+    image = np.random.default_rng(seed).integers(0, 120, (*extents, channels)).astype(kind)
+    x, y = points(np.array([*turn, [0, 0, 1]]), size)
+    calls = [
+        lambda: warp_affine(image, turn, size=size, fill_value=5),
+        lambda: warp_affine(image, turn, size=size),
+        lambda: warp_perspective(image, [*turn, [0.001, 0.002, 1]], size=size, fill_value=5),
+        lambda: remap(image, x.astype(np.float32), y.astype(np.float32)),
+    ]
+    whole = [call().array for call in calls]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warp, "_STRIP", 64)
+        patch.setattr(warp, "_TILE", (3, 5))
+        patch.setattr(warp, "_POINTS", (2, 7))
+        patch.setattr(warp, "_MOST_WIDENED", 10**6)
+        for call, expected in zip(calls, whole, strict=True):
+            np.testing.assert_allclose(call().array, expected, atol=0.01 if kind == "float32" else 1)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int64"])
 def test_empty_images_and_results(dtype):
     empty = np.empty((0, 4, 3), dtype)

@@ -26,6 +26,8 @@ __all__ = ["Along", "Window", "filter_values", "resample", "show", "spacing", "w
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
+_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
+_MOST_TOLD = 1 << 18  # pixels of a result whose places are kept
 _FEW = 8
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
@@ -78,7 +80,7 @@ def _is_identity(step: Along, extent: int, size: int) -> bool:
 
 
 def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) -> bool:
-    """Take the nearest pixels in both dimensions of an image at once, if OpenCV takes the same ones."""
+    """Take the nearest pixels in both dimensions of an image at once, as OpenCV can where pixels are of few bytes."""
     if not 2 <= image.ndim <= 3 or image.dtype != out.dtype or not out.flags.c_contiguous or any(along[2:]):
         return False
     rows, columns = along[:2]
@@ -88,11 +90,26 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
     if width not in _MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
         return False
     parts = tuple(map(_as_opencv, (rows, columns), image.shape[:2], out.shape[:2]))
-    if None in parts:
+    told = None in parts
+    if told and (max(image.shape[:2]) >= warp.OPENCV_LIMIT or math.prod(out.shape[:2]) > _MOST_TOLD):
         return False
-    source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image[parts], out))
-    cv2.resize(source, out.shape[1::-1], dst=target, interpolation=cv2.INTER_NEAREST_EXACT)
+    source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image if told else image[parts], out))
+    if told:
+        places = _places(rows, columns, image.shape[:2], out.shape[:2])
+        cv2.remap(source, places, _NO_MAP, cv2.INTER_NEAREST, dst=target)
+    else:
+        cv2.resize(source, out.shape[1::-1], dst=target, interpolation=cv2.INTER_NEAREST_EXACT)
     return True
+
+
+@functools.lru_cache(8)
+def _places(down: Along, across: Along, extents: tuple[int, int], sizes: tuple[int, int]) -> Array:
+    """The nearest pixel of each pixel of a result, (x, y) as int16."""
+    places = numpy.empty((*sizes, 2), numpy.int16)
+    places[..., 0] = _nearest_places(across, extents[1], sizes[1])
+    places[..., 1] = _nearest_places(down, extents[0], sizes[0])[:, None]
+    places.flags.writeable = False
+    return places
 
 
 @functools.lru_cache(256)

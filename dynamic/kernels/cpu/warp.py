@@ -45,6 +45,7 @@ _ALL = (slice(None), slice(None))
 _POINTS = 64, 768  # a tile whose points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
 _STRIP = 1 << 20  # bytes of the rows of a temporary result
+_MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
 _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
@@ -338,7 +339,7 @@ def in_groups(
         value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
         how = {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value}
         same = target.dtype == work and _dense(target)
-        wider = target.shape[2:] == (3,) and work.itemsize < 4
+        wider = target.shape[2:] == (3,) and work.itemsize < 4 and source.size <= _MOST_WIDENED * target.size
         if same and not wider:
             into(source, target, 0, how)
             continue
