@@ -161,22 +161,26 @@ def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
     channels = math.prod(image.shape[first + 2 :])
     if max(steps) > first + 1 or image.ndim < first + 2 or channels not in resizer.CHANNELS:
         return False
-    both = [steps.get(axis) or Along(0, image.shape[axis], "linear", antialias=False) for axis in (first, first + 1)]
-    if both[0].filter != "linear" or both[1].filter != "linear":
+    name, *others = {step.filter for step in steps.values()}
+    if others or name not in resizer.FILTERS:
         return False
+    both = [steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)]
     extents, sizes = image.shape[first : first + 2], out.shape[first : first + 2]
     enlarged = [step.scale(size) <= 1 for step, size in zip(both, sizes, strict=True)]
     whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
     if (
-        whole
+        name == "linear"
+        and whole
         and max(extents + sizes) < warp.OPENCV_LIMIT
         and all(larger or not step.antialias for step, larger in zip(both, enlarged, strict=True))
     ):
         resize = _of_opencv
     elif all(step.antialias or larger for step, larger in zip(both, enlarged, strict=True)):
         resize = _resized
-    else:
+    elif name == "linear":
         resize = _bilinear
+    else:
+        return False
     if image.ndim == 3 and not first:
         return resize(image, both, out)
     frames, results = image.reshape(-1, *extents, channels), out.reshape(-1, *sizes, channels)
@@ -210,6 +214,8 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     if window is not None:
         show(frame, window, out, mirrored=mirrored[1])
         return True
+    if steps[0].filter != "linear":  # to convert bands of a large image takes longer than products of matrices
+        return False
     down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
     across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
     inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
@@ -239,7 +245,7 @@ def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tu
     if max(lines.padding + columns.padding) > _MOST_PADDING or _rows(down, across, shape[2]) < down.size:
         return None
     box = columns.start, lines.start, across.scale * across.size, down.scale * down.size
-    return Window(lines.inside, columns.inside, (*lines.padding, *columns.padding), box)
+    return Window(lines.inside, columns.inside, (*lines.padding, *columns.padding), box, down.filter)
 
 
 def _rows(down: _Axis, across: _Axis, channels: int) -> int:
@@ -264,16 +270,18 @@ def _band(
     """Resize one image, with pixels beyond the left and right edges or without them."""
     sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
     box = left, lines.start, across.scale * across.size, down.scale * down.size
-    show(frame, Window(lines.inside, columns.inside, (*lines.padding, *sides), box), out, mirrored=mirrored)
+    window = Window(lines.inside, columns.inside, (*lines.padding, *sides), box, down.filter)
+    show(frame, window, out, mirrored=mirrored)
 
 
 class Window(NamedTuple):
-    """A part of an image, and which pixels a linear filter needs to show it."""
+    """A part of an image, and which pixels a filter needs to show it."""
 
     lines: slice
     columns: slice
     padding: tuple[int, int, int, int]  #: more pixels, which are as those at the edges: above, below, left, right
     box: tuple[float, float, float, float]  #: where the part lies in all these: left, upper edge, width, height
+    filter: str = "linear"
 
 
 def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple[int, int]) -> list[Window | None]:
@@ -305,13 +313,16 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
 
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
     """Fill `out` with a part of an image (H, W, C) of bytes."""
-    lines, columns, padding, box = window
+    lines, columns, padding, box, filter = window
     part = image[lines, columns]
     if any(padding):
         part = cv2.copyMakeBorder(part, *padding, cv2.BORDER_REPLICATE)
+    if filter != "linear":  # others go below and beyond what bytes hold
+        part = part.astype(numpy.float32)
     pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
-    found = resizer.resized(pixels, (*part.shape[:2], image.shape[2]), box, out.shape[:2])
-    out[...] = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+    found = resizer.resized(pixels, (*part.shape[:2], image.shape[2]), part.dtype, box, out.shape[:2], filter)
+    found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+    out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
 
 
 class _Axis(NamedTuple):
@@ -321,20 +332,26 @@ class _Axis(NamedTuple):
     scale: float  #: how many pixels of the image are one of the result
     size: int
     extent: int
+    filter: str
 
     @staticmethod
     def of(step: Along, size: int, extent: int) -> _Axis:
         """What a step says."""
-        return _Axis(min(step.start, step.end), step.scale(size), size, extent)
+        return _Axis(min(step.start, step.end), step.scale(size), size, extent, step.filter)
 
     def some(self, first: int, last: int) -> _Axis:
         """A part of the result."""
-        return _Axis(self.low + self.scale * first, self.scale, last - first, self.extent)
+        return self._replace(low=self.low + self.scale * first, size=last - first)
+
+    @property
+    def reach(self) -> float:
+        """How many pixels from its middle the filter ends."""
+        return resizer.FILTERS[self.filter] * max(self.scale, 1.0)
 
     def part(self) -> _Part:
         """The pixels of the image that are needed."""
-        low, scale, size, extent = self
-        reach = max(scale, 1.0) + 0.5 - scale / 2
+        low, scale, size, extent, _ = self
+        reach = self.reach + 0.5 - scale / 2
         first, last = math.floor(low - reach), math.ceil(low + scale * size + reach)
         if first >= 0 and last <= extent and first < extent and last > 0:
             return _Part(slice(first, last), (0, 0), low - first)
@@ -344,7 +361,7 @@ class _Axis(NamedTuple):
 
     def edges(self) -> tuple[int, int]:
         """How many pixels of the result, at its start and at its end, need what is outside of the image."""
-        reach = max(self.scale, 1.0) - 0.5
+        reach = self.reach - 0.5
         rooms = self.low, self.extent - self.low - self.scale * self.size
         before, after = (max(0, math.ceil((reach - room) / self.scale - 0.5)) for room in rooms)
         return before, after

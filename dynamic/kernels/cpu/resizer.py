@@ -1,4 +1,4 @@
-"""Images of bytes resized by cykooz-resizer, with a linear filter that is renormalised at the edges."""
+"""Images resized by cykooz-resizer, with filters that are renormalised at the edges."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy
 
 from dynamic._array import Array
 
-__all__ = ["CHANNELS", "resized"]
+__all__ = ["CHANNELS", "FILTERS", "resized"]
 
-CHANNELS = {1: "U8", 2: "U8x2", 3: "U8x3", 4: "U8x4"}  #: numbers of channels, and what the library calls them
+CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
+FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
+_KINDS = {"uint8": "U8", "float32": "F32"}
+_THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lanczos3"}
 _KEPT = 1 << 20  # bytes; memory for a result that is not larger is used again
 
 
@@ -25,40 +28,54 @@ class _Resizer:
     def __init__(self) -> None:
         import cykooz_resizer as library
 
-        linear = library.ResizeAlg.convolution(library.FilterType.bilinear)
         self._library, self._resizer = library, library.Resizer()  # it keeps its memory, and is locked while it works
-        self._options = library.ResizeOptions(linear, use_alpha=False)
-        self._kinds = {channels: library.PixelType[name] for channels, name in CHANNELS.items()}
-        self._result: tuple[tuple[int, ...], Any] = (), None
+        self._options = {name: library.ResizeOptions(library.ResizeAlg.convolution(library.FilterType[theirs]),
+                                                     use_alpha=False)
+                         for name, theirs in _THEIR_WORDS.items()}  # fmt: skip
+        self._kinds = {(numpy.dtype(dtype), channels): library.PixelType[kind + suffix]
+                       for dtype, kind in _KINDS.items() for channels, suffix in CHANNELS.items()}  # fmt: skip
+        self._result: tuple[Any, Any] = None, None
 
-    def resized(self, pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, ...]) -> Array:
+    def resized(
+        self, pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: tuple[float, ...],
+        size: tuple[int, ...], filter: str,
+    ) -> Array:  # fmt: skip
         """As the function below."""
-        kind, made = self._kinds[shape[2]], (*size, shape[2])
-        result = self._result[1] if self._result[0] == made else self._library.ImageData(size[1], size[0], kind)
-        if math.prod(made) <= _KEPT:
-            self._result = made, result  # results are often of one size
-        self._options.crop_box = self._library.CropBox(*box)
-        self._resizer.resize(self._library.ImageData(shape[1], shape[0], kind, pixels), result, self._options)
-        return numpy.frombuffer(result.get_buffer(), numpy.uint8).reshape(made)
+        kind, made = self._kinds[dtype, shape[2]], (*size, shape[2])
+        if self._result[0] == (made, kind):
+            result = self._result[1]
+        else:
+            result = self._library.ImageData(size[1], size[0], kind)
+        if math.prod(made) * dtype.itemsize <= _KEPT:
+            self._result = (made, kind), result  # results are often of one size
+        options = self._options[filter]
+        options.crop_box = self._library.CropBox(*box)
+        self._resizer.resize(self._library.ImageData(shape[1], shape[0], kind, pixels), result, options)
+        return numpy.frombuffer(result.get_buffer(), dtype).reshape(made)
 
 
 _threads = threading.local()
 
 
-def resized(pixels: bytes, shape: tuple[int, ...], box: tuple[float, ...], size: tuple[int, ...]) -> Array:
+def resized(
+    pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: tuple[float, ...], size: tuple[int, ...],
+    filter: str,
+) -> Array:  # fmt: skip
     """A part of an image.
 
     Args:
-        pixels: The image, uint8.
+        pixels: The image.
         shape: Its shape (H, W, C).
+        dtype: Its dtype, uint8 or float32.
         box: Left, upper edge, width and height of the part.
         size: Height and width of the result.
+        filter: One of `FILTERS`, which widens where the result is smaller.
 
     Returns:
-        The part, uint8 of shape (height, width, C), which is read-only.
+        The part, of the same dtype and shape (height, width, C), which is read-only.
     """
     try:
         found: _Resizer = _threads.resizer
     except AttributeError:
         found = _threads.resizer = _Resizer()
-    return found.resized(pixels, shape, box, size)
+    return found.resized(pixels, shape, dtype, box, size, filter)
