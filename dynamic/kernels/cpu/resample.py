@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -166,25 +166,28 @@ def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
         return False
     both = [steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)]
     extents, sizes = image.shape[first : first + 2], out.shape[first : first + 2]
-    enlarged = [step.scale(size) <= 1 for step, size in zip(both, sizes, strict=True)]
-    whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
-    if (
-        name == "linear"
-        and whole
-        and max(extents + sizes) < warp.OPENCV_LIMIT
-        and all(larger or not step.antialias for step, larger in zip(both, enlarged, strict=True))
-    ):
-        resize = _of_opencv
-    elif all(step.antialias or larger for step, larger in zip(both, enlarged, strict=True)):
-        resize = _resized
-    elif name == "linear":
-        resize = _bilinear
-    else:
+    resize = _way(both, extents, sizes)
+    if resize is None:
         return False
     if image.ndim == 3 and not first:
         return resize(image, both, out)
     frames, results = image.reshape(-1, *extents, channels), out.reshape(-1, *sizes, channels)
     return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
+
+
+def _way(
+    both: Sequence[Along], extents: tuple[int, ...], sizes: tuple[int, ...]
+) -> Callable[[Array, Sequence[Along], Array], bool] | None:
+    """What resizes images of bytes in such a way, if anything does."""
+    linear = both[0].filter == "linear"
+    enlarged = [step.scale(size) <= 1 for step, size in zip(both, sizes, strict=True)]
+    narrow = all(larger or not step.antialias for step, larger in zip(both, enlarged, strict=True))
+    whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
+    if linear and narrow and whole and max(extents + sizes) < warp.OPENCV_LIMIT:
+        return _of_opencv
+    if all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True)):
+        return _resized
+    return _bilinear if linear else None
 
 
 def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
