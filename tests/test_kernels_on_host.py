@@ -17,6 +17,7 @@ from dynamic.kernels.cpu import filters as cpu_filters
 from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
 from dynamic.kernels.gpu._images import images
 
@@ -420,10 +421,7 @@ def test_resampled(seed, count, have, want, same, usual, antialias):
         steps.append(resample.Along(numpy.array(start), numpy.array(end), numpy.array(filters), antialias, axis == 0))
     resample.resampled(hwc(sources), hwc(outs), *steps)
     for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
-        along = [
-            cpu_resample.Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running)
-            for s in steps
-        ]
+        along = [Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running) for s in steps]
         expected = numpy.empty_like(out)
         resize_on_cpu(source, along, expected)
         close(out, expected, f"sample {i}: {along} {source.shape}")
@@ -442,7 +440,7 @@ def test_large_reductions_and_wide_filters(name, extents):
     out, expected = numpy.full((9, 11, 3), 77, numpy.uint8), numpy.empty((9, 11, 3), numpy.uint8)
     along = [along_all([extent], name) for extent in extents]
     resample.resampled(hwc(source[None]), hwc(out[None]), *along)
-    resize_on_cpu(source, [cpu_resample.Along(0, extent, name, True) for extent in extents], expected)
+    resize_on_cpu(source, [Along(0, extent, name, True) for extent in extents], expected)
     close(out, expected)
 
 
@@ -452,7 +450,7 @@ def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
     for size in ((30, 40), (45, 77), (180, 200)):
         out, expected = numpy.empty((*size, 3), numpy.uint8), numpy.empty((*size, 3), numpy.uint8)
         resample.resampled(hwc(source[None]), hwc(out[None]), along_all([90]), along_all([120]))
-        cpu_resample.resample(source, [cpu_resample.Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
+        cpu_resample.resample(source, [Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
         apart = numpy.abs(out.astype(int) - expected)
         assert apart.max() <= 1
 

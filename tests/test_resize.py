@@ -24,8 +24,8 @@ from dynamic import (
     resize_crop_mirror,
     tensor_resize,
 )
-from dynamic.kernels.cpu import resample
-from dynamic.kernels.cpu.resample import Along
+from dynamic.kernels.cpu import resample, scaled
+from dynamic.kernels.cpu.scaled import Along
 
 FILTERS = ["nn", "linear", "cubic", "lanczos3", "gaussian"]
 PHOTO = np.random.default_rng(3).integers(0, 256, (37, 53, 3), dtype=np.uint8)
@@ -36,10 +36,10 @@ PHOTO.setflags(write=False)
 def bands_of(size):
     """Images are resized so many bytes at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resample, "_BAND", size)
-        resample._window.cache_clear()
+        patch.setattr(scaled, "_BAND", size)
+        scaled._window.cache_clear()
         yield
-    resample._window.cache_clear()
+    scaled._window.cache_clear()
 
 
 def weight(filter, x):

@@ -25,9 +25,9 @@ from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import resample
+from dynamic.kernels.cpu import resample, scaled
 from dynamic.kernels.cpu.places import cropped, drawn
-from dynamic.kernels.cpu.resample import Along
+from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
 
@@ -453,7 +453,7 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: A
 
     def one(i: int) -> None:
         if (part := parts[i]) is not None:
-            resample.show(samples[i], part, memory.outs[i])
+            scaled.show(samples[i], part, memory.outs[i])
         else:
             kind, smaller, larger = filters[i]
             _fill(samples[i], spans(i), memory.outs[i], antialias, kind, smaller, larger, places[1])
@@ -464,7 +464,7 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: A
         memory = Memory(together, specs, several=False)
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
-            parts = resample.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
+            parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
             _pool.run(one, n, together.bytes() + memory.nbytes)
         else:
             (data,) = together.described()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy
@@ -19,12 +19,11 @@ import numpy
 from dynamic._array import Array, keep_blocks
 from dynamic.dtypes import convert
 
-from . import resizer, warp
+from . import warp
+from .scaled import Along, scale
 
-__all__ = ["Along", "Window", "filter_values", "resample", "show", "spacing", "windows"]
+__all__ = ["filter_values", "resample", "spacing"]
 
-_BAND = 1 << 20  # bytes of an image that are resized at once
-_MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
 _NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _MOST_TOLD = 1 << 18  # pixels of a result whose places are kept
@@ -32,20 +31,6 @@ _FEW = 8
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
-
-
-class Along(NamedTuple):
-    """What happens along one dimension: the part that is shown, and the filter."""
-
-    start: float
-    end: float  #: less than `start` to mirror
-    filter: str  #: "nn", "linear", "cubic", "lanczos3" or "gaussian"
-    antialias: bool  #: whether the filter widens where the result is smaller
-    running: bool = False  #: whether "nn" finds each place from the one before, adding up errors as DALI does for rows
-
-    def scale(self, size: int) -> float:
-        """How many pixels of the input are one of the result."""
-        return abs(self.end - self.start) / size
 
 
 def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
@@ -71,7 +56,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
             steps[axis] = step
     if not steps:
         convert(numpy, image, out.dtype, out=out)
-    elif not _fast(image, steps, out):
+    elif not scale(image, steps, out):
         _general(image, steps, out)
 
 
@@ -148,234 +133,6 @@ def _nearest_places(step: Along, extent: int, size: int) -> Array:
     else:
         places = numpy.float32(step.start) + (numpy.arange(size, dtype=numpy.float32) + half) * scale
     return numpy.clip(numpy.floor(places), 0, extent - 1).astype(numpy.intp)
-
-
-# Bytes: with cykooz-resizer, whose first pass rounds to bytes too, or OpenCV.
-
-
-def _fast(image: Array, steps: dict[int, Along], out: Array) -> bool:
-    """Resize images of bytes with few channels, and say whether these are such."""
-    if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or not out.flags.c_contiguous:
-        return False
-    first = min(steps) if max(steps) > min(steps) else max(0, max(steps) - 1)
-    channels = math.prod(image.shape[first + 2 :])
-    if max(steps) > first + 1 or image.ndim < first + 2 or channels not in resizer.CHANNELS:
-        return False
-    name, *others = {step.filter for step in steps.values()}
-    if others or name not in resizer.FILTERS:
-        return False
-    both = [steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)]
-    extents, sizes = image.shape[first : first + 2], out.shape[first : first + 2]
-    resize = _way(both, extents, sizes)
-    if resize is None:
-        return False
-    if image.ndim == 3 and not first:
-        return resize(image, both, out)
-    frames, results = image.reshape(-1, *extents, channels), out.reshape(-1, *sizes, channels)
-    return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
-
-
-def _way(
-    both: Sequence[Along], extents: tuple[int, ...], sizes: tuple[int, ...]
-) -> Callable[[Array, Sequence[Along], Array], bool] | None:
-    """What resizes images of bytes in such a way, if anything does."""
-    linear = both[0].filter == "linear"
-    enlarged = [step.scale(size) <= 1 for step, size in zip(both, sizes, strict=True)]
-    narrow = all(larger or not step.antialias for step, larger in zip(both, enlarged, strict=True))
-    whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
-    if linear and narrow and whole and max(extents + sizes) < warp.OPENCV_LIMIT:
-        return _of_opencv
-    if all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True)):
-        return _resized
-    return _bilinear if linear else None
-
-
-def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
-    """Resize one whole image (H, W, C) with a filter that does not widen: OpenCV is the fastest there."""
-    turns = tuple(slice(None, None, -1 if step.end < step.start else 1) for step in steps)
-    size = out.shape[1::-1]
-    if any(turn.step < 0 for turn in turns):
-        out[...] = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR).reshape(out.shape)[turns]
-    else:
-        cv2.resize(frame, size, dst=out, interpolation=cv2.INTER_LINEAR)
-    return True
-
-
-def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
-    """Resize one image (H, W, C) with a filter that does not widen, which cykooz-resizer has not."""
-    (top, bottom), (left, right) = (step[:2] for step in steps)
-    height, width = out.shape[:2]
-    warp.affine(frame, [[(right - left) / width, 0, left], [0, (bottom - top) / height, top]], out)
-    return True
-
-
-def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
-    """Resize one image (H, W, C), unless too much of the window is outside."""
-    mirrored = [step.end < step.start for step in steps]
-    out = out[::-1] if mirrored[0] else out
-    window = _window(*steps, frame.shape, out.shape)
-    if window is not None:
-        show(frame, window, out, mirrored=mirrored[1])
-        return True
-    if steps[0].filter != "linear":  # to convert bands of a large image takes longer than products of matrices
-        return False
-    down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
-    across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
-    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
-        return False
-    rows = -(-down.size // -(-down.size // _rows(down, across, frame.shape[2])))
-    before, after = across.edges() if inside else (across.size, 0)
-    if before + after >= across.size:
-        _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
-        return True
-    # To copy a large image with a few more columns takes as long as to resize it.
-    _bands(frame, down, across, rows, out, padded=False, mirrored=mirrored[1])
-    out = out[:, ::-1] if mirrored[1] else out
-    if before:
-        _bands(frame, down, across.some(0, before), down.size, out[:, :before], padded=True)
-    if after:
-        last = across.some(across.size - after, across.size)
-        _bands(frame, down, last, down.size, out[:, -after:], padded=True)
-    return True
-
-
-@functools.lru_cache(256)  # images of a batch are often alike
-def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
-    """What is to be done to resize an image at once, unless it is too large or too far outside."""
-    down, across = _Axis.of(vertical, made[0], shape[0]), _Axis.of(horizontal, made[1], shape[1])
-    lines, columns = down.part(), across.part()
-    if max(lines.padding + columns.padding) > _MOST_PADDING or _rows(down, across, shape[2]) < down.size:
-        return None
-    box = columns.start, lines.start, across.scale * across.size, down.scale * down.size
-    return Window(lines.inside, columns.inside, (*lines.padding, *columns.padding), box, down.filter)
-
-
-def _rows(down: _Axis, across: _Axis, channels: int) -> int:
-    """How many rows of a result to make at once."""
-    return max(8, int(_BAND / (across.size * across.scale * channels) / down.scale))
-
-
-def _bands(
-    frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
-) -> None:
-    """Resize one image in bands of so many rows."""
-    columns = across.part()
-    for first in range(0, down.size, rows):
-        some = down.some(first, min(first + rows, down.size))
-        target = out[first : first + rows]
-        _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
-
-
-def _band(
-    frame: Array, down: _Axis, lines: _Part, across: _Axis, columns: _Part, out: Array, *, padded: bool, mirrored: bool
-) -> None:
-    """Resize one image, with pixels beyond the left and right edges or without them."""
-    sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
-    box = left, lines.start, across.scale * across.size, down.scale * down.size
-    window = Window(lines.inside, columns.inside, (*lines.padding, *sides), box, down.filter)
-    show(frame, window, out, mirrored=mirrored)
-
-
-class Window(NamedTuple):
-    """A part of an image, and which pixels a filter needs to show it."""
-
-    lines: slice
-    columns: slice
-    padding: tuple[int, int, int, int]  #: more pixels, which are as those at the edges: above, below, left, right
-    box: tuple[float, float, float, float]  #: where the part lies in all these: left, upper edge, width, height
-    filter: str = "linear"
-
-
-def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple[int, int]) -> list[Window | None]:
-    """Parts of images (H, W, C) that are to be shown at one size, as bytes and each with a linear filter that widens.
-
-    Args:
-        images: The images.
-        corners: Where the parts begin (y, x), inside of their images: of shape (n, 2).
-        shapes: Their heights and widths, the same.
-        sizes: Height and width of the results.
-
-    Returns:
-        What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once.
-    """
-    extents = numpy.array([image.shape[:2] for image in images])  # from here on as `_Axis.part` for each
-    scales = shapes / numpy.array(sizes)
-    reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
-    first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
-    start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
-    large = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
-    columns = large, start, stop, start - first, last - stop, corners - first, shapes
-    return [
-        None if large or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS
-        else Window(slice(y, y2), slice(x, x2), (top, bottom, left, right), (u, v, w, h))
-        for image, large, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
-            images, *(column.tolist() for column in columns), strict=True)
-    ]  # fmt: skip
-
-
-def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
-    """Fill `out` with a part of an image (H, W, C) of bytes."""
-    lines, columns, padding, box, filter = window
-    part = image[lines, columns]
-    if any(padding):
-        part = cv2.copyMakeBorder(part, *padding, cv2.BORDER_REPLICATE)
-    if filter != "linear":  # others go below and beyond what bytes hold
-        part = part.astype(numpy.float32)
-    pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
-    found = resizer.resized(pixels, (*part.shape[:2], image.shape[2]), part.dtype, box, out.shape[:2], filter)
-    found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
-    out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
-
-
-class _Axis(NamedTuple):
-    """One dimension of an image and of what it becomes."""
-
-    low: float  #: where the result begins
-    scale: float  #: how many pixels of the image are one of the result
-    size: int
-    extent: int
-    filter: str
-
-    @staticmethod
-    def of(step: Along, size: int, extent: int) -> _Axis:
-        """What a step says."""
-        return _Axis(min(step.start, step.end), step.scale(size), size, extent, step.filter)
-
-    def some(self, first: int, last: int) -> _Axis:
-        """A part of the result."""
-        return self._replace(low=self.low + self.scale * first, size=last - first)
-
-    @property
-    def reach(self) -> float:
-        """How many pixels from its middle the filter ends."""
-        return resizer.FILTERS[self.filter] * max(self.scale, 1.0)
-
-    def part(self) -> _Part:
-        """The pixels of the image that are needed."""
-        low, scale, size, extent, _ = self
-        reach = self.reach + 0.5 - scale / 2
-        first, last = math.floor(low - reach), math.ceil(low + scale * size + reach)
-        if first >= 0 and last <= extent and first < extent and last > 0:
-            return _Part(slice(first, last), (0, 0), low - first)
-        start, stop = min(max(first, 0), extent - 1), max(min(last, extent), 1)
-        before, after = start - first if first < 0 else 0, last - stop if last > extent else 0
-        return _Part(slice(start, stop), (before, after), low - start + before)
-
-    def edges(self) -> tuple[int, int]:
-        """How many pixels of the result, at its start and at its end, need what is outside of the image."""
-        reach = self.reach - 0.5
-        rooms = self.low, self.extent - self.low - self.scale * self.size
-        before, after = (max(0, math.ceil((reach - room) / self.scale - 0.5)) for room in rooms)
-        return before, after
-
-
-class _Part(NamedTuple):
-    """Which pixels along one dimension a filter needs to show a window."""
-
-    inside: slice
-    padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
-    start: float  #: where the window starts in all of these
 
 
 # Everything else: each dimension is a product with a matrix whose few numbers lie along its diagonal.
@@ -471,13 +228,20 @@ def _matrix(indices: Array, weights: Array, extent: int, real: numpy.dtype[Any])
 
 
 def _product(matrix: _Matrix, source: Array, target: Array) -> None:
-    """`target` = `matrix` @ `source`, in pieces that stay in the cache."""
+    """`target` = `matrix` @ `source`, in pieces that stay in the cache: many in one call, without Python's lock."""
     for rows, columns, block in matrix.blocks:
-        part = source[columns].astype(target.dtype, copy=False)
+        part, result = source[columns].astype(target.dtype, copy=False), target[rows]
         step = max(16, _PRODUCTS // block.size // 16 * 16)
-        for start in range(0, source.shape[1], step):
-            some = slice(start, start + step)
-            numpy.matmul(block, part[:, some], out=target[rows, some])
+        whole = part.shape[1] // step * step
+        if whole:
+            numpy.matmul(block, _pieces(part[:, :whole], step), out=_pieces(result[:, :whole], step))
+        if whole < part.shape[1]:
+            numpy.matmul(block, part[:, whole:], out=result[:, whole:])
+
+
+def _pieces(matrix: Array, step: int) -> Array:
+    """A view of so many columns at a time."""
+    return matrix.reshape(len(matrix), -1, step).swapaxes(0, 1)
 
 
 def _summed(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]) -> Array:
