@@ -21,12 +21,14 @@ __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num
 
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
-_SURELY_WORTH = 1 << 19  # bytes; a task that reads and writes so many takes longer than that
+_SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
+_MEASURED = 3  # times; an operator's first one may be slow
 _MOST = 1024
 
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
+_costs: dict[str, tuple[float, ...]] = {}  # seconds that operators took for each byte, the last times it was measured
 
 
 class _Limit(threading.local):
@@ -96,21 +98,26 @@ def checked(operator: str, num_threads: int | None) -> int | None:
     return num_threads
 
 
-def run(function: Callable[[int], None], n: int, work: int) -> None:
+def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> None:
     """Call ``function(i)`` for each i below n, in any order, on several threads where that pays.
 
     Args:
         function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
+        name: Of what is done, of which it is kept how long it took.
     """
     threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
     first = 0
-    if threads > 1 and work < n * _SURELY_WORTH:
+    costs = _costs.get(name, ())
+    known = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
+    if threads > 1 and not known:
         begun = time.perf_counter()
         function(0)
-        first = 1
-        if time.perf_counter() - begun < _WORTH_SHARING:
+        first, took = 1, time.perf_counter() - begun
+        if name:
+            _costs[name] = (*costs, took * n / work)[-_MEASURED:]
+        if took < _WORTH_SHARING:
             threads = 1
     if threads <= 1:
         for i in range(first, n):

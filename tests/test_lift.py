@@ -384,7 +384,7 @@ def test_the_pool_calls_once_for_each(n, threads_):
 
 def test_short_tasks_are_not_shared(monkeypatch):
     """Threads that would take turns every few microseconds wait for each other longer than they work."""
-    for worth, bytes_each, shared in ((0.0, 1 << 14, True), (10.0, 1 << 14, False), (10.0, 1 << 20, True)):
+    for worth, shared in ((0.0, True), (10.0, False)):
         monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
         seen = set()
 
@@ -393,8 +393,23 @@ def test_short_tasks_are_not_shared(monkeypatch):
             time.sleep(0.002)
 
         with ndd.EvalContext(num_threads=4):
-            _pool.run(task, 40, 40 * bytes_each)
+            _pool.run(task, 40, 1 << 30)
         assert (len(seen) > 1) is shared
+
+
+def test_what_took_long_is_shared_from_the_first():
+    _pool._costs.pop("meet", None)
+    meeting = threading.Barrier(2, timeout=10)
+    with ndd.EvalContext(num_threads=2):
+        with pytest.raises(threading.BrokenBarrierError):
+            _pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
+        for _ in range(3):
+            _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "meet")
+        assert 0.002 < min(_pool._costs["meet"]) * (1 << 19) < 0.02
+        meeting.reset()
+        _pool.run(lambda i: meeting.wait(), 2, 1 << 20, "meet")
+        with pytest.raises(threading.BrokenBarrierError):  # an eighth as long: it is not worth that
+            _pool.run(lambda i: meeting.wait(0.01), 4, 1 << 18, "meet")
 
 
 def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):
