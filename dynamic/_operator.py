@@ -230,8 +230,7 @@ class Operator(Generic[P]):
                 error.add_note(call.note(self.name, i))
                 raise
 
-        work = 0 if self.views else call.work(0 if memory is None else memory.nbytes)
-        _pool.run(one, call.count, work, self.name)
+        _pool.run(one, call.count, 0 if self.views else call.work(memory.nbytes if memory else 0), self.name)
         if call.failures:
             return call.settled(self.name, results if memory is None else memory.outs)
         if memory is not None:
