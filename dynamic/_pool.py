@@ -115,7 +115,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         begun = time.perf_counter()
         function(0)
         first, took = 1, time.perf_counter() - begun
-        if name:
+        if name and work:
             _costs[name] = (*costs, took * n / work)[-_MEASURED:]
         if took < _WORTH_SHARING:
             threads = 1
