@@ -397,19 +397,24 @@ def test_short_tasks_are_not_shared(monkeypatch):
         assert (len(seen) > 1) is shared
 
 
-def test_what_took_long_is_shared_from_the_first():
-    _pool._costs.pop("meet", None)
-    meeting = threading.Barrier(2, timeout=10)
+def test_what_took_long_is_shared_from_the_first(monkeypatch):
+    """Two calls that wait for each other end only if both are under way."""
+    monkeypatch.setattr(_pool, "_costs", {})
+    meeting = threading.Barrier(2)
     with ndd.EvalContext(num_threads=2):
-        with pytest.raises(threading.BrokenBarrierError):
-            _pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
-        for _ in range(3):
-            _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "meet")
-        assert 0.002 < min(_pool._costs["meet"]) * (1 << 19) < 0.02
-        meeting.reset()
-        _pool.run(lambda i: meeting.wait(), 2, 1 << 20, "meet")
-        with pytest.raises(threading.BrokenBarrierError):  # an eighth as long: it is not worth that
-            _pool.run(lambda i: meeting.wait(0.01), 4, 1 << 18, "meet")
+        for _ in range(5):
+            _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
+            assert min(_pool._costs["sleep"]) * (1 << 19) >= 0.002
+        assert len(_pool._costs["sleep"]) == 3
+        cost = _pool._SURELY_WORTH / (1 << 19)  # seconds for each byte
+        for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
+            _pool._costs["meet"] = costs
+            if shared:
+                _pool.run(lambda i: meeting.wait(10), 2, 1 << 20, "meet")
+                continue
+            with pytest.raises(threading.BrokenBarrierError):
+                _pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
+            meeting.reset()
 
 
 def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):
