@@ -79,9 +79,9 @@ def test_the_order_of_memory_makes_no_difference(data, layout, kind, seed):
     turns = tuple(slice(None, None, data.draw(st.sampled_from([1, -1]))) for _ in layout)
     other = np.ascontiguousarray(image[turns].transpose(order)).transpose(np.argsort(order))[turns]
     assert np.array_equal(other, image)
-    filter = data.draw(st.sampled_from(["linear", "cubic"]))
-    expected, found = (resize(as_tensor(x, layout=layout), size=size, interp_type=filter, dtype="float32").array
-                       for x in (image, other))  # fmt: skip
+    how = {"interp_type": data.draw(st.sampled_from(FILTERS)), "antialias": data.draw(st.booleans()),
+           "dtype": data.draw(st.sampled_from([None, "float32"]))}  # fmt: skip
+    expected, found = (resize(as_tensor(x, layout=layout), size=size, **how).array for x in (image, other))
     assert np.array_equal(found, expected)
 
 

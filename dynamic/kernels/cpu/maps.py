@@ -26,7 +26,6 @@ BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 #: NumPy's words for these borders.
 _PADDED: dict[str, Any] = {"reflect": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}
 _MARGIN = 2  # pixels beyond the nearest one that an interpolation may read
-_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 _FAR = 1 << 20  # pixels; OpenCV takes float32 to integers
 _REPEATS = 8  # OpenCV goes back from beyond a repeated image one image at a time
 _BORDERS = {
@@ -182,7 +181,7 @@ def read(
             kind = numpy.int16 if interpolation == "nn" else numpy.float32
             places = numpy.empty((*x.shape, 2), kind)
             places[..., 0], places[..., 1] = x, y
-            cv2.remap(source, places, _NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
+            cv2.remap(source, places, warp.NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
 
     (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into)
 

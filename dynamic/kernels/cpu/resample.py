@@ -25,8 +25,7 @@ from .scaled import Along, scale
 __all__ = ["filter_values", "resample", "spacing"]
 
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
-_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
-_MOST_TOLD = 1 << 18  # pixels of a result whose places are kept
+_MOST_PLACES = 1 << 18  # pixels of a result whose places are kept
 _FEW = 8
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
@@ -75,15 +74,14 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
     if width not in _MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
         return False
     parts = tuple(map(_as_opencv, (rows, columns), image.shape[:2], out.shape[:2]))
-    told = None in parts
-    if told and (max(image.shape[:2]) >= warp.OPENCV_LIMIT or math.prod(out.shape[:2]) > _MOST_TOLD):
+    source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image, out))
+    if None not in parts:
+        cv2.resize(source[parts], out.shape[1::-1], dst=target, interpolation=cv2.INTER_NEAREST_EXACT)
+        return True
+    if max(image.shape[:2]) >= warp.OPENCV_LIMIT or math.prod(out.shape[:2]) > _MOST_PLACES:
         return False
-    source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image if told else image[parts], out))
-    if told:
-        places = _places(rows, columns, image.shape[:2], out.shape[:2])
-        cv2.remap(source, places, _NO_MAP, cv2.INTER_NEAREST, dst=target)
-    else:
-        cv2.resize(source, out.shape[1::-1], dst=target, interpolation=cv2.INTER_NEAREST_EXACT)
+    places = _places(rows, columns, image.shape[:2], out.shape[:2])
+    cv2.remap(source, places, warp.NO_MAP, cv2.INTER_NEAREST, dst=target)
     return True
 
 

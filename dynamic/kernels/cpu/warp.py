@@ -20,6 +20,7 @@ from dynamic.dtypes import convert
 
 __all__ = [
     "MOST_CHANNELS",
+    "NO_MAP",
     "OPENCV_LIMIT",
     "affine",
     "canvas",
@@ -39,7 +40,7 @@ __all__ = [
 
 _TILE = 256, 2304  # rows and columns; OpenCV has coordinates in float32, near a corner of a tile exact to 1/3800 pixel
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
-_NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
+NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
 _ALL = (slice(None), slice(None))
 _POINTS = 64, 768  # a tile whose points are computed here
@@ -379,7 +380,7 @@ def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     def into(source: Any, memory: Any, _: int, how: dict[str, Any]) -> None:
         for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _POINTS):
             places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
-            cv2.remap(source[part], places, _NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
+            cv2.remap(source[part], places, NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
 
     copied(image, out, fill, into)
 
