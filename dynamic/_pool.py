@@ -105,7 +105,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
-        name: Of what is done, of which it is kept how long it took.
+        name: Of what is done. What took long the last times is shared from its first call on.
     """
     threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
     first = 0

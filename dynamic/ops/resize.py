@@ -465,7 +465,7 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: A
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
             parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
-            _pool.run(one, n, together.bytes() + memory.nbytes)
+            _pool.run(one, n, together.bytes() + memory.nbytes, call.name)
         else:
             (data,) = together.described()
             found = list(map(spans, range(n)))

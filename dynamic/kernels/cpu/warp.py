@@ -51,8 +51,8 @@ _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
 _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
 
-#: Fills its second argument, rows of a result from the one of a number (the third) on, from its first, an image. The
-#: fourth are the keywords of an OpenCV function that say what is outside.
+#: Called with an image, memory for some rows of the result, the number of the first of these, and the keywords of an
+#: OpenCV function that say what is outside; it fills the memory.
 Into = Callable[[Any, Any, int, dict[str, Any]], None]
 
 
@@ -88,17 +88,15 @@ def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[flo
     return tuple((extents + (extents - odd) % 2).tolist())
 
 
-def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Any, Any]:
+def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Sequence[int], Sequence[int]]:
     """The extents of a rotated image, and for each whether it had better be odd."""
     if axis is None:
         (height, width), (cos, sin) = size, map(abs, _cos_sin(angle))
         grown = math.ceil(cos * height + sin * width - 0.01), math.ceil(cos * width + sin * height - 0.01)
         return grown, (height % 2, width % 2) if sin <= cos else (width % 2, height % 2)
-    matrix = numpy.abs(_turn(angle, axis))
-    extents = numpy.asarray(size[::-1])
+    matrix, extents = numpy.abs(_turn(angle, axis)), numpy.asarray(size[::-1])
     nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
-    grown_3d = numpy.ceil(matrix @ extents - 0.01).astype(int)
-    return tuple(grown_3d[::-1].tolist()), tuple((extents[nearest][::-1] % 2).tolist())
+    return numpy.ceil(matrix @ extents - 0.01).astype(int)[::-1].tolist(), (extents[nearest] % 2)[::-1].tolist()
 
 
 def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> Any:
@@ -182,9 +180,7 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     matrix = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in rows]  # from here on it maps indices to indices
     # Where pixels only move, infinities do not spread, and int64 loses no digit.
     nearest = nearest or all(number.is_integer() for row in matrix for number in row)
-    tile = [min(most, extent) for most, extent in zip(_TILE[::-1], out.shape[1::-1], strict=True)]
-    reach = max(sum(abs(factor) * n for factor, n in zip(row[:-1], tile, strict=False)) for row in matrix)
-    if image.ndim != 3 or reach >= OPENCV_LIMIT:
+    if image.ndim != 3 or _reach(matrix, out.shape) >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
     elif nearest and image.shape[2] <= MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
@@ -192,6 +188,12 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
         _opencv_linear(image, matrix, out, fill)
     else:
         _gather(image, matrix, out, fill, nearest)
+
+
+def _reach(matrix: Sequence[Sequence[float]], shape: Sequence[int]) -> float:
+    """How far apart the points of a tile of a result of two dimensions can be, along either axis of the input."""
+    height, width = map(min, shape, _TILE)
+    return max(abs(x) * width + abs(y) * height for x, y, _ in matrix)
 
 
 def filled(fill: float | Sequence[float], dtype: Any, channels: int) -> Any:
@@ -313,13 +315,7 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     in_groups(image, out, fill, into)
 
 
-def in_groups(
-    image: Any,
-    out: Any,
-    fill: Any,
-    into: Into,
-    border: int = cv2.BORDER_REPLICATE,
-) -> None:
+def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BORDER_REPLICATE) -> None:
     """Interpolate in OpenCV, which does it exactly for one, three or four channels of a few dtypes only.
 
     Of three channels it reads each value by itself, of four whole pixels: integers get a fourth, in half the time.
@@ -355,13 +351,7 @@ def in_groups(
                 convert(numpy, memory[..., :3] if wider else memory, out.dtype, out=target[rows])
 
 
-def copied(
-    image: Any,
-    out: Any,
-    fill: Any,
-    into: Into,
-    border: int = cv2.BORDER_REPLICATE,
-) -> None:
+def copied(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BORDER_REPLICATE) -> None:
     """Like `in_groups`, for functions that only copy pixels: of every dtype, and of up to `MOST_CHANNELS` channels."""
     source, target = _single(image), _single(out)
     source = source if _dense(source) else numpy.ascontiguousarray(source)
