@@ -47,6 +47,7 @@ _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
 )
 _DRI = 0xDD
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
+_OUT_OF_PLACE = frozenset((0x00, 0x01, _SOI, *range(0xD0, 0xD8)))
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
 _PROGRESSIVE = 0xC2
 _COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "CMYK"}  # by the number of components
@@ -83,27 +84,37 @@ class _Frame:
     needed: int  #: the least number of bits that the scans take
 
 
-def _segments(data: Buffer, position: int) -> Iterator[tuple[int, int, int]]:
+def _segments(data: Buffer | bytes, position: int) -> Iterator[tuple[int, int, int]]:
     """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
+    size = len(data)
     for _ in limited(FORMAT, "segments", 1 << 14):
-        found = _MARKER.match(data, position)
-        if found is None:
-            if position + 1 < len(data) and data[position] != 0xFF:
-                raise corrupt(FORMAT, f"byte {position} should begin a marker")
-            raise truncated(FORMAT, "the bytes end before the end-of-image marker")
-        marker, start = data[found.end() - 1], found.end()
-        if marker in (0x00, 0x01, _SOI) or 0xD0 <= marker <= 0xD7:
+        start = position + 2
+        if start > size or data[position] != 0xFF or data[position + 1] == 0xFF:
+            start = _after_fill(data, position)
+        marker = data[start - 1]
+        if marker in _OUT_OF_PLACE:
             raise corrupt(FORMAT, f"marker FF{marker:02X} at byte {start - 2} is out of place")
         if marker == _EOI:
             yield marker, start, start
             return
-        length = struct.unpack_from(">H", data, start)[0] if start + 2 <= len(data) else 2
-        if start + length > len(data) or start + 2 > len(data):
+        first = start + 2
+        length = data[start] << 8 | data[start + 1] if first <= size else 2
+        if start + length > size or first > size:
             raise truncated(FORMAT, f"the bytes end within the segment of marker FF{marker:02X}")
         if length < 2:
             raise corrupt(FORMAT, f"the segment of marker FF{marker:02X} has length {length}")
-        yield marker, start + 2, start + length
         position = start + length
+        yield marker, first, position
+
+
+def _after_fill(data: Buffer | bytes, position: int) -> int:
+    """Where a marker ends that has fill bytes before it, or is none."""
+    found = _MARKER.match(data, position)
+    if found is None:
+        if position + 1 < len(data) and data[position] != 0xFF:
+            raise corrupt(FORMAT, f"byte {position} should begin a marker")
+        raise truncated(FORMAT, "the bytes end before the end-of-image marker")
+    return found.end()
 
 
 def header(data: Buffer, limits: Limits) -> Header:
@@ -117,21 +128,21 @@ def header(data: Buffer, limits: Limits) -> Header:
 def _begun(beginning: bytes, limits: Limits) -> Header | None:
     """The header, where the first bytes hold all of it: remembered, because a call asks for it two or three times."""
     try:
-        return _header(memoryview(beginning), limits)
+        return _header(beginning, limits)
     except DecodeError:
         return None
 
 
-def _header(data: Buffer, limits: Limits) -> Header:
-    frame: tuple[int, Buffer] | None = None
+def _header(data: Buffer | bytes, limits: Limits) -> Header:
+    frame: tuple[int, bytes] | None = None
     orientation, transform, height_at, restarts = 1, None, 0, False
     for marker, start, end in _segments(data, 2):
         if marker in _FRAMES:
             if frame is not None:
                 raise corrupt(FORMAT, "there are two frames")
-            frame, height_at = (marker, data[start:end]), start + 1
+            frame, height_at = (marker, bytes(data[start:end])), start + 1
         elif marker == _APP1 and bytes(data[start : start + 6]) == b"Exif\0\0":
-            orientation = exif.orientation(data[start + 6 : end])
+            orientation = exif.orientation(memoryview(data)[start + 6 : end])
         elif marker == _APP14 and end - start >= 12 and bytes(data[start : start + 5]) == b"Adobe":
             transform = data[start + 11]
         elif marker == _DRI:
@@ -141,13 +152,12 @@ def _header(data: Buffer, limits: Limits) -> Header:
         elif marker == _SOS:
             if frame is None:
                 raise corrupt(FORMAT, "a scan comes before the frame")
-            height, width, components = _read_frame(*frame)
+            height, width, components, needed = _read_frame(*frame)
             check_size(FORMAT, height, width, limits)
             colours = _COLOURS[len(components)]
             if colours == "CMYK" and transform not in (0, 2):
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
             progressive = frame[0] == _PROGRESSIVE
-            needed = _needed(height, width, components, progressive)
             detail = _Frame(progressive, components, transform, start - 4, height_at, restarts, needed)
             return Header(FORMAT, height, width, colours, 8, orientation, detail)
         elif marker in (_EOI, _DNL):
@@ -155,7 +165,9 @@ def _header(data: Buffer, limits: Limits) -> Header:
     raise corrupt(FORMAT, "there is no scan")
 
 
-def _read_frame(marker: int, segment: Buffer) -> tuple[int, int, dict[int, tuple[int, int]]]:
+@functools.lru_cache(maxsize=1024)  # photos often have the same size
+def _read_frame(marker: int, segment: bytes) -> tuple[int, int, dict[int, tuple[int, int]], int]:
+    """Height, width, the sampling factors of each component, and the least number of bits that the scans take."""
     if marker in _REFUSED:
         raise unsupported(FORMAT, _REFUSED[marker])
     if len(segment) < 6:
@@ -174,7 +186,7 @@ def _read_frame(marker: int, segment: Buffer) -> tuple[int, int, dict[int, tuple
         raise corrupt(FORMAT, "two components have one identifier")
     if any(not 1 <= factor <= 4 for factors in components.values() for factor in factors):
         raise corrupt(FORMAT, "a sampling factor is not between 1 and 4")
-    return height, width, components
+    return height, width, components, _needed(height, width, components, marker == _PROGRESSIVE)
 
 
 def _needed(height: int, width: int, components: dict[int, tuple[int, int]], progressive: bool) -> int:
