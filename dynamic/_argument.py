@@ -93,7 +93,7 @@ class _Kind:
     expected: str
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
-    unbounded_float: bool = False  # a whole column may be checked at once
+    column: type[float | int] | None = None  # what a whole column of may be checked at once
     arrays: bool = False  # arrays stay what they are, and a whole one may be checked at once
 
 
@@ -130,7 +130,7 @@ class Argument:
         if len(batch) != n:
             expected = f"one value for each of the {n} samples"
             raise ArgumentError(self.operator, self.name, expected, f"a Batch of {len(batch)}")
-        column = self._floats(batch.whole) if self.kind.unbounded_float else None
+        column = self._column(batch.whole) if self.kind.column else None
         if column is not None:
             return column
         whole = batch.whole if self.kind.arrays and batch.ndim else None
@@ -145,14 +145,16 @@ class Argument:
                 raise ArgumentError(self.operator, name, self.kind.expected, _shown(sample)) from None
         return values
 
-    def _floats(self, whole: Array | None) -> list[float] | None:
-        """A whole column of finite floats at once; None where there is a closer look to take."""
-        if not isinstance(whole, numpy.ndarray) or whole.size != len(whole) or whole.dtype.kind not in "fiu":
+    def _column(self, whole: Array | None) -> list[Any] | None:
+        """A whole column of finite numbers at once; None where there is a closer look to take."""
+        kinds = "iu" if self.kind.column is int else "fiu"
+        if not isinstance(whole, numpy.ndarray) or whole.size != len(whole) or whole.dtype.kind not in kinds:
             return None
         if whole.dtype.kind == "f" and not numpy.isfinite(whole).all():
             return None
-        column: list[float] = whole.reshape(-1).astype(numpy.float64).tolist()
-        return column
+        column = whole.reshape(-1)
+        numbers: list[Any] = (column if self.kind.column is int else column.astype(numpy.float64)).tolist()
+        return numbers
 
 
 def argument(operator_name: str, parameter: Parameter, annotation: Any) -> Argument:
@@ -239,7 +241,7 @@ def _bounded(kind: _Kind, bounds: Between) -> _Kind:
             raise ValueError(value)
         return number
 
-    return replace(kind, convert=convert, expected=f"{kind.expected} {bounds}", unbounded_float=False)
+    return replace(kind, convert=convert, expected=f"{kind.expected} {bounds}", column=None)
 
 
 def _any_of(kinds: list[_Kind]) -> _Kind:
@@ -311,8 +313,8 @@ def _numbers(value: Any) -> Array:
 
 
 _SCALARS: dict[Any, _Kind] = {
-    float: _Kind(_real, "a finite number", unbounded_float=True),
-    int: _Kind(_integer, "an integer", integral=True),
+    float: _Kind(_real, "a finite number", column=float),
+    int: _Kind(_integer, "an integer", integral=True, column=int),
     bool: _Kind(_flag, "True or False"),
     str: _Kind(_string, "a string"),
 }

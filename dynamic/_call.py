@@ -149,11 +149,11 @@ class Call:
 
 
 def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) -> list[Any]:
-    """Shape and dtype of the results of each sample; of one where they are all alike."""
+    """Shape and dtype of the results of each of some samples; of one where they are all alike."""
     assert operator.output is not None, "asked of operators with an output function"
     found: list[Any] = []
     known: dict[Any, Any] = {}  # many samples are alike
-    for i in range(1 if call.uniform() and not operator.output_of_values else call.count):
+    for i in range(1 if call.uniform() and not operator.output_of_values else len(samples)):
         key = None if operator.output_of_values else call.likeness(i)
         try:
             spec = known.get(key) or operator.output(*samples[i], **call.arguments(i))

@@ -7,8 +7,7 @@ no more than that, and decodes some that are damaged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -27,8 +26,7 @@ _WHOLE_SAMPLINGS = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
 _FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """An encoded image, and what of it is wanted."""
 
     data: memoryview

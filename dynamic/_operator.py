@@ -244,7 +244,7 @@ class Operator(Generic[P]):
         arguments, body = {**call.fixed, **layout}, self.__wrapped__
         if self.views:
             return body(*wholes, **arguments)
-        shape, kind = specs(self, call, [tuple(whole[0, ...] for whole in wholes)] * call.count)[0]
+        shape, kind = specs(self, call, [tuple(whole[0, ...] for whole in wholes)])[0]
         storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
 
         def some(part: slice) -> None:

@@ -460,7 +460,9 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: A
 
     with current(image.device):
         sized = spans(0)
-        specs = [_spec(sample, sized, call.values["dtype"]) for sample in samples]
+        of_each_shape = {sample.shape: sample for sample in samples}  # photos often have the same
+        made = {shape: _spec(sample, sized, call.values["dtype"]) for shape, sample in of_each_shape.items()}
+        specs = [made[sample.shape] for sample in samples]
         memory = Memory(together, specs, several=False)
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}

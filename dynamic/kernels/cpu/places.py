@@ -24,6 +24,8 @@ _Numbers: TypeAlias = float | Sequence[float]
 _FAR = 2.0**62  # beyond any array
 #: How many words a random window takes as a rule: two for each attempt and two for its place.
 _USUALLY = 8
+_MANY = 16  # images whose windows are found faster all at once
+_WORD = numpy.uint64(0xFFFFFFFF)
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 
@@ -205,12 +207,14 @@ def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
     """
     rules = _Rules(_range(call, "random_area"), _range(call, "random_aspect_ratio"), call.values["num_attempts"])
     draw = call.source.draw(call.n)
-    first = numpy.stack(draw.words(numpy, slice(None), None, _USUALLY), axis=1).tolist()  # of all at once: much faster
-    windows = [
-        _window(itertools.chain(first[i], itertools.islice(draw.stream(i), _USUALLY, None)), *image, rules)
-        for i, image in enumerate(images)
-    ]
-    return numpy.array(windows, numpy.int32).reshape(len(images), 2, 2)
+    first = numpy.stack(draw.words(numpy, slice(None), None, _USUALLY), axis=1)  # of all at once: much faster
+    found, settled = numpy.empty((len(images), 4), numpy.int32), numpy.zeros(len(images), bool)
+    if len(images) >= _MANY:
+        found, settled = _windows(first, numpy.array(images), rules)
+    for i in numpy.flatnonzero(~settled).tolist():
+        words = itertools.chain(first[i].tolist(), itertools.islice(draw.stream(i), _USUALLY, None))
+        found[i] = _window(words, *images[i], rules)
+    return found.reshape(len(images), 2, 2)
 
 
 class _Rules(NamedTuple):
@@ -227,6 +231,40 @@ def _range(call: Call, argument: str) -> tuple[float, float]:
         expected = "two finite numbers above 0, the first no larger than the second"
         raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
     return low, high
+
+
+def _windows(words: Array, images: Array, rules: _Rules) -> tuple[Array, Array]:
+    """What `_window` finds, for many images at once.
+
+    Args:
+        words: The first words of each image, of shape (n, count).
+        images: Heights and widths, of shape (n, 2).
+        rules: What windows may be like.
+
+    Returns:
+        The anchors and shapes, of shape (n, 4), and for which of them these words are enough.
+    """
+    (least, most), (narrow, wide), attempts = rules
+    low, high = math.log(narrow), math.log(wide)
+    tried = words[:, : 2 * min(attempts, words.shape[1] // 2 - 1)].astype(numpy.float64)
+    height, width = images[:, :1], images[:, 1:]
+    pixels = (least + (most - least) * tried[:, ::2] * 2.0**-32) * height * width
+    exponents = low + (high - low) * tried[:, 1::2] * 2.0**-32
+    wanted = numpy.array([[*map(math.exp, row)] for row in exponents.tolist()])  # NumPy's own differs between machines
+    w = numpy.maximum(numpy.trunc(numpy.sqrt(pixels * wanted) + 0.5), 1)
+    h = numpy.maximum(numpy.trunc(numpy.sqrt(pixels / wanted) + 0.5), 1)
+    fits = (w <= width) & (h <= height) & (narrow <= w / h) & (w / h <= wide)
+    chosen, each = fits.argmax(axis=1), numpy.arange(len(words))
+    shapes = numpy.stack([h[each, chosen], w[each, chosen]], axis=1).astype(numpy.int64)
+    room = numpy.maximum(images + 1 - shapes, 1).astype(numpy.uint64)
+    products = words[each[:, None], 2 * chosen[:, None] + (2, 3)] * room
+    placed_at_once = (products & _WORD) >= (_WORD + 1) % room  # else `below` takes more words
+    least_pixels, height, width = least * height[:, 0] * width[:, 0], height[:, 0], width[:, 0]
+    large = height * numpy.maximum(1, numpy.trunc(height * wide)) < least_pixels
+    large |= numpy.maximum(1, numpy.trunc(width / narrow)) * width < least_pixels
+    settled = fits.any(axis=1) & placed_at_once.all(axis=1) & ~large
+    corners = (products >> numpy.uint64(32)).astype(numpy.int64)
+    return numpy.concatenate([corners, shapes], axis=1).astype(numpy.int32), settled
 
 
 def _window(words: Iterator[int], height: int, width: int, rules: _Rules) -> tuple[int, int, int, int]:

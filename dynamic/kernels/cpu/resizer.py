@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -27,17 +28,18 @@ class _Resizer:
 
     def __init__(self) -> None:
         import cykooz_resizer as library
+        from cykooz_resizer import rust_lib as core  # the classes around it take a sixth of the time of a small image
 
-        self._library, self._resizer = library, library.Resizer()  # it keeps its memory, and is locked while it works
+        self._resizer, self._image = core.RustResizer(), core.Image  # it keeps its memory, and is locked while it works
         self._options = {name: library.ResizeOptions(library.ResizeAlg.convolution(library.FilterType[theirs]),
-                                                     use_alpha=False)
+                                                     use_alpha=False).rust_options
                          for name, theirs in _THEIR_WORDS.items()}  # fmt: skip
-        self._kinds = {(numpy.dtype(dtype), channels): library.PixelType[kind + suffix]
+        self._kinds = {(numpy.dtype(dtype), channels): library.PixelType[kind + suffix].value
                        for dtype, kind in _KINDS.items() for channels, suffix in CHANNELS.items()}  # fmt: skip
         self._result: tuple[Any, Any] = None, None
 
     def resized(
-        self, pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: tuple[float, ...],
+        self, pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: Sequence[float],
         size: tuple[int, ...], filter: str,
     ) -> Array:  # fmt: skip
         """As the function below."""
@@ -45,20 +47,19 @@ class _Resizer:
         if self._result[0] == (made, kind):
             result = self._result[1]
         else:
-            result = self._library.ImageData(size[1], size[0], kind)
+            result = self._image(size[1], size[0], kind, None)
         if math.prod(made) * dtype.itemsize <= _KEPT:
             self._result = (made, kind), result  # results are often of one size
-        options = self._options[filter]
-        options.crop_box = self._library.CropBox(*box)
-        self._resizer.resize(self._library.ImageData(shape[1], shape[0], kind, pixels), result, options)
-        return numpy.frombuffer(result.get_buffer(), dtype).reshape(made)
+        source, options = self._image(shape[1], shape[0], kind, pixels), self._options[filter].set_crop_box(*box)
+        self._resizer.resize(source, result, options)
+        return numpy.frombuffer(result.buffer(), dtype).reshape(made)
 
 
 _threads = threading.local()
 
 
 def resized(
-    pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: tuple[float, ...], size: tuple[int, ...],
+    pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: Sequence[float], size: tuple[int, ...],
     filter: str,
 ) -> Array:  # fmt: skip
     """A part of an image.

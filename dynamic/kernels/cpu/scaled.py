@@ -135,7 +135,7 @@ def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tu
     if max(lines.padding + columns.padding) > _MOST_PADDING or _rows(down, across, shape[2]) < down.size:
         return None
     box = columns.start, lines.start, across.scale * across.size, down.scale * down.size
-    return Window(lines.inside, columns.inside, (*lines.padding, *columns.padding), box, down.filter)
+    return Window((*lines.inside, *columns.inside), (*lines.padding, *columns.padding), box, down.filter)
 
 
 def _rows(down: _Axis, across: _Axis, channels: int) -> int:
@@ -160,17 +160,16 @@ def _band(
     """Resize one image, with pixels beyond the left and right edges or without them."""
     sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
     box = left, lines.start, across.scale * across.size, down.scale * down.size
-    window = Window(lines.inside, columns.inside, (*lines.padding, *sides), box, down.filter)
+    window = Window((*lines.inside, *columns.inside), (*lines.padding, *sides), box, down.filter)
     show(frame, window, out, mirrored=mirrored)
 
 
 class Window(NamedTuple):
     """A part of an image, and which pixels a filter needs to show it."""
 
-    lines: slice
-    columns: slice
-    padding: tuple[int, int, int, int]  #: more pixels, which are as those at the edges: above, below, left, right
-    box: tuple[float, float, float, float]  #: where the part lies in all these: left, upper edge, width, height
+    inside: Sequence[int]  #: the first row and the one after the last, and the same for the columns
+    padding: Sequence[int]  #: more pixels, which are as those at the edges: above, below, left, right
+    box: Sequence[float]  #: where the part lies in all these: left, upper edge, width, height
     filter: str = "linear"
 
 
@@ -192,21 +191,22 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
     first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
     start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
     large = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
-    columns = large, start, stop, start - first, last - stop, corners - first, shapes
+    inside = numpy.stack([start, stop], axis=2).reshape(-1, 4).tolist()
+    padding = numpy.stack([start - first, last - stop], axis=2).reshape(-1, 4).tolist()
+    boxes = numpy.concatenate([(corners - first)[:, ::-1], shapes[:, ::-1]], axis=1).tolist()
     return [
-        None if large or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS
-        else Window(slice(y, y2), slice(x, x2), (top, bottom, left, right), (u, v, w, h))
-        for image, large, (y, x), (y2, x2), (top, left), (bottom, right), (v, u), (h, w) in zip(
-            images, *(column.tolist() for column in columns), strict=True)
-    ]  # fmt: skip
+        None if large or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS else Window(*how)
+        for image, large, *how in zip(images, large.tolist(), inside, padding, boxes, strict=True)
+    ]
 
 
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
     """Fill `out` with a part of an image (H, W, C) of bytes."""
-    lines, columns, padding, box, filter = window
-    part = image[lines, columns]
+    (top, bottom, left, right), padding, box, filter = window
+    part = image[top:bottom, left:right]
     if any(padding):
-        part = cv2.copyMakeBorder(part, *padding, cv2.BORDER_REPLICATE)
+        above, below, before, after = padding
+        part = cv2.copyMakeBorder(part, above, below, before, after, cv2.BORDER_REPLICATE)
     if filter != "linear":  # others go below and beyond what bytes hold
         part = part.astype(numpy.float32)
     pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
@@ -244,10 +244,10 @@ class _Axis(NamedTuple):
         reach = self.reach + 0.5 - scale / 2
         first, last = math.floor(low - reach), math.ceil(low + scale * size + reach)
         if first >= 0 and last <= extent and first < extent and last > 0:
-            return _Part(slice(first, last), (0, 0), low - first)
+            return _Part((first, last), (0, 0), low - first)
         start, stop = min(max(first, 0), extent - 1), max(min(last, extent), 1)
         before, after = start - first if first < 0 else 0, last - stop if last > extent else 0
-        return _Part(slice(start, stop), (before, after), low - start + before)
+        return _Part((start, stop), (before, after), low - start + before)
 
     def edges(self) -> tuple[int, int]:
         """How many pixels of the result, at its start and at its end, need what is outside of the image."""
@@ -260,6 +260,6 @@ class _Axis(NamedTuple):
 class _Part(NamedTuple):
     """Which pixels along one dimension a filter needs to show a window."""
 
-    inside: slice
+    inside: tuple[int, int]  #: the first one and the one after the last
     padding: tuple[int, int]  #: how many more it needs before and after, which are as those at the edges
     start: float  #: where the window starts in all of these

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import cv2
 import numpy
@@ -38,8 +37,7 @@ Colours: TypeAlias = Literal["GRAY", "GRAYA", "RGB", "RGBA", "BGR", "BGRA", "CMY
 CHANNELS: dict[Colours, int] = {"GRAY": 1, "GRAYA": 2, "RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "CMYK": 4}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How large an image may be before it is refused."""
 
     pixels: int = 2**27  #: width times height
@@ -47,8 +45,7 @@ class Limits:
     encoded_bytes: int = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What an encoded image says about itself before any pixel is decoded."""
 
     format: str

@@ -6,7 +6,7 @@ import functools
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy
 import simplejpeg
@@ -71,8 +71,7 @@ _BAD_PROFILE = "bad ICC marker"
 _WORTH_LEAVING_OUT = 1 / 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(NamedTuple):
     """What the header of the frame says, and where the first scan begins."""
 
     progressive: bool
@@ -314,6 +313,8 @@ def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idc
     without restarts does libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
     """
     frame: _Frame = head.detail
+    if head.height - bottom < _WORTH_LEAVING_OUT * head.height:
+        return None
     down = max(v for _, v in frame.components.values())
     row_of_blocks = 8 * down
     # Where colour has half the height, its interpolation looks one row further.
