@@ -113,7 +113,9 @@ class Call:
 
     def uniform(self) -> bool:
         """Whether all samples have the same shapes and arguments."""
-        return not self.varying and all(isinstance(x, Tensor) or x.whole is not None for x in self.inputs)
+        if self.varying:
+            return False
+        return all(isinstance(x, Tensor) or x.whole is not None or len(set(x.shape)) == 1 for x in self.inputs)
 
     def note(self, operator: str, i: int) -> str:
         """Where an error happened."""

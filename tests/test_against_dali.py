@@ -150,7 +150,7 @@ def random_rotation(generator: np.random.Generator) -> tuple[np.ndarray, dict[st
 
 def between_pixels(image: np.ndarray, size: tuple[int, ...], angle: float) -> np.ndarray:
     """Output pixels whose centres are so close to an edge between input pixels that float32 may take the other one."""
-    matrix = warp.rotation(image.shape[:2], size, angle)
+    matrix = np.array(warp.rotation(image.shape[:2], size, angle))
     x, y = np.meshgrid(np.arange(size[1]) + 0.5, np.arange(size[0]) + 0.5)
     points = np.stack([x, y, np.ones_like(x)], axis=-1) @ matrix.T
     return (np.abs(points - np.round(points)) < 1e-4).any(axis=-1)

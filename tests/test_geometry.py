@@ -131,7 +131,7 @@ def test_linear_interpolation_is_that_of_plain_python(case, dtype):
     shape, angle, fill, size = case
     image = noise(shape, dtype)
     size = size or warp.canvas(shape[:2], angle)
-    matrix = warp.rotation(shape[:2], size, angle)
+    matrix = np.array(warp.rotation(shape[:2], size, angle))
     out = np.empty((*size, shape[2]), dtype)
     warp.affine(image, matrix, out, fill=fill)
     if dtype.kind == "b":
@@ -151,7 +151,7 @@ def test_the_nearest_pixel_is_that_of_plain_python(case, dtype):
     shape, angle, fill, size = case
     image = noise(shape, dtype)
     size = size or warp.canvas(shape[:2], angle)
-    matrix = warp.rotation(shape[:2], size, angle)
+    matrix = np.array(warp.rotation(shape[:2], size, angle))
     out = np.empty((*size, shape[2]), dtype)
     warp.affine(image, matrix, out, fill=fill, nearest=True)
     places = np.arange(1, 1 + shape[0] * shape[1]).reshape(*shape[:2], 1)
@@ -175,7 +175,7 @@ def test_volumes_are_those_of_plain_python(shape, angle, axis, fill, nearest):
     image = noise(shape, "uint8")
     size = warp.canvas(shape[:3], angle, tuple(axis))
     assume(math.prod(size) < 400)
-    matrix = warp.rotation(shape[:3], size, angle, tuple(axis))
+    matrix = np.array(warp.rotation(shape[:3], size, angle, tuple(axis)))
     out = np.empty((*size, shape[3]), np.float64)
     warp.affine(image, matrix, out, fill=fill, nearest=nearest)
     difference = np.abs(out - by_hand(image, matrix, size, fill, nearest)).max(axis=-1)
@@ -189,7 +189,7 @@ def test_volumes_are_those_of_plain_python(shape, angle, axis, fill, nearest):
 def test_large_images_are_as_exact_as_small_ones(dtype, channels, fill, level, monkeypatch):
     image = noise((400, 1100, channels), dtype)
     size = warp.canvas((400, 1100), 33.3)
-    matrix = warp.rotation((400, 1100), size, 33.3)
+    matrix = np.array(warp.rotation((400, 1100), size, 33.3))
     fast, exact = np.empty((2, *size, channels), dtype)
     warp.affine(image, matrix, fast, fill=fill)
     monkeypatch.setattr(warp, "OPENCV_LIMIT", 0)
@@ -204,7 +204,7 @@ def test_large_images_are_as_exact_as_small_ones(dtype, channels, fill, level, m
 def test_images_beyond_the_limits_of_opencv(shape):
     image = noise(shape, "uint8")
     size = warp.canvas(shape[:2], 90.25)
-    matrix = warp.rotation(shape[:2], size, 90.25)
+    matrix = np.array(warp.rotation(shape[:2], size, 90.25))
     rows = slice(size[0] // 2 - 20, size[0] // 2 + 20)
     columns = slice(size[1] // 2 - 20, size[1] // 2 + 20)
     out = np.empty((*size, shape[2]), np.uint8)

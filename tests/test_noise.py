@@ -282,6 +282,20 @@ def test_where_no_window_has_the_area_the_largest_is_taken():
     assert found.tolist() == [200, 266]  # as DALI's
 
 
+@given(extents=st.lists(st.tuples(sides, sides), min_size=16, max_size=24), low=st.floats(0.01, 1),
+       more=st.floats(0, 0.5), narrow=st.floats(0.1, 3), wide=st.floats(0, 3), attempts=st.integers(1, 10),
+       seed=st.integers(0, 2**64 - 1))  # fmt: skip
+def test_windows_of_many_images_are_those_of_each(extents, low, more, narrow, wide, attempts, seed):
+    arguments = {"random_area": [low, low + more], "random_aspect_ratio": [narrow, narrow + wide]}
+    keys = list(range(len(extents)))
+    anchors, shapes = random_crop_generator(as_batch(extents), rng=RNG(seed).keyed(keys)["crop"],
+                                            num_attempts=attempts, **arguments)  # fmt: skip
+    for i in keys:
+        alone = random_crop_generator(as_batch(extents[i : i + 1]), rng=RNG(seed).keyed([i])["crop"],
+                                      num_attempts=attempts, **arguments)  # fmt: skip
+        assert [part.tolist() for part in alone] == [[anchors[i].tolist()], [shapes[i].tolist()]]
+
+
 def test_windows_belong_to_samples():
     sizes = np.array([[480, 640], [30, 40], [333, 500]])
     rng = RNG(8)

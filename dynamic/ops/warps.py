@@ -131,7 +131,7 @@ def warp_affine(
     dims = images.ndim - 2
     given = matrix if matrix_input is None else matrix_input
     matrices = _matrices("warp_affine", given, dims, len(images) if "F" in layout else None)
-    matrices = _affine_rows("warp_affine", matrices, inverse_map=inverse_map)
+    matrices = _affine_rows("warp_affine", matrices, inverse_map=inverse_map).tolist()
     for i, (frame, result) in enumerate(zip(images, results, strict=True)):
         warp.affine(frame, matrices[i % len(matrices)], result, fill=fill_value, nearest=interp_type == "nn")
     return out

@@ -45,6 +45,7 @@ MOST_CHANNELS = 128  # of an image of OpenCV 5
 _ALL = (slice(None), slice(None))
 _POINTS = 64, 768  # a tile whose points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
+_RADIAN = numpy.float32(math.pi / 180)
 _STRIP = 1 << 20  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
@@ -99,11 +100,17 @@ def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> t
     return numpy.ceil(matrix @ extents - 0.01).astype(int)[::-1].tolist(), (extents[nearest] % 2)[::-1].tolist()
 
 
-def rotation(size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> Any:
+def rotation(
+    size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None
+) -> list[list[float]]:
     """The matrix that rotates about the centre of an input of `size` and puts it into the centre of the output."""
+    if axis is None:  # as `rotations` has it, without arrays of a few numbers
+        (y, x), (v, u), (cos, sin) = size, output_size, _cos_sin(angle)
+        return [[cos, -sin, (x - (cos * u - sin * v)) / 2], [sin, cos, (y - (sin * u + cos * v)) / 2]]
     turn = _turn(angle, axis).T
     middle, output_middle = (numpy.asarray(s[::-1], numpy.float64) / 2 for s in (size, output_size))
-    return numpy.column_stack([turn, middle - turn @ output_middle])
+    rows: list[list[float]] = numpy.column_stack([turn, middle - turn @ output_middle]).tolist()
+    return rows
 
 
 def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
@@ -120,7 +127,7 @@ def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
     angles = numpy.asarray(angles, numpy.float64)
     quarters, rest = numpy.divmod(angles, 90)
     near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
-    radians = (near.astype(numpy.float32) * numpy.float32(math.pi / 180)).astype(numpy.float64)
+    radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64)
     whole, quarter = rest == 0, (quarters % 4).astype(int)
     cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], numpy.cos(radians))
     sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], numpy.sin(radians))
@@ -134,11 +141,9 @@ def quarter_turns(angle: float) -> int | None:
     return None if rest else int(quarters) % 4
 
 
-def _turn(angle: float, axis: Sequence[float] | None) -> Any:
-    """The matrix that turns points of the input counter-clockwise: (x, y) with y downwards, (x, y, z) about an axis."""
+def _turn(angle: float, axis: Sequence[float]) -> Any:
+    """The matrix that turns points (x, y, z) of the input counter-clockwise about an axis."""
     cos, sin = _cos_sin(angle)
-    if axis is None:
-        return numpy.array([[cos, sin], [-sin, cos]])
     x, y, z = numpy.asarray(axis, numpy.float64) / math.hypot(*axis)
     along = numpy.outer((x, y, z), (x, y, z))
     across = numpy.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
@@ -154,11 +159,11 @@ def _cos_sin(angle: float) -> tuple[float, float]:
     if quarters is not None:
         return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
     angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
-    radians = float(numpy.float32(angle) * numpy.float32(math.pi / 180))
+    radians = float(numpy.float32(angle) * _RADIAN)
     return math.cos(radians), math.sin(radians)
 
 
-def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool = False) -> None:
+def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any = None, nearest: bool = False) -> None:
     """Fill `out` with the pixels that a matrix finds in an image, interpolated, rounded and saturated to its dtype.
 
     Args:
@@ -176,8 +181,8 @@ def affine(image: Any, matrix: Any, out: Any, *, fill: Any = None, nearest: bool
     if not image.size:  # nothing to repeat either
         out[...] = 0 if fill is None else fill
         return
-    rows = numpy.asarray(matrix, numpy.float64).tolist()
-    matrix = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in rows]  # from here on it maps indices to indices
+    # From here on it maps indices to indices.
+    matrix = [[*map(float, row[:-1]), float(row[-1] + sum(row[:-1]) / 2 - 0.5)] for row in matrix]
     # Where pixels only move, infinities do not spread, and int64 loses no digit.
     nearest = nearest or all(number.is_integer() for row in matrix for number in row)
     if image.ndim != 3 or _reach(matrix, out.shape) >= OPENCV_LIMIT:
@@ -329,8 +334,10 @@ def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BOR
     """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
-    for channels in _groups(image.shape[-1], planar):
-        source, target = _single(image[..., channels]), _single(out[..., channels])
+    groups = _groups(image.shape[-1], planar)
+    for channels in groups:
+        source, target = (image, out) if len(groups) == 1 else (image[..., channels], out[..., channels])
+        source, target = _single(source), _single(target)
         if source.dtype != work or not _dense(source):
             source = numpy.ascontiguousarray(source, work)
         value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
@@ -407,13 +414,15 @@ def _tiles(
         yield (rows, columns), (parts[1], parts[0]), shifted
 
 
-def _groups(channels: int, planar: bool) -> Iterator[slice]:
+@functools.lru_cache(64)
+def _groups(channels: int, planar: bool) -> list[slice]:
     """Channels in groups of four, three or one: of two, and of more than four, OpenCV 5 interpolates in 1/32 pixel."""
-    start = 0
+    groups, start = [], 0
     while start < channels:
         size = 1 if planar else {1: 1, 2: 1, 3: 3}.get(channels - start, 4)
-        yield slice(start, start + size)
+        groups.append(slice(start, start + size))
         start += size
+    return groups
 
 
 def _spans(extent: int, step: int) -> list[slice]:
