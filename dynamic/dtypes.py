@@ -235,7 +235,12 @@ def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
     The array itself comes back where the dtype is the same already and no `out` is given.
     """
     have = array.dtype
-    if have == to or to.kind == "f" or have.kind == "b":
+    if have == to:
+        if out is None:
+            return array
+        out[...] = array
+        return out
+    if to.kind == "f" or have.kind == "b":
         if out is None:
             with numpy.errstate(over="ignore"):  # float64 beyond float16 is infinite, as in DALI
                 return array.astype(to, copy=False)

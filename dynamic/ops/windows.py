@@ -223,33 +223,44 @@ def crop_mirror_normalize(
     >>> normalised.layout, normalised.numpy()[:, 0, 0].tolist()
     ('CHW', [2.0, 0.0, 1.5])
     """
-    starts, extents = _window_of(_CMN, image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y,
-                                 crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
+    window = _window_of(_CMN, image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
+                        out_of_bounds_policy, rounding)  # fmt: skip
     channels = image.shape[layout.index("C")]
     factors, shifts = _factors(channels, mean, std, scale, shift)
     fill = _fill(_CMN, fill_values, channels, 0, out.ndim)
     order, places = _orders(layout, output_layout)
     pixels, results = image.transpose(order), out.transpose(places)
-    starts, extents = [starts[i] for i in order], [extents[i] for i in order]
-    box = [(max(start, 0), min(start + extent, size))
-           for start, extent, size in zip(starts[:-1], extents[:-1], pixels.shape[:-1], strict=True)]  # fmt: skip
-    there = [slice(first - start, max(first, stop) - start) for (first, stop), start in zip(box, starts, strict=False)]
-    mirrored = [*there[:-1], slice(extents[-2] - there[-1].stop, extents[-2] - there[-1].start)]
-    window = pixels[tuple(slice(first, max(first, stop)) for first, stop in box)]
-    if len(results) > channels or window.shape[:-1] != results.shape[1:]:
+    inside, there, mirrored = _overlap(*window, image.shape, order)
+    pixels = pixels[inside]
+    if len(results) > channels or pixels.shape[:-1] != results.shape[1:]:
         outside = convert(numpy, numpy.asarray(fill, numpy.float64), results.dtype)
         results[:channels] = outside
         results[channels:] = 0 if outside.ndim else outside
     parts = [results[(slice(channels), *place)] for place in (there, mirrored)]
     flags: Any = mirror
     if not isinstance(flags, list):
-        windows.normalised(window[None], factors, shifts, parts[bool(flags)][:, None], [bool(flags)])
+        windows.normalised(pixels[None], factors, shifts, parts[bool(flags)][:, None], [bool(flags)])
     elif mirrored == there:
-        windows.normalised(window, factors, shifts, parts[0], list(map(bool, flags)))
+        windows.normalised(pixels, factors, shifts, parts[0], list(map(bool, flags)))
     else:
         for i, flag in enumerate(map(bool, flags)):
-            windows.normalised(window[i : i + 1], factors, shifts, parts[flag][:, i : i + 1], [flag])
+            windows.normalised(pixels[i : i + 1], factors, shifts, parts[flag][:, i : i + 1], [flag])
     return out
+
+
+@functools.lru_cache(256)  # photos often are alike
+def _overlap(
+    starts: Sequence[int], extents: Sequence[int], shape: tuple[int, ...], order: tuple[int, ...]
+) -> tuple[tuple[slice, ...], tuple[slice, ...], tuple[slice, ...]]:
+    """What of a transposed image, but of its channels, is in a window; where in that it is, as it is or mirrored."""
+    inside, there = [], []
+    for start, extent, size in ((starts[i], extents[i], shape[i]) for i in order[:-1]):
+        first, stop = max(start, 0), max(start, 0, min(start + extent, size))
+        inside.append(slice(first, stop))
+        there.append(slice(first - start, stop - start))
+    width, last = extents[order[-2]], there[-1]
+    mirrored = *there[:-1], slice(width - last.stop, width - last.start)
+    return tuple(inside), tuple(there), mirrored
 
 
 @functools.lru_cache(256)

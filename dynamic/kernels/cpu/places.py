@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from dynamic.errors import ArgumentError, shown
 __all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
 
 #: Where a window begins in each dimension, and its extents.
-Window: TypeAlias = tuple[list[int], list[int]]
+Window: TypeAlias = tuple[Sequence[int], Sequence[int]]
 _Numbers: TypeAlias = float | Sequence[float]
 
 _FAR = 2.0**62  # beyond any array
@@ -30,6 +31,7 @@ _WORD = numpy.uint64(0xFFFFFFFF)
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 
 
+@functools.lru_cache(1024)  # photos often are alike
 def cropped(
     operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
     crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
@@ -61,7 +63,7 @@ def placed(
     operator: str, argument: str, shape: tuple[int, ...], layout: str | None, window: Window, policy: str
 ) -> Window:
     """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others."""
-    starts, extents = window
+    starts, extents = map(list, window)
     for place, whole in enumerate(shape):
         start, end = starts[place], starts[place] + extents[place]
         if start >= 0 and end <= whole:
@@ -76,7 +78,7 @@ def placed(
         if policy == "trim_to_shape":
             starts[place] = min(max(start, 0), whole)
             extents[place] = max(0, min(end, whole) - starts[place])
-    return starts, extents
+    return tuple(starts), tuple(extents)
 
 
 def axes_of(
@@ -100,12 +102,27 @@ def axes_of(
 
 
 def sliced(
+    operator: str, shape: tuple[int, ...], layout: str | None, anchor: Array | None, extent: Array | None, /,
+    **arguments: Any,
+) -> Window:  # fmt: skip
+    """The window that the arguments of `slice` say, in an array of some shape."""
+    if anchor is None and extent is None:
+        return _sliced_by_names(operator, shape, layout, **arguments)
+    return _sliced(operator, shape, layout, anchor, extent, **arguments)
+
+
+@functools.lru_cache(1024)
+def _sliced_by_names(operator: str, shape: tuple[int, ...], layout: str | None, /, **arguments: Any) -> Window:
+    return _sliced(operator, shape, layout, None, None, **arguments)
+
+
+def _sliced(
     operator: str, shape: tuple[int, ...], layout: str | None, anchor: Array | None, extent: Array | None, /, *,
     start: Any = None, rel_start: Any = None, end: Any = None, rel_end: Any = None, rel_shape: Any = None,
     axes: int | Sequence[int] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
     normalized_shape: bool = True, out_of_bounds_policy: str = "error", **others: Any,
 ) -> Window:  # fmt: skip
-    """The window that the arguments of `slice` say, in an array of some shape; `shape=` is among `others`."""
+    """As `sliced`; `shape=` is among `others`."""
     named = {"start": start, "rel_start": rel_start, "end": end, "rel_end": rel_end, "shape": others.get("shape"),
              "rel_shape": rel_shape}  # fmt: skip
     given = {name: value for name, value in named.items() if value is not None}

@@ -26,15 +26,23 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         fill: What is outside of the image: a value, or an array that broadcasts to `out`.
         out: Where to.
     """
-    inside, there = [], []
-    for start, size, extent in zip(starts, image.shape, out.shape, strict=True):
+    inside, there = _overlap(tuple(starts), image.shape, out.shape)
+    part = image[inside]
+    if part.shape != out.shape:
+        filled(out, _around(out.shape, there[:-1]) if part.size else [...], fill)
+    convert(numpy, part, out.dtype, out[there])
+
+
+@functools.lru_cache(1024)
+def _overlap(starts: tuple[int, ...], shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[Any, Any]:
+    """What of an array is in a window, and where in that it is: indices."""
+    inside: list[slice] = []
+    there: list[slice] = []
+    for start, size, extent in zip(starts, shape, extents, strict=True):
         first, last = max(start, 0), min(start + extent, size)
         inside.append(slice(first, max(first, last)))
         there.append(slice(first - start, max(first, last) - start))
-    part = image[(*inside, ...)]  # with the dots, of no dimensions too an array
-    if part.shape != out.shape:
-        filled(out, _around(out.shape, there) if part.size else [...], fill)
-    convert(numpy, part, out.dtype, out[(*there, ...)])
+    return (*inside, ...), (*there, ...)  # with the dots, of no dimensions too an array
 
 
 def _around(shape: Sequence[int], box: Sequence[slice]) -> list[tuple[slice, ...]]:
@@ -53,18 +61,19 @@ _SHORT = 64  # elements
 
 
 @functools.lru_cache(maxsize=256)
-def _row(fill: bytes, shape: tuple[int, ...], to: numpy.dtype[Any], last: tuple[int, ...]) -> Array:
-    """Float64 as another type, repeated along the last dimensions of an array: what takes longer than filling with it.
+def _repeated(fill: bytes, shape: tuple[int, ...], to: numpy.dtype[Any], whole: tuple[int, ...]) -> Array:
+    """Float64 as another type, broadcast to a shape, with real rows of it: what takes longer than filling with them.
 
     NumPy copies whole rows fast, and pixels of a few channels one by one.
     """
     values = numpy.asarray(convert(numpy, numpy.frombuffer(fill).reshape(shape), to))
+    last = whole[-2:]
     wide = [1] * (len(last) - len(shape)) + list(shape)
     if len(last) > 1:
         wide[-1] = last[-1]
         if last[-1] < _SHORT:
             wide[-2] = last[-2]
-    return numpy.ascontiguousarray(numpy.broadcast_to(values, wide))
+    return numpy.broadcast_to(numpy.ascontiguousarray(numpy.broadcast_to(values, wide)), whole)
 
 
 def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
@@ -76,8 +85,7 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
         fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
     """
     values = numpy.asarray(fill, numpy.float64)
-    row = _row(values.tobytes(), values.shape, array.dtype, array.shape[-2:])
-    whole = numpy.broadcast_to(row, array.shape)
+    whole = _repeated(values.tobytes(), values.shape, array.dtype, array.shape)
     for part in parts:
         array[part] = whole[part]
 
