@@ -51,8 +51,10 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
     name, *others = {step.filter for step in steps.values()}
     if others or name not in resizer.FILTERS:
         return False
-    both = [steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)]
-    extents, sizes = image.shape[first : first + 2], out.shape[first : first + 2]
+    down, across = (
+        steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)
+    )
+    both, extents, sizes = (down, across), image.shape[first : first + 2], out.shape[first : first + 2]
     resize = _way(both, extents, sizes)
     if resize is None:
         return False
@@ -62,8 +64,9 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
     return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
 
 
+@functools.lru_cache(256)  # images of a batch are often alike
 def _way(
-    both: Sequence[Along], extents: tuple[int, ...], sizes: tuple[int, ...]
+    both: tuple[Along, Along], extents: tuple[int, ...], sizes: tuple[int, ...]
 ) -> Callable[[Array, Sequence[Along], Array], bool] | None:
     """What resizes images of bytes in such a way, if anything does."""
     linear = both[0].filter == "linear"
@@ -127,7 +130,7 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     return True
 
 
-@functools.lru_cache(256)  # images of a batch are often alike
+@functools.lru_cache(256)
 def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
     """What is to be done to resize an image at once, unless it is too large or too far outside."""
     down, across = _Axis.of(vertical, made[0], shape[0]), _Axis.of(horizontal, made[1], shape[1])
