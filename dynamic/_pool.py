@@ -108,22 +108,21 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         name: Of what is done. What took long the last times is shared from its first call on.
     """
     threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
-    first = 0
-    costs = _costs.get(name, ())
-    known = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
-    if threads > 1 and not known:
-        begun = time.perf_counter()
-        function(0)
-        first, took = 1, time.perf_counter() - begun
-        if name and work:
-            _costs[name] = (*costs, took * n / work)[-_MEASURED:]
-        if took < _WORTH_SHARING:
-            threads = 1
     if threads <= 1:
-        for i in range(first, n):
+        for i in range(n):
             function(i)
         return
-    _share(function, range(first, n), min(threads, n - first))
+    costs = _costs.get(name, ())
+    worth = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
+    first, took, begun = 0, 0.0, time.perf_counter()
+    while not worth and first < n:  # samples may be of many sizes, and the first one a small one
+        function(first)
+        first, took = first + 1, time.perf_counter() - begun
+        worth = took >= first * _WORTH_SHARING
+    if name and first:
+        _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
+    if first < n:
+        _share(function, range(first, n), min(threads, n - first))
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int) -> None:

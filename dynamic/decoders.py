@@ -214,8 +214,7 @@ def _slice_decoded(
     """Shape and dtype of what `image_slice` makes of a file."""
     head = images.header(buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
     height, width, channels = _shape(head, output_type, adjust_orientation)
-    _, extents = places.sliced(_SLICE, (height, width), "HW", anchor, extent, out_of_bounds_policy="inside",
-                               **arguments)  # fmt: skip
+    _, extents = _window_of_slice((height, width), anchor, extent, **arguments)
     return (*extents, channels), numpy_dtype(dtype)
 
 
@@ -223,10 +222,15 @@ _WHERE = ("axes", "axis_names", "end", "normalized_anchor", "normalized_shape", 
           "shape", "start")  # fmt: skip
 
 
+def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array | None, **given: Any) -> places.Window:
+    """The window that the arguments of `image_slice` say, in an image of some height and width."""
+    where = {name: given[name] for name in _WHERE}
+    return places.sliced(_SLICE, size, "HW", anchor, extent, out_of_bounds_policy="inside", **where)
+
+
 def _corner_of_slice(size: tuple[int, ...], anchor: Array = None, extent: Array = None, **given: Any) -> Sequence[int]:
     """Where the window begins, (y, x)."""
-    where = {name: given[name] for name in _WHERE}
-    return places.sliced(_SLICE, size[:2], "HW", anchor, extent, out_of_bounds_policy="inside", **where)[0]
+    return _window_of_slice(size[:2], anchor, extent, **given)[0]
 
 
 @operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu(_SLICE, _corner_of_slice), **_MADE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import types
 from typing import Annotated, Any
 
 import numpy as np
@@ -395,6 +396,21 @@ def test_short_tasks_are_not_shared(monkeypatch):
         with ndd.EvalContext(num_threads=4):
             _pool.run(task, 40, 1 << 30)
         assert (len(seen) > 1) is shared
+
+
+@pytest.mark.parametrize(("costs", "alone"), [([9, 9, 9, 9], 1), ([0, 0, 9, 9], 3), ([0, 0, 0, 0], 4), ([0, 1, 1], 3)])
+def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, costs, alone):
+    """The first sample may be a small one: the mean of all that were done decides."""
+    now, shared = [0.0], []
+
+    def task(i):
+        now[0] += costs[i] * _pool._WORTH_SHARING
+
+    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads: shared.extend(numbers))
+    with ndd.EvalContext(num_threads=2):
+        _pool.run(task, len(costs), 1 << 30)
+    assert shared == list(range(alone, len(costs)))
 
 
 def test_what_took_long_is_shared_from_the_first(monkeypatch):

@@ -20,7 +20,7 @@ __all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]
 
 #: Where a window begins in each dimension, and its extents.
 Window: TypeAlias = tuple[Sequence[int], Sequence[int]]
-_Numbers: TypeAlias = float | Sequence[float]
+_Values: TypeAlias = float | Sequence[float]
 
 _FAR = 2.0**62  # beyond any array
 #: How many words a random window takes as a rule: two for each attempt and two for its place.
@@ -106,18 +106,22 @@ def sliced(
     **arguments: Any,
 ) -> Window:  # fmt: skip
     """The window that the arguments of `slice` say, in an array of some shape."""
-    if anchor is None and extent is None:
-        return _sliced_by_names(operator, shape, layout, **arguments)
-    return _sliced(operator, shape, layout, anchor, extent, **arguments)
+    given = (None if array is None else _Numbers(array.dtype, array.shape, tuple(array.reshape(-1).tolist()))
+             for array in (anchor, extent))  # fmt: skip
+    return _sliced(operator, shape, layout, *given, **arguments)
+
+
+class _Numbers(NamedTuple):
+    """A positional anchor or shape."""
+
+    dtype: numpy.dtype[Any]
+    shape: tuple[int, ...]
+    values: tuple[float, ...]
 
 
 @functools.lru_cache(1024)
-def _sliced_by_names(operator: str, shape: tuple[int, ...], layout: str | None, /, **arguments: Any) -> Window:
-    return _sliced(operator, shape, layout, None, None, **arguments)
-
-
 def _sliced(
-    operator: str, shape: tuple[int, ...], layout: str | None, anchor: Array | None, extent: Array | None, /, *,
+    operator: str, shape: tuple[int, ...], layout: str | None, anchor: _Numbers | None, extent: _Numbers | None, /, *,
     start: Any = None, rel_start: Any = None, end: Any = None, rel_end: Any = None, rel_shape: Any = None,
     axes: int | Sequence[int] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
     normalized_shape: bool = True, out_of_bounds_policy: str = "error", **others: Any,
@@ -153,7 +157,7 @@ def _sliced(
     return placed(operator, argument, shape, layout, (starts, extents), out_of_bounds_policy)
 
 
-def _check_together(operator: str, given: dict[str, Any], anchor: Array | None, extent: Array | None) -> None:
+def _check_together(operator: str, given: dict[str, Any], anchor: _Numbers | None, extent: _Numbers | None) -> None:
     """Refuse arguments that contradict each other, and none at all."""
     if anchor is not None:
         if given:
@@ -169,7 +173,7 @@ def _check_together(operator: str, given: dict[str, Any], anchor: Array | None, 
         raise ArgumentError(operator, "start", "given, or an end, a shape, or an anchor and a shape", "nothing")
 
 
-def each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
+def each(operator: str, name: str, value: _Values, count: int) -> list[float]:
     """An argument's values for each of the axes: one value is for all of them."""
     values: list[float] = [value] if isinstance(value, (int, float)) else list(value)
     if len(values) not in (1, count):
@@ -177,16 +181,17 @@ def each(operator: str, name: str, value: _Numbers, count: int) -> list[float]:
     return values * count if len(values) == 1 else values
 
 
-def _positions(operator: str, name: str, values: Array | None, wholes: list[int], *, relative: bool) -> list[float]:
+def _positions(operator: str, name: str, given: _Numbers | None, wholes: list[int], *, relative: bool) -> list[float]:
     """The numbers of a positional anchor or shape; where floats are relative, they are parts of the whole."""
-    assert values is not None, "asked for where both are given"
-    if values.ndim > 1 or values.size != len(wholes) or values.dtype.kind not in "iuf":
+    assert given is not None, "asked for where both are given"
+    dtype, shape, values = given
+    if len(shape) > 1 or len(values) != len(wholes) or dtype.kind not in "iuf":
         expected = f"{len(wholes)} numbers, one for each axis"
-        raise ArgumentError(operator, name, expected, f"{values.dtype} of shape {values.shape}")
-    numbers = [float(value) for value in values.reshape(-1)]
+        raise ArgumentError(operator, name, expected, f"{dtype} of shape {shape}")
+    numbers = [float(value) for value in values]
     if not all(map(math.isfinite, numbers)):
         raise ArgumentError(operator, name, "finite numbers", shown(numbers))
-    if relative and values.dtype.kind == "f":
+    if relative and dtype.kind == "f":
         return [value * whole for value, whole in zip(numbers, wholes, strict=True)]
     return numbers
 
