@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from training import renamed
 
 import dynamic
 
@@ -65,9 +66,10 @@ def main() -> None:
     for name, rotate in (("decode", False), ("decode and rotate", True)):
         times: list[list[float]] = [[] for _ in libraries]
         for round in range(arguments.rounds + 1):
-            for column, library in zip(times, libraries, strict=True):
+            for number, (column, library) in enumerate(zip(times, libraries, strict=True)):
+                new = renamed(files, len(libraries) * round + number)
                 start = time.perf_counter()
-                run(library, files, rotate=rotate)
+                run(library, new, rotate=rotate)
                 if round:  # the first one warms up
                     column.append(time.perf_counter() - start)
         row = f"{name:24}" + "".join(f"{len(files) / statistics.median(c):8.0f} img/s" for c in times)
