@@ -23,8 +23,8 @@ Window: TypeAlias = tuple[Sequence[int], Sequence[int]]
 _Values: TypeAlias = float | Sequence[float]
 
 _FAR = 2.0**62  # beyond any array
-#: How many words a random window takes as a rule: two for each attempt and two for its place.
-_USUALLY = 8
+#: How many words a random window takes as a rule: two for each of five attempts and two for its place.
+_USUALLY = 12
 _MANY = 16  # images whose windows are found faster all at once
 _WORD = numpy.uint64(0xFFFFFFFF)
 #: Dimensions by their number, where an input does not say what they are.
