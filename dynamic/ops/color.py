@@ -50,11 +50,13 @@ def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
     return ndim, dtype.dtype
 
 
+@functools.cache
 def _most(dtype: numpy.dtype[Any]) -> float:
     """The value of full brightness."""
     return 1.0 if dtype.kind in "fb" else float(numpy.iinfo(dtype).max)
 
 
+@functools.cache
 def _center(dtype: numpy.dtype[Any]) -> float:
     """The grey in the middle: 128 of bytes, a half of floats."""
     return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)

@@ -121,11 +121,15 @@ def gaussian_blur(
 
 
 @functools.lru_cache(64)
+@numpy.errstate(over="ignore")
 def _gaussian(sigma: float, size: int) -> Array:
-    """The weights of a window."""
-    weights, _ = _gaussians(numpy.array([sigma]), numpy.array([size]))
-    weights.flags.writeable = False  # shared by all who ask
-    return weights
+    """The weights of a window, as `_gaussians` has them of many."""
+    radius = (size - 1) // 2 if size else math.ceil(3 * sigma)
+    deviation = sigma or 0.3 * (radius - 1) + 0.8
+    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / deviation) ** 2)
+    found: Array = weights / numpy.add.reduceat(weights, [0])
+    found.flags.writeable = False  # shared by all who ask
+    return found
 
 
 @numpy.errstate(over="ignore")

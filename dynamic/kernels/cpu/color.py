@@ -117,7 +117,9 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
     channels = out.shape[-1]
     real = precision(pixels.dtype, out.dtype)
     # What OpenCV's integers can hold: in them it computes with bytes.
-    fits = pixels.dtype == numpy.uint8 and numpy.abs(matrix[:, :-1]).max() < 31 and numpy.abs(matrix).max() < 1 << 16
+    fits = pixels.dtype == numpy.uint8 and all(
+        abs(shift) < 1 << 16 and all(abs(factor) < 31 for factor in factors) for *factors, shift in matrix.tolist()
+    )
     if fits and out.dtype == numpy.uint8 and not exact:
         for part, there in strips(pixels, out, channels=channels):
             cv2.transform(part, matrix, there)

@@ -63,7 +63,8 @@ def planes(array: Array, spatial: Sequence[int], *more: Array) -> Iterator[tuple
             views.append(each.transpose([*others, *spatial])[..., None])
         else:
             views.append(each.transpose([*others[:-1], *spatial, each.ndim - 1]))
-    for place in numpy.ndindex(views[0].shape[: -1 - len(spatial)]):
+    many = views[0].shape[: -1 - len(spatial)]
+    for place in numpy.ndindex(many) if many else [()]:
         yield tuple(view[place] for view in views)
 
 
