@@ -119,7 +119,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         function(first)
         first, took = first + 1, time.perf_counter() - begun
         worth = took >= first * _WORTH_SHARING
-    if name and first:
+    if name and work and first:
         _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
     if first < n:
         _share(function, range(first, n), min(threads, n - first))
