@@ -21,6 +21,7 @@ __all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num
 
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
+_LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
 _MEASURED = 3  # times; an operator's first one may be slow
 _MOST = 1024
@@ -114,11 +115,12 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         return
     costs = _costs.get(name, ())
     worth = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
+    least = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2
     first, took, begun = 0, 0.0, time.perf_counter()
     while not worth and first < n:  # samples may be of many sizes, and the first one a small one
         function(first)
         first, took = first + 1, time.perf_counter() - begun
-        worth = took >= first * _WORTH_SHARING
+        worth = took >= first * least
     if name and work and first:
         _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
     if first < n:

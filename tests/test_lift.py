@@ -398,9 +398,12 @@ def test_short_tasks_are_not_shared(monkeypatch):
         assert (len(seen) > 1) is shared
 
 
-@pytest.mark.parametrize(("costs", "alone"), [([9, 9, 9, 9], 1), ([0, 0, 9, 9], 3), ([0, 0, 0, 0], 4), ([0, 1, 1], 3)])
-def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, costs, alone):
-    """The first sample may be a small one: the mean of all that were done decides."""
+@pytest.mark.parametrize(("costs", "work", "alone"), [
+    ([9, 9, 9, 9], 1 << 18, 1), ([0, 0, 9, 9], 1 << 18, 3), ([0, 0, 0, 0], 1 << 30, 4), ([0, 1, 1], 1 << 18, 3),
+    ([0, 1, 1], 3 << 20, 2), ([0, 1, 1], (3 << 20) - 1, 3),
+])  # fmt: skip
+def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, costs, work, alone):
+    """The first sample may be a small one: the mean of all that were done decides. Of large ones half is enough."""
     now, shared = [0.0], []
 
     def task(i):
@@ -409,7 +412,7 @@ def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, cost
     monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads: shared.extend(numbers))
     with ndd.EvalContext(num_threads=2):
-        _pool.run(task, len(costs), 1 << 30)
+        _pool.run(task, len(costs), work)
     assert shared == list(range(alone, len(costs)))
 
 
