@@ -74,7 +74,7 @@ def main() -> None:
                     column.append(time.perf_counter() - start)
         row = f"{name:24}" + "".join(f"{len(files) / statistics.median(c):8.0f} img/s" for c in times)
         if dali is not None:
-            row += f"{statistics.median(a / b for a, b in zip(*times, strict=True)):12.2f}"
+            row += f"{statistics.median(a / b for a, b in zip(*times, strict=True)):12.3f}"
         print(row)
 
 
