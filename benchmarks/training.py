@@ -89,8 +89,8 @@ def stages(library: Any, data: list[Any], rounds: int) -> dict[str, tuple[float,
         found.setdefault(name, []).append((time.perf_counter() - start, time.process_time() - cpu))
         return result
 
-    for _ in range(rounds + 1):
-        encoded = library.as_batch(data[:BATCH_SIZE])
+    for round in range(rounds + 1):
+        encoded = library.as_batch(renamed(data[:BATCH_SIZE], round))
         images = step("decode", functools.partial(library.decoders.image, encoded))
         crop = functools.partial(library.random_resized_crop, images, size=[SIZE, SIZE], rng=rng)
         windows = step("random_resized_crop", crop)
@@ -185,8 +185,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     options = parser.parse_args()
-    seen = files()
-    data = seen.copy()
+    originals = files()
+    data = originals.copy()
     ways: dict[str, Callable[[], Any]] = {}
     if imported("torch") is not None:  # first of all, before there are threads that a fork would lose
         if imported("PIL") is not None:
@@ -208,7 +208,7 @@ def main() -> None:
         for round in range(options.rounds + 1):
             order = random.Random(round).sample(list(ways.items()), len(ways))  # nobody always comes after the same one
             for number, (name, way) in enumerate(order):
-                data[:] = renamed(seen, len(ways) * round + number)
+                data[:] = renamed(originals, len(ways) * round + number)
                 start = time.perf_counter()
                 way()
                 if round:
