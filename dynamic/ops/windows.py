@@ -251,16 +251,12 @@ def crop_mirror_normalize(
 @functools.lru_cache(256)  # photos often are alike
 def _overlap(
     starts: Sequence[int], extents: Sequence[int], shape: tuple[int, ...], order: tuple[int, ...]
-) -> tuple[tuple[slice, ...], tuple[slice, ...], tuple[slice, ...]]:
+) -> tuple[Any, Any, Any]:
     """What of a transposed image, but of its channels, is in a window; where in that it is, as it is or mirrored."""
-    inside, there = [], []
-    for start, extent, size in ((starts[i], extents[i], shape[i]) for i in order[:-1]):
-        first, stop = max(start, 0), max(start, 0, min(start + extent, size))
-        inside.append(slice(first, stop))
-        there.append(slice(first - start, stop - start))
-    width, last = extents[order[-2]], there[-1]
-    mirrored = *there[:-1], slice(width - last.stop, width - last.start)
-    return tuple(inside), tuple(there), mirrored
+    starts, extents, shape = (tuple(each[i] for i in order[:-1]) for each in (starts, extents, shape))
+    inside, there = windows.overlap(starts, shape, extents)
+    *before, last, rest = there
+    return inside, there, (*before, slice(extents[-1] - last.stop, extents[-1] - last.start), rest)
 
 
 @functools.lru_cache(256)

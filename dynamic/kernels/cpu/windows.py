@@ -14,7 +14,7 @@ from dynamic.dtypes import convert
 
 from .warp import MOST_CHANNELS
 
-__all__ = ["copied", "filled", "normalised"]
+__all__ = ["copied", "filled", "normalised", "overlap"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -26,7 +26,7 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
         fill: What is outside of the image: a value, or an array that broadcasts to `out`.
         out: Where to.
     """
-    inside, there = _overlap(tuple(starts), image.shape, out.shape)
+    inside, there = overlap(tuple(starts), image.shape, out.shape)
     part = image[inside]
     if part.shape != out.shape:
         filled(out, _around(out.shape, there[:-1]) if part.size else [...], fill)
@@ -34,7 +34,7 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
 
 
 @functools.lru_cache(1024)
-def _overlap(starts: tuple[int, ...], shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[Any, Any]:
+def overlap(starts: tuple[int, ...], shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[Any, Any]:
     """What of an array is in a window, and where in that it is: indices."""
     inside: list[slice] = []
     there: list[slice] = []
