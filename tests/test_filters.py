@@ -15,6 +15,7 @@ from strategies import ALL_DTYPES, arrays
 import dynamic
 from dynamic import ArgumentError, as_batch, as_tensor, gaussian_blur, laplacian
 from dynamic.experimental import dilate, erode, median_blur
+from dynamic.ops import filters
 
 PADS = {"reflect_101": "reflect", "reflect_1001": "symmetric", "clamp": "edge", "wrap": "wrap", "constant": "constant"}
 SHAPES = {"H": (1, 9), "W": (1, 9), "D": (1, 5), "F": (1, 2), "C": (1, 5)}
@@ -418,3 +419,14 @@ def test_filters_of_batches_are_dalis(dali: Oracle):
     expected = dali.call("gaussian_blur", [Samples(data, "HWC")], sigma=Samples([0.5, 1.0, 2.0]))
     found = gaussian_blur(as_batch(data, layout="HWC"), sigma=as_batch([0.5, 1.0, 2.0]))
     assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(found.samples, expected.samples, strict=True))
+
+
+@given(st.lists(st.tuples(st.just(0.0) | st.floats(2**-10, 9, width=32), st.sampled_from([1, 3, 5, 31])), min_size=1,
+                max_size=5))  # fmt: skip
+def test_the_windows_of_many_blurs_are_those_of_each(cases):
+    """A GPU is given the windows of a whole batch, the CPU one after the other: the same bits."""
+    cases = [*cases, (2.5, 0)]
+    weights, counts = filters._gaussians(*map(np.array, zip(*cases, strict=True)))
+    each = np.split(weights, np.cumsum(counts)[:-1])
+    for (sigma, size), expected in zip(cases, each, strict=True):
+        assert filters._gaussian(sigma, size).tobytes() == expected.tobytes()

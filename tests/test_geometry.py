@@ -80,6 +80,17 @@ def by_hand(image, matrix, shape, fill, nearest) -> np.ndarray:
     return result
 
 
+@given(st.lists(st.tuples(st.integers(1, 2000), st.integers(1, 2000), angles | st.sampled_from([0.0, 90.0, -180.0])),
+                min_size=1, max_size=5))  # fmt: skip
+def test_the_matrices_of_many_rotations_are_those_of_each(cases):
+    """A GPU is given the matrices of a whole batch, the CPU one after the other."""
+    sizes = [(height, width) for height, width, _ in cases]
+    outputs = [warp.canvas((height, width), angle) for height, width, angle in cases]
+    found = warp.rotations(sizes, outputs, [angle for *_, angle in cases])
+    each = [warp.rotation(size, output, angle) for size, output, (*_, angle) in zip(sizes, outputs, cases, strict=True)]
+    np.testing.assert_allclose(found, each, rtol=1e-14, atol=1e-11)
+
+
 # -- the canvas ---------------------------------------------------------------------------------------------------
 
 
