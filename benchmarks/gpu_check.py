@@ -30,8 +30,8 @@ SITE = ROOT / "build" / "gpu-packages"
 RESULTS = ROOT / "docs" / "gpu_results.md"
 NO_GPU = 2
 LIMIT = 9 * 60  # seconds for all
-WHEELS = ["opencv-python-headless>=5.0", "simplejpeg>=1.9", "cykooz-resizer>=4.0", "nvidia-nvimgcodec-cu13",
-          "nvidia-nvjpeg==13.0.4.44"]  # fmt: skip
+WHEELS = ["opencv-python-headless>=5.0", "simplejpeg>=1.9", "cykooz-resizer>=4.0", "pillow>=11",
+          "nvidia-nvimgcodec-cu13", "nvidia-nvjpeg==13.0.4.44"]  # fmt: skip
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 

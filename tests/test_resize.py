@@ -24,7 +24,7 @@ from dynamic import (
     resize_crop_mirror,
     tensor_resize,
 )
-from dynamic.kernels.cpu import resample, scaled
+from dynamic.kernels.cpu import resample, resizer, scaled
 from dynamic.kernels.cpu.scaled import Along
 
 FILTERS = ["nn", "linear", "cubic", "lanczos3", "gaussian"]
@@ -129,6 +129,28 @@ def test_bytes_are_within_one_of_the_exact_values(data, channels, antialias):
         resample.resample(image.astype(np.uint8), [*steps, None], out)
     resample.resample(image.astype(np.float32), [*steps, None], exact)
     assert abs(out - exact).max() <= 1.01
+
+
+@pytest.mark.skipif(resizer._pillow() is None, reason="no Pillow whose images cykooz-resizer is known to read")
+@given(st.data(), st.sampled_from([1, 3, 4]))
+def test_images_of_pillow_make_no_difference(data, channels):
+    """Memory that Pillow's images lend is used again: nothing of what was there before shows."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for _ in range(3):
+        shape, size = (data.draw(st.tuples(st.integers(1, 60), st.integers(1, 60))) for _ in range(2))
+        image = generator.integers(0, 256, (*shape, channels), dtype=np.uint8)
+        image = data.draw(st.sampled_from([image, image[::-1, ::-1], np.asfortranarray(image)]))
+        image.setflags(write=False)
+        ends = [data.draw(st.tuples(*[st.floats(-9, extent + 9)] * 2)) for extent in shape]
+        assume(all(abs(end - start) > 0.1 for start, end in ends))
+        steps = {axis: Along(*where, "linear", antialias=True) for axis, where in enumerate(ends)}
+        outs = [np.zeros((*size, channels), np.uint8) for _ in range(2)]
+        with bands_of(data.draw(st.sampled_from([1 << 20, 1 << 10]))):
+            assert scaled.scale(image, steps, outs[0])
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(resizer, "_pillow", lambda: None)
+                assert scaled.scale(image, steps, outs[1])
+        np.testing.assert_array_equal(*outs)
 
 
 def test_large_images_are_resized_in_bands_and_their_edges_alone():

@@ -1,23 +1,56 @@
-"""Images resized by cykooz-resizer, with filters that are renormalised at the edges."""
+"""Images resized by cykooz-resizer, with filters that are renormalised at the edges.
+
+It takes and gives bytes, which are copied twice each way while nobody else runs Python. Images of Pillow it reads and
+writes where they are, and those may be made of memory of ours: where Pillow is installed, that is how bytes of one,
+three or four channels go through it, with the same results.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy
 
 from dynamic._array import Array
 
-__all__ = ["CHANNELS", "FILTERS", "resized"]
+__all__ = ["CHANNELS", "FILTERS", "show"]
 
 CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
 _KINDS = {"uint8": "U8", "float32": "F32"}
 _THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lanczos3"}
-_KEPT = 1 << 20  # bytes; memory for a result that is not larger is used again
+_KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
+_MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
+_SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
+
+
+@functools.cache
+def _pillow() -> Any:
+    """Pillow's images, or None where it is not installed or may keep them in another way."""
+    try:
+        from PIL import Image, __version__
+    except ImportError:
+        return None
+    return Image if __version__.split(".", 1)[0] in _SEEN else None
+
+
+class _Canvas:
+    """Memory that is an image of Pillow as well."""
+
+    def __init__(self, core: Any, height: int, width: int, channels: int) -> None:
+        mode = _MODES[channels]
+        self.pixels = numpy.empty((height, width, len(mode)), numpy.uint8)
+        image = _pillow().frombuffer(mode, (width, height), self.pixels, "raw", mode, 0, 1)
+        self.image = core.PilImageWrapper(image)
+
+    def holds(self, height: int, width: int) -> bool:
+        """Whether an image of this size has room."""
+        return height <= self.pixels.shape[0] and width <= self.pixels.shape[1]
 
 
 class _Resizer:
@@ -30,53 +63,110 @@ class _Resizer:
         import cykooz_resizer as library
         from cykooz_resizer import rust_lib as core  # the classes around it take 5 % of a random resized crop
 
-        self._resizer, self._image = core.RustResizer(), core.Image  # it keeps its memory, and is locked while it works
+        self._core, self._resizer = core, core.RustResizer()  # it keeps its memory, and is locked while it works
         self._options = {name: library.ResizeOptions(library.ResizeAlg.convolution(library.FilterType[theirs]),
                                                      use_alpha=False).rust_options
                          for name, theirs in _THEIR_WORDS.items()}  # fmt: skip
         self._kinds = {(numpy.dtype(dtype), channels): library.PixelType[kind + suffix].value
                        for dtype, kind in _KINDS.items() for channels, suffix in CHANNELS.items()}  # fmt: skip
         self._result: tuple[Any, Any] = None, None
+        self._sources: dict[int, _Canvas] = {}  # by the number of channels
+        self._results: dict[int, _Canvas] = {}
 
-    def resized(
-        self, pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: Sequence[float],
-        size: tuple[int, ...], filter: str,
-    ) -> Array:  # fmt: skip
+    def show(
+        self, part: Array, padding: Sequence[int], box: Sequence[float], filter: str, out: Array, *, mirrored: bool
+    ) -> None:
         """As the function below."""
-        kind, made = self._kinds[dtype, shape[2]], (*size, shape[2])
-        if self._result[0] == (made, kind):
-            result = self._result[1]
+        options = self._options[filter].set_crop_box(*box)
+        if filter == "linear" and part.shape[2] in _MODES and _pillow() is not None:
+            self._in_place(part, padding, options, out, mirrored=mirrored)
+            return
+        if any(padding):
+            above, below, before, after = padding
+            wider = cv2.copyMakeBorder(part, above, below, before, after, cv2.BORDER_REPLICATE)
+            part = wider.reshape(*wider.shape[:2], part.shape[2])
+        if filter != "linear":  # others go below and beyond what bytes hold
+            part = part.astype(numpy.float32)
+        found = self._copied(part, options, (*out.shape[:2], part.shape[2]))
+        found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
+        out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
+
+    def _in_place(self, part: Array, padding: Sequence[int], options: Any, out: Array, *, mirrored: bool) -> None:
+        """Resize bytes without another copy of them than that into memory that is used again and again."""
+        (rows, columns, channels), (above, below, before, after) = part.shape, padding
+        height, width = above + rows + below, before + columns + after
+        source = self._source(height, width, channels)
+        pixels = source.pixels[:height, :width]
+        inside = pixels[above : above + rows, before : before + columns]
+        if channels == 3:
+            cv2.cvtColor(part, cv2.COLOR_RGB2RGBA, dst=inside)
         else:
-            result = self._image(size[1], size[0], kind, None)
-        if math.prod(made) * dtype.itemsize <= _KEPT:
-            self._result = (made, kind), result  # results are often of one size
-        source, options = self._image(shape[1], shape[0], kind, pixels), self._options[filter].set_crop_box(*box)
+            inside[...] = part
+        if before or after:
+            between = pixels[above : above + rows]
+            between[:, :before], between[:, before + columns :] = inside[:, :1], inside[:, -1:]
+        if above or below:
+            pixels[:above], pixels[above + rows :] = pixels[above], pixels[above + rows - 1]
+        result = self._made(out.shape[0], out.shape[1], channels)
+        self._resizer.resize_pil(source.image, result.image, options)
+        found = cv2.flip(result.pixels, 1).reshape(result.pixels.shape) if mirrored else result.pixels
+        if channels != 3:
+            out[...] = found
+        elif out.flags.c_contiguous:
+            cv2.cvtColor(found, cv2.COLOR_RGBA2RGB, dst=out)
+        else:
+            out[...] = cv2.cvtColor(found, cv2.COLOR_RGBA2RGB)
+
+    def _source(self, height: int, width: int, channels: int) -> _Canvas:
+        """Where to write an image of a size: at the upper left of what may be larger."""
+        known = self._sources.get(channels)
+        if known is not None and known.holds(height, width):
+            return known
+        row = width * len(_MODES[channels])
+        if height * row > _KEPT:
+            return _Canvas(self._core, height, width, channels)
+        known = self._sources[channels] = _Canvas(self._core, _KEPT // row, width, channels)
+        return known
+
+    def _made(self, height: int, width: int, channels: int) -> _Canvas:
+        """Where a result of a size is made; results are often of one size."""
+        known = self._results.get(channels)
+        if known is None or known.pixels.shape[:2] != (height, width):
+            known = _Canvas(self._core, height, width, channels)
+        if known.pixels.nbytes <= _KEPT:
+            self._results[channels] = known
+        return known
+
+    def _copied(self, part: Array, options: Any, made: tuple[int, ...]) -> Array:
+        """The result of an image that is copied to the library and back: of the same dtype, and read-only."""
+        kind = self._kinds[part.dtype, part.shape[2]]
+        result = self._result[1] if self._result[0] == (made, kind) else self._core.Image(made[1], made[0], kind, None)
+        if math.prod(made) * part.dtype.itemsize <= _KEPT:
+            self._result = (made, kind), result
+        pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
+        source = self._core.Image(part.shape[1], part.shape[0], kind, pixels)
         self._resizer.resize(source, result, options)
-        return numpy.frombuffer(result.buffer(), dtype).reshape(made)
+        return numpy.frombuffer(result.buffer(), part.dtype).reshape(made)
 
 
 _threads = threading.local()
 
 
-def resized(
-    pixels: bytes, shape: tuple[int, ...], dtype: numpy.dtype[Any], box: Sequence[float], size: tuple[int, ...],
-    filter: str,
-) -> Array:  # fmt: skip
-    """A part of an image.
+def show(
+    part: Array, padding: Sequence[int], box: Sequence[float], filter: str, out: Array, *, mirrored: bool = False
+) -> None:
+    """Fill `out` with a part of an image.
 
     Args:
-        pixels: The image.
-        shape: Its shape (H, W, C).
-        dtype: Its dtype, uint8 or float32.
-        box: Left, upper edge, width and height of the part.
-        size: Height and width of the result.
+        part: The pixels that are needed, (H, W, C) of bytes.
+        padding: More pixels, which are as those at the edges: above, below, left, right.
+        box: Left, upper edge, width and height of the part in all these.
         filter: One of `FILTERS`, which widens where the result is smaller.
-
-    Returns:
-        The part, of the same dtype and shape (height, width, C), which is read-only.
+        out: Memory for the result (height, width, C), bytes too.
+        mirrored: Whether the result shows it from right to left.
     """
     try:
         found: _Resizer = _threads.resizer
     except AttributeError:
         found = _threads.resizer = _Resizer()
-    return found.resized(pixels, shape, dtype, box, size, filter)
+    found.show(part, padding, box, filter, out, mirrored=mirrored)

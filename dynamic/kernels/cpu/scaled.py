@@ -206,16 +206,7 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
     """Fill `out` with a part of an image (H, W, C) of bytes."""
     (top, bottom, left, right), padding, box, filter = window
-    part = image[top:bottom, left:right]
-    if any(padding):
-        above, below, before, after = padding
-        part = cv2.copyMakeBorder(part, above, below, before, after, cv2.BORDER_REPLICATE)
-    if filter != "linear":  # others go below and beyond what bytes hold
-        part = part.astype(numpy.float32)
-    pixels = part.tobytes()  # one copy: a second block of this size would be mapped anew
-    found = resizer.resized(pixels, (*part.shape[:2], image.shape[2]), part.dtype, box, out.shape[:2], filter)
-    found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
-    out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
+    resizer.show(image[top:bottom, left:right], padding, box, filter, out, mirrored=mirrored)
 
 
 class _Axis(NamedTuple):
