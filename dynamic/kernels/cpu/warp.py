@@ -46,7 +46,7 @@ _ALL = (slice(None), slice(None))
 _POINTS = 64, 768  # a tile whose points are computed here
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
 _RADIAN = numpy.float32(math.pi / 180)
-_STRIP = 1 << 20  # bytes of the rows of a temporary result
+_STRIP = 1 << 21  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
@@ -349,8 +349,10 @@ def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BOR
             continue
         source = cv2.cvtColor(source, cv2.COLOR_RGB2RGBA) if wider else source
         inner = (target.shape[1], 4) if wider else target.shape[1:]
-        for rows in _spans(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize))):
-            memory = numpy.empty((rows.stop - rows.start, *inner), work)
+        step = min(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize)))
+        strip = numpy.empty((step, *inner), work)
+        for rows in _spans(len(target), step):
+            memory = strip[: rows.stop - rows.start]
             into(source, memory, rows.start, how)
             if same:
                 cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
@@ -402,16 +404,20 @@ def _tiles(
     if max(shape[0], source[0]) <= most[0] and max(shape[1], source[1]) <= most[1]:
         yield _ALL, _ALL, matrix
         return
+    (a, b, x), (c, d, y) = matrix
     for rows, columns in itertools.product(*map(_spans, shape[:2], most)):
-        right, bottom = columns.stop - columns.start - 1, rows.stop - rows.start - 1
-        parts, shifted = [], []
-        for (x, y, start), extent in zip(matrix, source[1::-1], strict=True):
-            start += x * columns.start + y * rows.start
-            low, high = (start + pick(0.0, x * right) + pick(0.0, y * bottom) for pick in (min, max))
-            first = min(max(math.floor(low) - 1, 0), extent - 1)
-            parts.append(slice(first, min(max(math.floor(high) + 3, first + 1), extent)))
-            shifted.append([x, y, start - first])
-        yield (rows, columns), (parts[1], parts[0]), shifted
+        top, left = rows.start, columns.start
+        right, bottom = columns.stop - left - 1, rows.stop - top - 1
+        at_x, at_y = x + (a * left + b * top), y + (c * left + d * top)
+        across, down = _read(at_x, a * right, b * bottom, source[1]), _read(at_y, c * right, d * bottom, source[0])
+        yield (rows, columns), (down, across), [[a, b, at_x - across.start], [c, d, at_y - down.start]]
+
+
+def _read(start: float, right: float, bottom: float, extent: int) -> slice:
+    """What a tile reads along one axis, where its first pixel finds `start`, and its others up to so much more."""
+    low, high = start + min(0.0, right) + min(0.0, bottom), start + max(0.0, right) + max(0.0, bottom)
+    first = min(max(math.floor(low) - 1, 0), extent - 1)
+    return slice(first, min(max(math.floor(high) + 3, first + 1), extent))
 
 
 @functools.lru_cache(64)

@@ -108,9 +108,10 @@ def decode(
     if place is not None:
         pixels = pixels[place[0] : bottom, place[1] : place[1] + place[3]]
     pixels = convert.colours(pixels, colours, output_type)
-    if orientation != 1:
-        pixels = convert.upright(pixels, orientation)
-    convert.values(pixels, out)
+    if orientation == 1:
+        convert.values(pixels, out)
+    else:
+        convert.upright(pixels, orientation, out)
 
 
 def window(

@@ -65,21 +65,24 @@ def _to_ycbcr(rgb: Array) -> Array:
     return converted
 
 
-_TURNS: dict[int, Callable[[Any], Any]] = {
-    2: lambda pixels: cv2.flip(pixels, 1),
-    3: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_180),
-    4: lambda pixels: cv2.flip(pixels, 0),
-    5: cv2.transpose,
-    6: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_90_CLOCKWISE),
-    7: lambda pixels: cv2.flip(cv2.transpose(pixels), -1),
-    8: lambda pixels: cv2.rotate(pixels, cv2.ROTATE_90_COUNTERCLOCKWISE),
+_TURNS: dict[int, Callable[[Any, Any], Any]] = {
+    2: lambda pixels, out: cv2.flip(pixels, 1, dst=out),
+    3: lambda pixels, out: cv2.rotate(pixels, cv2.ROTATE_180, dst=out),
+    4: lambda pixels, out: cv2.flip(pixels, 0, dst=out),
+    5: lambda pixels, out: cv2.transpose(pixels, dst=out),
+    6: lambda pixels, out: cv2.rotate(pixels, cv2.ROTATE_90_CLOCKWISE, dst=out),
+    7: lambda pixels, out: cv2.flip(cv2.transpose(pixels), -1, dst=out),
+    8: lambda pixels, out: cv2.rotate(pixels, cv2.ROTATE_90_COUNTERCLOCKWISE, dst=out),
 }
 
 
-def upright(pixels: Array, orientation: int) -> Array:
-    """Pixels (H, W, C) that are stored in an EXIF orientation of 2 to 8, the right way up."""
-    turned: Array = _TURNS[orientation](numpy.ascontiguousarray(pixels))
-    return turned.reshape(*turned.shape[:2], pixels.shape[2])
+def upright(pixels: Array, orientation: int, out: Array) -> None:
+    """What `values` does, for pixels (H, W, C) in an EXIF orientation of 2 to 8: they are turned the right way up."""
+    turn, pixels = _TURNS[orientation], numpy.ascontiguousarray(pixels)
+    if pixels.dtype == out.dtype and out.flags.c_contiguous:
+        turn(pixels, out)
+    else:
+        values(turn(pixels, None).reshape(out.shape), out)
 
 
 def values(pixels: Array, out: Array) -> None:
