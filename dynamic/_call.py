@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy
 
@@ -18,10 +18,18 @@ from .data import Batch, Tensor
 from .devices import Device
 from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Spec", "check_input", "on_one_device", "specs", "together"]
+__all__ = ["Call", "Kernel", "Memory", "Planned", "Spec", "check_input", "on_one_device", "specs", "together"]
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
+
+
+class Planned(NamedTuple):
+    """What an output function found out of a sample, of which the operator's function is told more than the result."""
+
+    spec: Any  #: a `Spec`, or a tuple of them for several outputs
+    plan: Any  #: what the function is given as `plan`
+
 
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
 
@@ -51,6 +59,7 @@ class Call:
     origin: Origin | None
     failures: dict[int, DataError] = field(default_factory=dict)
     shapes: list[list[tuple[int, ...]]] | None = None  #: those of inputs whose samples are separate, once known
+    plans: list[Any] = field(default_factory=list)  #: for each sample, where the operator plans
 
     @property
     def library(self) -> Any:
@@ -172,7 +181,10 @@ def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) 
         stand_in = next((spec for spec in found if spec is not None), None)
         if stand_in is None:
             raise call.collected(operator.name)
-        return [stand_in if spec is None else spec for spec in found]
+        found = [stand_in if spec is None else spec for spec in found]
+    if found and isinstance(found[0], Planned):
+        call.plans = [each.plan for each in found] * (call.count // len(found))
+        found = [each.spec for each in found]
     return found
 
 

@@ -13,11 +13,13 @@ import numpy
 
 from . import _pool
 from ._array import Array, library
-from ._call import Call, Kernel
+from ._call import Call, Planned
 from ._described import Described, described
 from ._transfer import moved_samples
+from .dtypes import DType, numpy_dtype
 from .errors import ArgumentError, DataError
 from .kernels.cpu import images
+from .kernels.cpu.places import Window
 from .kernels.gpu import copies, jpeg
 
 __all__ = ["buffer", "on_gpu", "opened"]
@@ -27,9 +29,9 @@ _FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1
 
 
 class File(NamedTuple):
-    """An encoded image, and what of it is wanted."""
+    """An encoded image whose header is read, and what of it is wanted."""
 
-    data: memoryview
+    encoded: Array
     head: images.Header
     limits: images.Limits
     corner: Sequence[int] | None  #: where (y, x) the window of the upright image begins; None for the whole image
@@ -47,10 +49,25 @@ class File(NamedTuple):
         """Whether the luma alone is wanted."""
         return images.jpeg_target(self.head, self.output_type) == "GRAY"
 
+    @property
+    def data(self) -> memoryview:
+        """The bytes."""
+        return numpy.ascontiguousarray(self.encoded).data
+
     def decode(self, out: Array) -> None:
         """Decode here."""
         images.decode(self.data, self.head, self.limits, self.output_type, adjust_orientation=self.adjust_orientation,
                       fast_idct=self.fast_idct, out=out, corner=self.corner)  # fmt: skip
+
+
+class Refused(NamedTuple):
+    """A file that is no image, where that is no reason to stop before the others are decoded."""
+
+    error: DataError
+
+    def decode(self, _: Array) -> None:
+        """Raise the error."""
+        raise self.error
 
 
 def buffer(encoded: Array, operator: str) -> memoryview:
@@ -62,46 +79,54 @@ def buffer(encoded: Array, operator: str) -> memoryview:
 
 
 def opened(
-    operator: str, encoded: Array, corner: Callable[..., Sequence[int] | None], /, *others: Array | None,
-    adjust_orientation: bool, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
-    max_encoded_bytes: int, **arguments: Any,
-) -> File:  # fmt: skip
-    """A file whose header is read.
+    operator: str, encoded: Array, window: Callable[..., Window] | None, /, *others: Array | None,
+    adjust_orientation: bool, dtype: DType, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
+    max_encoded_bytes: int, on_error: str,
+    jpeg_fancy_upsampling: bool,  # noqa: ARG001 - it changes nothing
+    **arguments: Any,
+) -> Planned:  # fmt: skip
+    """Read the header of a file: the shape and dtype of what it is decoded to, and the file.
 
     Args:
         operator: For errors.
         encoded: Its bytes.
-        corner: Tells from the shape of the image, the other inputs and arguments where the window begins.
+        window: Tells from the height and width of the image, the other inputs and arguments which part is wanted.
         others: The other inputs.
         adjust_orientation: Whether to turn the image upright.
+        dtype: Of the result.
         output_type: What the channels are to mean.
         use_fast_idct: Whether to decode JPEG faster and less exactly, on the CPU.
         max_pixels: The most pixels.
         max_scans: The most scans.
         max_encoded_bytes: The most bytes.
+        on_error: Unless it is "raise", a file that is no image is `Refused`, and has no pixels.
+        jpeg_fancy_upsampling: Without effect.
         arguments: The other arguments of the operator.
     """
-    limits, data = images.Limits(max_pixels, max_scans, max_encoded_bytes), buffer(encoded, operator)
-    head = images.header(data, limits)
-    shape = head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
-    place = corner(shape, *others, **arguments)
-    return File(data, head, limits, place, output_type, adjust_orientation, use_fast_idct)
+    limits, kind = images.Limits(max_pixels, max_scans, max_encoded_bytes), numpy_dtype(dtype)
+    try:
+        head = images.header(buffer(encoded, operator), limits)
+    except DataError as error:
+        if on_error == "raise":
+            raise
+        return Planned(((0, 0, images.convert.channels("RGB", output_type)), kind), Refused(error))
+    channels = images.convert.channels(head.colours, output_type)
+    height, width, channels = head.shape(channels, adjust_orientation=adjust_orientation)
+    whole = height, width
+    corner, extents = (None, whole) if window is None else window(whole, *others, **arguments)
+    file = File(encoded, head, limits, corner, output_type, adjust_orientation, use_fast_idct)
+    return Planned(((*extents, channels), kind), file)
 
 
-def on_gpu(operator: str, corner: Callable[..., Sequence[int] | None]) -> Kernel:
-    """What decodes the files of a call into memory of a GPU; `corner` is as for `opened`."""
-
-    def kernel(call: Call, _: list[Described], target: Described) -> None:
-        samples = call.samples()
-        files: dict[int, File] = {}
-
-        def open_one(i: int) -> None:
-            files[i] = opened(operator, samples[i][0], corner, *samples[i][1:], **call.arguments(i))
-
-        _for_each(call, [i for i in range(call.count) if i not in call.failures], call.count << 14, open_one)
-        _decode(call, dict(sorted(files.items())), target)
-
-    return kernel
+def on_gpu(call: Call, _: list[Described], target: Described) -> None:
+    """Decode the files of a call into memory of a GPU."""
+    files: dict[int, File] = {}
+    for i, plan in enumerate(call.plans):
+        if isinstance(plan, Refused):
+            call.failures[i] = plan.error
+        elif i not in call.failures:
+            files[i] = plan
+    _decode(call, files, target)
 
 
 def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:

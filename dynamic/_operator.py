@@ -33,8 +33,8 @@ P = ParamSpec("P")
 #: Every operator by its name.
 registry: dict[str, Operator[...]] = {}
 
-#: Parameters of a function that only the lift passes: memory for the result, and what `across` has found.
-_OF_THE_LIFT = ("out", "across")
+#: Parameters of a function that only the lift passes: memory for the result, and what `output` and `across` have found.
+_OF_THE_LIFT = ("out", "plan", "across")
 _COMMON = {"batch_size": "int | None", "device": "DeviceLike"}
 
 
@@ -71,7 +71,7 @@ class Operator(Generic[P]):
         self.variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
         keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_THE_LIFT]
         self._layout_name = next((p.name for p in keyword if is_layout(hints[p.name])), None)
-        self._has_out = any(p.name == "out" for p in parameters)
+        self._lent = [p.name for p in parameters if p.name in _OF_THE_LIFT[:2]]
         self.arguments: dict[str, Argument] = {
             p.name: argument(self.name, p, hints[p.name]) for p in keyword if p.name != self._layout_name
         }
@@ -214,16 +214,15 @@ class Operator(Generic[P]):
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
         results: list[Any] = [None] * call.count
+        outs = results if memory is None else memory.outs
+        lent = [(name, outs if name == "out" else call.plans) for name in self._lent]
         body = self.__wrapped__
 
         def one(i: int) -> None:
             if i in call.failures:
                 return
-            arguments = call.arguments(i)
-            if self._has_out:
-                arguments = {**arguments, "out": None if memory is None else memory.outs[i]}
             try:
-                results[i] = body(*samples[i], **arguments)
+                results[i] = body(*samples[i], **call.arguments(i), **{name: values[i] for name, values in lent})
             except DataError as error:
                 call.failures[i] = error
             except Exception as error:
@@ -232,7 +231,7 @@ class Operator(Generic[P]):
 
         _pool.run(one, call.count, 0 if self.views else call.work(memory.nbytes if memory else 0), self.name)
         if call.failures:
-            return call.settled(self.name, results if memory is None else memory.outs)
+            return call.settled(self.name, outs)
         if memory is not None:
             return memory.storages()
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
@@ -316,15 +315,16 @@ def operator(
 
     Positional-only parameters of the function are inputs, of which there may be none or, as `*inputs`, one or more;
     keyword-only ones are arguments. A parameter `out` is given the memory for the result, which the function fills; one
-    annotated `Layout` is told the layout of the first input; `across` is given what the function of that name returns.
+    annotated `Layout` is told the layout of the first input; `plan` and `across` are given what `output` and the
+    function of that name found out.
     A function that is annotated to return a tuple has several outputs.
 
     Args:
         layouts: What the first input may be laid out as; where it has no layout, the first with as many dimensions. By
             default any, and none.
         dtypes: Element types that the first input may have, in one string; by default all.
-        output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these.
-            With it, results are allocated once for all samples.
+        output: Called with the inputs and arguments of a sample: shape and dtype of its result, or a tuple of these, or
+            that `Planned` with what the function is given as `plan`. With it, results are allocated once for all.
         out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the
             input's; none where it has not as many letters as the result dimensions. A tuple for several outputs.
         output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.

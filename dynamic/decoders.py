@@ -9,10 +9,9 @@ library would only warn of is an error. All samples of a batch are tried, and on
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -21,8 +20,8 @@ import numpy
 from . import _pool
 from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
 from ._array import Array, asarray
-from ._call import Spec
-from ._decoding import buffer, on_gpu, opened
+from ._call import Planned, Spec
+from ._decoding import File, Refused, buffer, on_gpu, opened
 from ._drawing import Call, distribution
 from ._operator import operator
 from ._origin import Origin
@@ -43,53 +42,23 @@ _Whole: TypeAlias = int | tuple[int, ...]
 _Parts: TypeAlias = float | tuple[float, ...]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _LIMITS = images.Limits()
-_Output: TypeAlias = Callable[..., Spec]
 
 
-def _lenient(output: _Output) -> _Output:
-    """An output function for which a file that is no image has no pixels, where `on_error` lets such files pass."""
-
-    @functools.wraps(output)
-    def spec(*inputs: Array, on_error: str, **arguments: Any) -> Spec:
-        try:
-            return output(*inputs, **arguments)
-        except DataError:
-            if on_error == "raise":
-                raise
-            return (0, 0, images.convert.channels("RGB", arguments["output_type"])), numpy_dtype(arguments["dtype"])
-
-    return spec
-
-
-@_lenient
-def _decoded(
-    encoded: Array, /, *, adjust_orientation: bool, dtype: DType, output_type: str, max_pixels: int,
-    max_scans: int, max_encoded_bytes: int, **_: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `image` makes of a file."""
-    limits = images.Limits(max_pixels, max_scans, max_encoded_bytes)
-    head = images.header(buffer(encoded, "decoders.image"), limits)
-    return _shape(head, output_type, adjust_orientation), numpy_dtype(dtype)
-
-
-def _shape(head: images.Header, output_type: str, adjust_orientation: bool) -> tuple[int, int, int]:
-    """Height, width and channels of what a file is decoded to."""
-    return head.shape(images.convert.channels(head.colours, output_type), adjust_orientation=adjust_orientation)
-
-
-def _no_corner(_: Any, **__: Any) -> None:
-    """The whole image is wanted."""
+def _decoded(encoded: Array, /, **arguments: Any) -> Planned:
+    """What `image` makes of a file."""
+    return opened("decoders.image", encoded, None, **arguments)
 
 
 _MADE: dict[str, Any] = {"dtypes": "uint8", "output_of_values": True, "out_layout": "HWC", "on_host": True}
 
 
-@operator(output=_decoded, name="decoders.image", kernel=on_gpu("decoders.image", _no_corner), **_MADE)
+@operator(output=_decoded, name="decoders.image", kernel=on_gpu, **_MADE)
 def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
+    plan: File | Refused, out: Array,
 ) -> Array:  # fmt: skip
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
@@ -120,38 +89,24 @@ def image(
     >>> dynamic.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
     [[[0], [255]]]
     """
-    opened(
-        "decoders.image", encoded, _no_corner, adjust_orientation=adjust_orientation, output_type=output_type,
-        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
-    ).decode(out)  # fmt: skip
+    plan.decode(out)
     return out
 
 
 _CROP, _SLICE = "decoders.image_crop", "decoders.image_slice"
 
 
-@_lenient
-def _crop_decoded(
-    encoded: Array, /, *, adjust_orientation: bool, dtype: DType, output_type: str, max_pixels: int,
-    max_scans: int, max_encoded_bytes: int, **arguments: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `image_crop` makes of a file."""
-    head = images.header(buffer(encoded, _CROP), images.Limits(max_pixels, max_scans, max_encoded_bytes))
-    shape = _shape(head, output_type, adjust_orientation)
-    _, extents = places.cropped(_CROP, shape, "HWC", out_of_bounds_policy="inside", **arguments)
-    return tuple(extents), numpy_dtype(dtype)
+def _crop_decoded(encoded: Array, /, **arguments: Any) -> Planned:
+    """What `image_crop` makes of a file."""
+    return opened(_CROP, encoded, _window_of_crop, **arguments)
 
 
-def _corner_of_crop(
-    shape: tuple[int, ...], *, crop: Any, crop_d: Any, crop_h: Any, crop_w: Any, crop_pos_x: float, crop_pos_y: float,
-    crop_pos_z: float, rounding: str, **_: Any,
-) -> Sequence[int]:  # fmt: skip
-    """Where the window begins, (y, x)."""
-    return places.cropped(_CROP, shape, "HWC", crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
-                          "inside", rounding)[0][:2]  # fmt: skip
+def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
+    """The window that the arguments of `image_crop` say, in an image of some height and width."""
+    return places.cropped(_CROP, size, "HW", out_of_bounds_policy="inside", **where)
 
 
-@operator(output=_crop_decoded, name=_CROP, kernel=on_gpu(_CROP, _corner_of_crop), **_MADE)
+@operator(output=_crop_decoded, name=_CROP, kernel=on_gpu, **_MADE)
 def image_crop(
     encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[tuple[_Extent, _Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -159,7 +114,8 @@ def image_crop(
     crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
     use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
+    plan: File | Refused, out: Array,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `crop`, and faster.
 
@@ -196,44 +152,21 @@ def image_crop(
     >>> dynamic.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    where = {"crop": crop, "crop_d": crop_d, "crop_h": crop_h, "crop_w": crop_w, "crop_pos_x": crop_pos_x,
-             "crop_pos_y": crop_pos_y, "crop_pos_z": crop_pos_z, "rounding": rounding}  # fmt: skip
-    opened(
-        _CROP, encoded, _corner_of_crop, adjust_orientation=adjust_orientation, output_type=output_type,
-        use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans, max_encoded_bytes=max_encoded_bytes,
-        **where,
-    ).decode(out)  # fmt: skip
+    plan.decode(out)
     return out
 
 
-@_lenient
-def _slice_decoded(
-    encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool, dtype: DType,
-    output_type: str, max_pixels: int, max_scans: int, max_encoded_bytes: int, **arguments: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `image_slice` makes of a file."""
-    head = images.header(buffer(encoded, _SLICE), images.Limits(max_pixels, max_scans, max_encoded_bytes))
-    height, width, channels = _shape(head, output_type, adjust_orientation)
-    _, extents = _window_of_slice((height, width), anchor, extent, **arguments)
-    return (*extents, channels), numpy_dtype(dtype)
+def _slice_decoded(encoded: Array, anchor: Array = None, extent: Array = None, /, **arguments: Any) -> Planned:
+    """What `image_slice` makes of a file."""
+    return opened(_SLICE, encoded, _window_of_slice, anchor, extent, **arguments)
 
 
-_WHERE = ("axes", "axis_names", "end", "normalized_anchor", "normalized_shape", "rel_end", "rel_shape", "rel_start",
-          "shape", "start")  # fmt: skip
-
-
-def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array | None, **given: Any) -> places.Window:
+def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array | None, **where: Any) -> places.Window:
     """The window that the arguments of `image_slice` say, in an image of some height and width."""
-    where = {name: given[name] for name in _WHERE}
     return places.sliced(_SLICE, size, "HW", anchor, extent, out_of_bounds_policy="inside", **where)
 
 
-def _corner_of_slice(size: tuple[int, ...], anchor: Array = None, extent: Array = None, **given: Any) -> Sequence[int]:
-    """Where the window begins, (y, x)."""
-    return _window_of_slice(size[:2], anchor, extent, **given)[0]
-
-
-@operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu(_SLICE, _corner_of_slice), **_MADE)
+@operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu, **_MADE)
 def image_slice(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
     axes: PerSample[int | tuple[int, ...] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
@@ -242,7 +175,8 @@ def image_slice(
     rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
+    plan: File | Refused, out: Array,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `slice`, and faster.
 
@@ -284,14 +218,7 @@ def image_slice(
     >>> dynamic.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
     [[[6], [7]]]
     """
-    where = {"axes": axes, "axis_names": axis_names, "end": end, "normalized_anchor": normalized_anchor,
-             "normalized_shape": normalized_shape, "rel_end": rel_end, "rel_shape": rel_shape, "rel_start": rel_start,
-             "shape": shape, "start": start}  # fmt: skip
-    opened(
-        _SLICE, encoded, _corner_of_slice, anchor, extent, adjust_orientation=adjust_orientation,
-        output_type=output_type, use_fast_idct=use_fast_idct, max_pixels=max_pixels, max_scans=max_scans,
-        max_encoded_bytes=max_encoded_bytes, **where,
-    ).decode(out)  # fmt: skip
+    plan.decode(out)
     return out
 
 
