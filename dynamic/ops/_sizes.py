@@ -157,7 +157,7 @@ def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list
     return _each(operator, "roi_start", start, count), _each(operator, "roi_end", end, count)
 
 
-@functools.lru_cache(1024)  # asked for the memory of the result, and again when it is filled
+@functools.lru_cache(1024)  # photos often are alike
 def image_spans(
     operator: str, shape: tuple[int, ...], layout: str, size: Any, resize_x: float | None, resize_y: float | None,
     resize_z: float | None, resize_shorter: float | None, resize_longer: float | None, mode: str, max_size: Any,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -15,7 +14,7 @@ from dynamic import _pool
 from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample, Word
 from dynamic._array import Array, asarray, current
 from dynamic._call import Call as Together
-from dynamic._call import Memory
+from dynamic._call import Memory, Planned
 from dynamic._described import Described
 from dynamic._drawing import Call, distribution
 from dynamic._layout import spatial
@@ -44,6 +43,11 @@ _Mode: TypeAlias = Annotated[str, Word({"default": (), "stretch": (), "not_large
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 _SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
 _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
+
+
+def _planned(image: Array, found: dict[int, Span], dtype: Any) -> Planned:
+    """Shape and dtype of a result, and what its dimensions are made of."""
+    return Planned(_spec(image, found, dtype), found)
 
 
 def _spec(image: Array, found: dict[int, Span], dtype: Any) -> Spec:
@@ -93,10 +97,8 @@ def _filters_of(call: Together) -> list[tuple[str, str | None, str | None]]:
 
 
 def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
-    layout, columns = call.layout or "", list(map(call.column, SIZE_ARGUMENTS))
-    found = [image_spans("resize", tuple(shape), layout, *(column[i] for column in columns))
-             for i, shape in enumerate(inputs[0].shapes.tolist())]  # fmt: skip
-    _fill_on_gpu("resize", layout, inputs[0], target, found, call.fixed["antialias"], _filters_of(call))
+    antialias, filters = call.fixed["antialias"], _filters_of(call)
+    _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plans, antialias, filters)
 
 
 class _Resize(Operator[...]):
@@ -124,10 +126,10 @@ class _Resize(Operator[...]):
         return resized, Batch(numpy.array(extents, numpy.int32).reshape(-1, len(places)))
 
 
-def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
-    """Shape and dtype of what `resize` makes of an image."""
+def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Planned:
+    """What `resize` makes of an image."""
     found = image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
-    return _spec(image, found, dtype)
+    return _planned(image, found, dtype)
 
 
 @_Resize
@@ -140,7 +142,7 @@ def resize(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, save_attrs: bool = False,
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = "HWC", plan: dict[int, Span], out: Array,
 ) -> Array:  # fmt: skip
     """Resize each image, each frame of a video, or each volume.
 
@@ -179,52 +181,35 @@ def resize(
     >>> dynamic.resize(image, resize_shorter=2, save_attrs=True)[1].tolist()
     [4, 4]
     """
-    found = image_spans("resize", image.shape, layout, size, resize_x, resize_y, resize_z, resize_shorter,
-                        resize_longer, mode, max_size, roi_start, roi_end, roi_relative, subpixel_scale)  # fmt: skip
-    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
+    _fill(image, plan, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
 
 _RCM = "resize_crop_mirror"
-_CROP_ARGUMENTS = (
-    "crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z", "out_of_bounds_policy", "rounding",
-)  # fmt: skip
+_CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z", "rounding")
 
 
-@functools.lru_cache(1024)
-def _cut_of(
-    shape: tuple[int, ...], layout: str, mirror: int, crops: tuple[Any, ...], sizes: tuple[Any, ...]
-) -> dict[int, Span]:
-    """What each spatial dimension of an image becomes when a window of the resized one is taken and mirrored."""
-    found = image_spans(_RCM, shape, layout, *sizes)
-    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(shape))
-    starts, extents = cropped(_RCM, resized, layout, *crops)
-    if 0 in shape and all(extents):
+def _resized_and_cropped(
+    image: Array, /, *, dtype: Any = None, layout: str, mirror: int = 0, **arguments: Any
+) -> Planned:
+    """What `resize_crop_mirror` makes of an image: a window of the resized one, mirrored."""
+    found = image_spans(_RCM, image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
+    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
+    crops = {name: arguments[name] for name in _CROP_ARGUMENTS if name in arguments}
+    starts, extents = cropped(_RCM, resized, layout, **crops, out_of_bounds_policy="pad")
+    if 0 in image.shape and all(extents):
         raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
-    return {
+    window = {
         place: cut(span, starts[place], extents[place], mirror=bool(mirror & bits[layout[place]]))
         for place, span in found.items()
     }
-
-
-def _resized_and_cropped(image: Array, /, *, dtype: Any = None, layout: str, mirror: int = 0, **arguments: Any) -> Spec:
-    """Shape and dtype of what `resize_crop_mirror` makes of an image."""
-    arguments["out_of_bounds_policy"] = "pad"
-    crops, sizes = (tuple(map(arguments.get, names)) for names in (_CROP_ARGUMENTS, SIZE_ARGUMENTS))
-    return _spec(image, _cut_of(image.shape, layout, mirror, crops, sizes), dtype)
+    return _planned(image, window, dtype)
 
 
 def _cut_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
-    layout, mirror = call.layout or "", call.column("mirror")
-    crops = [
-        [*row, "pad", rounding]
-        for *row, rounding in zip(*map(call.column, (*_CROP_ARGUMENTS[:7], "rounding")), strict=True)
-    ]
-    sizes = list(zip(*map(call.column, SIZE_ARGUMENTS), strict=True))
-    found = [_cut_of(tuple(shape), layout, mirror[i], tuple(crops[i]), sizes[i])
-             for i, shape in enumerate(inputs[0].shapes.tolist())]  # fmt: skip
-    _fill_on_gpu("resize_crop_mirror", layout, inputs[0], target, found, call.fixed["antialias"], _filters_of(call))
+    antialias, filters = call.fixed["antialias"], _filters_of(call)
+    _fill_on_gpu(_RCM, call.layout or "", inputs[0], target, call.plans, antialias, filters)
 
 
 @operator(layouts=_LAYOUTS, output=_resized_and_cropped, kernel=_cut_on_gpu)
@@ -241,7 +226,7 @@ def resize_crop_mirror(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, rounding: _Rounding = "round",
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = "HWC", plan: dict[int, Span], out: Array,
 ) -> Array:  # fmt: skip
     """Resize each image, take a window of it and mirror it, all at once: what is not in the window is not computed.
 
@@ -287,17 +272,13 @@ def resize_crop_mirror(
     >>> dynamic.resize_crop_mirror(image, size=[2, 4], crop=[2, 2], mirror=1).tolist()
     [[5, 4], [12, 11]]
     """
-    crops = crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z, "pad", rounding
-    sizes = (size, resize_x, resize_y, resize_z, resize_shorter, resize_longer, mode, max_size, roi_start, roi_end,
-             roi_relative, subpixel_scale)  # fmt: skip
-    found = _cut_of(image.shape, layout, mirror, crops, sizes)
-    _fill(image, found, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
+    _fill(image, plan, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
     return out
 
 
-def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, **arguments: Any) -> Spec:
-    """Shape and dtype of what `tensor_resize` makes of an array."""
-    return _spec(array, tensor_spans(array.shape, layout, **arguments), dtype)
+def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, **arguments: Any) -> Planned:
+    """What `tensor_resize` makes of an array."""
+    return _planned(array, tensor_spans(array.shape, layout, **arguments), dtype)
 
 
 @operator(output=_tensor_resized)
@@ -309,7 +290,7 @@ def tensor_resize(
     roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
     roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
     size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "", out: Array = None,
+    layout: Layout = "", plan: dict[int, Span], out: Array,
 ) -> Array:  # fmt: skip
     """Resize arrays along any dimensions.
 
@@ -343,13 +324,9 @@ def tensor_resize(
     >>> dynamic.tensor_resize(numpy.arange(6.0), sizes=[3]).tolist()
     [0.625, 2.5, 4.375]
     """
-    found = tensor_spans(array.shape, layout, sizes=sizes, scales=scales, axes=axes, axis_names=axis_names,
-                          alignment=alignment, mode=mode, max_size=max_size, roi_start=roi_start, roi_end=roi_end,
-                          roi_relative=roi_relative, size_rounding=size_rounding,
-                          subpixel_scale=subpixel_scale)  # fmt: skip
-    resized = [i for i, span in found.items() if span != (array.shape[i], 0, array.shape[i])]
+    resized = [i for i, span in plan.items() if span != (array.shape[i], 0, array.shape[i])]
     columns = bool(resized) and (len(resized) > 1 or resized[0] == array.ndim - 1)
-    _fill(array, found, out, antialias, interp_type, min_filter, mag_filter, resized[-1] if columns else None)
+    _fill(array, plan, out, antialias, interp_type, min_filter, mag_filter, resized[-1] if columns else None)
     return out
 
 
