@@ -25,6 +25,7 @@ FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the re
 _KINDS = {"uint8": "U8", "float32": "F32"}
 _THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lanczos3"}
 _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
+_STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
 _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
 
@@ -122,11 +123,14 @@ class _Resizer:
         known = self._sources.get(channels)
         if known is not None and known.holds(height, width):
             return known
-        row = width * len(_MODES[channels])
-        if height * row > _KEPT:
-            return _Canvas(self._core, height, width, channels)
-        known = self._sources[channels] = _Canvas(self._core, _KEPT // row, width, channels)
-        return known
+        rows, columns = (-(-extent // _STEP) * _STEP + _STEP // 2 for extent in (height, width))
+        if known is not None:  # the next image may be as high as that was, and as wide as this one
+            tall, wide = max(rows, known.pixels.shape[0]), max(columns, known.pixels.shape[1])
+            rows, columns = (tall, wide) if tall * wide * known.pixels.shape[2] <= _KEPT else (rows, columns)
+        made = _Canvas(self._core, rows, columns, channels)
+        if made.pixels.nbytes <= _KEPT:
+            self._sources[channels] = made
+        return made
 
     def _made(self, height: int, width: int, channels: int) -> _Canvas:
         """Where a result of a size is made; results are often of one size."""
