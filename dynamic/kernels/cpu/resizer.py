@@ -32,12 +32,15 @@ _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library 
 
 @functools.cache
 def _pillow() -> Any:
-    """Pillow's images, or None where it is not installed or may keep them in another way."""
+    """Pillow's images, or None where it is not installed, may keep them in another way, or copies what it is lent."""
     try:
         from PIL import Image, __version__
     except ImportError:
         return None
-    return Image if __version__.split(".", 1)[0] in _SEEN else None
+    pixels = numpy.zeros((1, 1), numpy.uint8)
+    image = Image.frombuffer("L", (1, 1), pixels, "raw", "L", 0, 1)
+    pixels[...] = 1
+    return Image if __version__.split(".", 1)[0] in _SEEN and image.getpixel((0, 0)) == 1 else None
 
 
 class _Canvas:
