@@ -23,15 +23,14 @@ __all__ = ["Call", "Kernel", "Memory", "Planned", "Spec", "check_input", "on_one
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
+_ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+
 
 class Planned(NamedTuple):
-    """What an output function found out of a sample, of which the operator's function is told more than the result."""
+    """What an output function returns that has found out more of a sample than what its result will look like."""
 
     spec: Any  #: a `Spec`, or a tuple of them for several outputs
-    plan: Any  #: what the function is given as `plan`
-
-
-_ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+    plan: Any  #: what the operator's function is given as `plan`
 
 
 class Declared(Protocol):
