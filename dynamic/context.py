@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from . import _cuda, _pool
 from .checkpoint import Checkpoint, _checkpoint
@@ -28,6 +29,8 @@ __all__ = [
     "set_default_stream",
     "stream",
 ]
+
+R = TypeVar("R")
 
 
 class _Current(threading.local):
@@ -164,6 +167,16 @@ class EvalContext:
 
 
 _current = _Current()
+
+
+def within(num_threads: int, function: Callable[[], R]) -> R:
+    """Call a function in a context of its own. A Ctrl-C leaves nothing of it, though one can come before `__exit__`."""
+    limit, stack, contexts = _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts
+    try:
+        with EvalContext(num_threads=num_threads):
+            return function()
+    finally:  # no call is here, so nothing interrupts it
+        _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts = limit, stack, contexts
 
 
 class Stream:

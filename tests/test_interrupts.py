@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from interrupts import Interruption
 
-from dynamic import ExternalSource, _locks, _pool, checkpoint
+from dynamic import EvalContext, ExternalSource, _locks, _pool, checkpoint, get_num_threads
+from dynamic.context import within
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
@@ -19,10 +20,17 @@ from dynamic.readers import File
 NAMES = [f"{i:02d}.bin" for i in range(11)]
 
 
+def _no_context_is_left():
+    assert EvalContext.current() is EvalContext.default()
+    assert checkpoint.current() is EvalContext.default().checkpoint
+    assert _pool._limit.num_threads is None
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     yield
     assert sys.exc_info() == (None, None, None)  # nor an error that counts as being handled
+    _no_context_is_left()
     free = []
 
     def take():
@@ -157,6 +165,16 @@ def test_an_epoch_of_a_pipeline_loses_nothing(root):
     assert sorted(expected) == NAMES
     for interruption in every_turn(run, 40):
         assert run(interruption) == expected, interruption.turn
+
+
+def test_nothing_is_left_of_the_context_of_a_step():
+    def run(interruption):
+        with contextlib.suppress(KeyboardInterrupt), interruption:
+            assert within(3, get_num_threads) == 3
+        _no_context_is_left()
+
+    for interruption in every_turn(run, 1000):
+        run(interruption)
 
 
 def test_a_source_of_samples_loses_nothing():

@@ -9,8 +9,9 @@ import functools
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
-from dynamic import ArgumentError, Batch, EvalContext, StateMismatch
+from dynamic import ArgumentError, Batch, StateMismatch
 from dynamic._state import JSON
+from dynamic.context import within
 from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
@@ -148,8 +149,7 @@ class _Share:
         """The next of these batches."""
         if self._end is None:
             try:
-                with EvalContext(num_threads=num_threads):
-                    step = self._next()
+                step = within(num_threads, self._next)
             except StopIteration:
                 self._states = self._graph.states(self._epoch + 1)
                 step = None

@@ -13,6 +13,7 @@ from typing import Any, Self, overload
 from dynamic import ArgumentError, EvalContext, StateMismatch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
+from dynamic.context import within
 from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
@@ -286,8 +287,7 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
 
 
 def _step(graph: Graph, num_threads: int) -> Step:
-    with EvalContext(num_threads=num_threads):
-        return graph.step()
+    return within(num_threads, graph.step)
 
 
 def _natural(argument: str, value: Any, least: int) -> int:
