@@ -153,6 +153,35 @@ def test_images_of_pillow_make_no_difference(data, channels):
         np.testing.assert_array_equal(*outs)
 
 
+@pytest.mark.parametrize("pillow", [resizer._pillow(), None], ids=["with Pillow", "without"])
+def test_a_handler_of_a_signal_may_resize_in_the_midst_of_it(monkeypatch, pillow):
+    other = PHOTO[::-1, ::-1].copy()
+    expected = [resize(image, size=(20, 30)).array for image in (PHOTO, other)]
+    within = []
+    own = resizer._Resizer()
+
+    class Core:
+        """Of cykooz-resizer, with a signal before it works and one after that."""
+
+        real = own._resizer
+
+        def __getattr__(self, name):
+            def call(*arguments):
+                within.append(resize(other, size=(20, 30)).array)
+                getattr(self.real, name)(*arguments)
+                within.append(resize(other, size=(20, 30)).array)
+
+            return call
+
+    own._resizer = Core()
+    monkeypatch.setattr(resizer, "_pillow", lambda: pillow)
+    monkeypatch.setattr(resizer._of_thread, "resizer", own)
+    np.testing.assert_array_equal(resize(PHOTO, size=(20, 30)).array, expected[0])
+    assert len(within) == 2
+    for found in within:
+        np.testing.assert_array_equal(found, expected[1])
+
+
 def test_large_images_are_resized_in_bands_and_their_edges_alone():
     image = np.random.default_rng(1).integers(0, 256, (700, 1100, 3), dtype=np.uint8)
     for arguments in ({"size": (90, 120)}, {"size": (-90, 1500)}, {"size": (800, -300), "roi_start": 3.5,

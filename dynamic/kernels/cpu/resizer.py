@@ -156,7 +156,11 @@ class _Resizer:
         return numpy.frombuffer(result.buffer(), part.dtype).reshape(made)
 
 
-_threads = threading.local()
+class _OfThread(threading.local):
+    resizer: _Resizer | None = None  #: while nobody uses it
+
+
+_of_thread = _OfThread()
 
 
 def show(
@@ -172,8 +176,8 @@ def show(
         out: Memory for the result (height, width, C), bytes too.
         mirrored: Whether the result shows it from right to left.
     """
-    try:
-        found: _Resizer = _threads.resizer
-    except AttributeError:
-        found = _threads.resizer = _Resizer()
-    found.show(part, padding, box, filter, out, mirrored=mirrored)
+    # A handler of a signal may come in between and resize as well: it has another one.
+    resizer, _of_thread.resizer = _of_thread.resizer, None
+    resizer = resizer or _Resizer()
+    resizer.show(part, padding, box, filter, out, mirrored=mirrored)
+    _of_thread.resizer = resizer
