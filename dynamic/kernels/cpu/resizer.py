@@ -27,6 +27,7 @@ _THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lancz
 _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
 _STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
 _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
+_MOST_WIDENED = 6  # times the pixels of a result; of more a fourth channel costs more than the copies do
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
 
 
@@ -82,7 +83,8 @@ class _Resizer:
     ) -> None:
         """As the function below."""
         options = self._options[filter].set_crop_box(*box)
-        if filter == "linear" and part.shape[2] in _MODES and _pillow() is not None:
+        large = part.shape[2] == 3 and part.size > _MOST_WIDENED * out.size
+        if filter == "linear" and part.shape[2] in _MODES and not large and _pillow() is not None:
             self._in_place(part, padding, options, out, mirrored=mirrored)
             return
         if any(padding):
