@@ -170,11 +170,13 @@ _current = _Current()
 
 
 def within(num_threads: int, function: Callable[[], R]) -> R:
-    """Call a function in a context of its own. A Ctrl-C leaves nothing of it, though one can come before `__exit__`."""
+    """Call a function in a context of its own, of which a Ctrl-C leaves nothing, as it may where it delays `__exit__`."""
+    context = EvalContext(num_threads=num_threads)
     limit, stack, contexts = _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts
     try:
-        with EvalContext(num_threads=num_threads):
-            return function()
+        _pool._limit.num_threads = num_threads
+        _checkpoint._entered.stack, _current.contexts = (*stack, context.checkpoint), (*contexts, context)
+        return function()
     finally:  # no call is here, so nothing interrupts it
         _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts = limit, stack, contexts
 
