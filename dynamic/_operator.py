@@ -316,8 +316,7 @@ def operator(
     Positional-only parameters of the function are inputs, of which there may be none or, as `*inputs`, one or more;
     keyword-only ones are arguments. A parameter `out` is given the memory for the result, which the function fills; one
     annotated `Layout` is told the layout of the first input; `plan` and `across` are given what `output` and the
-    function of that name found out.
-    A function that is annotated to return a tuple has several outputs.
+    function of that name found out. A function that is annotated to return a tuple has several outputs.
 
     Args:
         layouts: What the first input may be laid out as; where it has no layout, the first with as many dimensions. By

@@ -170,7 +170,7 @@ _current = _Current()
 
 
 def within(num_threads: int, function: Callable[[], R]) -> R:
-    """Call a function in a context of its own, of which a Ctrl-C leaves nothing, as it may where it delays `__exit__`."""
+    """Call a function in a context of its own. A Ctrl-C leaves nothing of it: it may come before an `__exit__`."""
     context = EvalContext(num_threads=num_threads)
     limit, stack, contexts = _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts
     try:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dynamic as ndd
 from dynamic import ArgumentError, as_batch, as_tensor, erase, pad
+from dynamic.kernels.cpu import places
 
 RAMP = np.arange(5 * 6 * 2, dtype=np.uint8).reshape(5, 6, 2)
 RAMP.setflags(write=False)
@@ -26,6 +27,21 @@ def window(image: np.ndarray, starts, extents, fill) -> np.ndarray:
     far = 100
     wide = np.stack([np.pad(image[..., c], far, constant_values=fill[c]) for c in range(image.shape[2])], axis=-1)
     return wide[tuple(slice(far + s, far + s + e) for s, e in zip(starts, extents, strict=True))]
+
+
+@given(st.tuples(*[st.integers(-1, 7)] * 4), st.sampled_from(["error", "pad", "trim_to_shape"]))
+def test_positions_of_all_dimensions_in_their_order_are_as_in_any(numbers, policy):
+    """What needs no reckoning, as random crops are given, is what reckoning finds."""
+    y, x, height, width = (np.int64(number) for number in numbers)
+
+    def found(anchor, extent, axes):
+        try:
+            return places.sliced("slice", (5, 6), "HW", np.array(anchor), np.array(extent), axes=axes,
+                                 out_of_bounds_policy=policy)  # fmt: skip
+        except ArgumentError:  # of the axis that comes first
+            return "refused"
+
+    assert found([y, x], [height, width], (0, 1)) == found([x, y], [width, height], (1, 0))
 
 
 @given(x=st.integers(-8, 8), y=st.integers(-8, 8), width=st.integers(0, 9), height=st.integers(0, 9))

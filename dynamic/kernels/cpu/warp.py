@@ -38,7 +38,7 @@ __all__ = [
     "take",
 ]
 
-_TILE = 1024, 1024  # rows and columns; OpenCV has coordinates in float32, in such a tile exact to 1/4000 pixel
+_TILE = 1024, 1024  # rows and columns; OpenCV has coordinates in float32: at scale 1 exact to 1/4000 pixel there
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
