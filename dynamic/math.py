@@ -129,8 +129,8 @@ def log2(input: Any) -> Any:
 def log10(input: Any) -> Any:
     """Take the logarithm to the base 10.
 
-    >>> dynamic.math.log10([1000]).tolist()
-    [3.0]
+    >>> dynamic.math.log10([10]).tolist()
+    [1.0]
     """
 
 
