@@ -142,6 +142,7 @@ def canonical(xp: Any, found: list[Any]) -> Any:
 
 _PI_HIGH, _PI_LOW = 3.1415926534682512, 1.2154201013012384e-10  # the first has 31 bits: differences to it are exact
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_SQRT_HALF = 0x3FE6A09E667F3BCD  # the bits of the square root of 1/2 as a float64
 _FLOAT32_TERMS, _FLOAT64_TERMS = 7, 11
 
 
@@ -149,19 +150,22 @@ def normal(xp: Any, found: list[Any]) -> Any:
     """Numbers with the standard normal distribution (Box and Muller): float32 of two words, or float64 of four."""
     if len(found) == 2:
         kind, terms, unit = xp.float32, _FLOAT32_TERMS, _WORD
-        u, v = (w.astype(kind) * kind(unit) for w in found)
-        turn = kind(2 * numpy.pi) * v
+        u, v = (w.astype(kind) for w in found)
     else:
         kind, terms, unit = xp.float64, _FLOAT64_TERMS, 2.0**-64
-        u, v = (joined(xp, *pair).astype(kind) * unit for pair in (found[:2], found[2:]))
-        turn = 2 * numpy.pi * v
+        u, v = (joined(xp, *pair).astype(kind) for pair in (found[:2], found[2:]))
+    u *= kind(unit)
+    v *= kind(unit)
+    turn = kind(2 * numpy.pi) * v
     if not u.all():  # the logarithm of 0: take the other number, or the least where both are 0
         none = u == 0
         turn = xp.where(none, kind(0), turn)
         u = xp.where(none, xp.maximum(v, kind(unit)), u)
-    logarithm = _log(xp, u.astype(xp.float64), terms).astype(kind)
-    radius = xp.sqrt(kind(-2) * logarithm)
-    return radius * _cos(xp, turn.astype(xp.float64), terms).astype(kind)
+    radius = _log(xp, u.astype(xp.float64), terms).astype(kind)
+    radius *= kind(-2)
+    xp.sqrt(radius, out=radius)
+    radius *= _cos(xp, turn.astype(xp.float64), terms).astype(kind)
+    return radius
 
 
 def scaled(xp: Any, values: Any, mean: Any, stddev: Any) -> Any:
@@ -181,24 +185,41 @@ def _polynomial(z: Any, coefficients: list[float]) -> Any:
 
 def _log(xp: Any, x: Any, terms: int) -> Any:
     """The natural logarithm: of the exponent, and of 1 + f in [sqrt(1/2), sqrt(2)) by the series of artanh."""
-    mantissa, exponent = xp.frexp(x)
-    small = mantissa < 0.7071067811865476
-    f = mantissa * (small + 1.0) - 1.0
-    e = exponent - small.astype(exponent.dtype)
-    s = f / (f + 2.0)
+    bits = x.view(xp.int64)
+    exponent = bits - _SQRT_HALF >> 52
+    f = (bits - (exponent << 52)).view(xp.float64)
+    f -= 1.0
+    s = f + 2.0
+    xp.divide(f, s, out=s)
     z = s * s
-    rest = z * _polynomial(z, [2.0 / (2 * k + 3) for k in range(terms)])
-    square = f * f * 0.5
-    return e * _LN2_HIGH + (f - (square - (s * (square + rest) + e * _LN2_LOW)))
+    small = _polynomial(z, [2.0 / (2 * k + 3) for k in range(terms)])
+    small *= z
+    square = xp.multiply(f, f, out=z)
+    square *= 0.5
+    small += square
+    small *= s
+    e = exponent.astype(xp.float64)
+    small += xp.multiply(e, _LN2_LOW, out=s)
+    square -= small
+    f -= square
+    e *= _LN2_HIGH
+    e += f
+    return e
 
 
 def _cos(xp: Any, x: Any, terms: int) -> Any:
     """The cosine of x in [0, 2 pi], as the sine of what x lacks of pi / 2 or has beyond 3 pi / 2."""
     y = x - _PI_HIGH
-    first = y < 0
-    r = (abs(y) - _PI_HIGH / 2) + _PI_LOW * xp.where(first, 0.5, -1.5)
+    rest = xp.where(y < 0, _PI_LOW * 0.5, _PI_LOW * -1.5)
+    r = xp.absolute(y, out=y)
+    r -= _PI_HIGH / 2
+    r += rest
     z = r * r
-    return r + r * (z * _polynomial(z, _SINE[:terms]))
+    small = _polynomial(z, _SINE[:terms])
+    small *= z
+    small *= r
+    r += small
+    return r
 
 
 def _sine_coefficients() -> list[float]:

@@ -31,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Extents: TypeAlias = tuple[int, ...]
 
-_PART = 1 << 16  # numbers that are made at once; threads that make fewer wait for each other longer than they work
+_PART = 1 << 17  # numbers that are made at once; threads that make fewer wait for each other longer than they work
 _LARGE = 1 << 11  # numbers of a sample that are worth being made apart from those of other samples
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")

@@ -96,30 +96,106 @@ def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
 
 
 _COLUMN = numpy.array([[_MULTIPLIERS[0]], [_MULTIPLIERS[1]]], numpy.uint64)
-_STEP_COLUMN = numpy.array([[_STEPS[0]], [_STEPS[1]]], numpy.uint64)
+
+
+def _keys(key: int, round: int) -> tuple[int, int]:
+    """The halves of the key of a round."""
+    return (key + round * _STEPS[0]) & _LOW, ((key >> 32) + round * _STEPS[1]) & _LOW
 
 
 def _many(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
-    """All blocks at once in arrays: three passes a round, over both halves of all blocks."""
+    """All blocks at once in arrays."""
     n = len(high)
-    factors = xp.zeros((2, n), xp.uint64)  # x0 and x2, which get multiplied; their upper halves stay zero
+    factors, *pair = xp.zeros((2, n), xp.uint64), xp.empty((2, n), xp.uint64), xp.empty((2, n), xp.uint64)
+    small, before = factors.view(xp.uint32)[:, ::2], pair[1].view(xp.uint32)[::-1, ::2]
+    small[0], small[1] = low & _LOW, high & xp.uint64(_LOW)
+    before[0], before[1] = low >> 32, high >> xp.uint64(32)
+    _rounds(xp, key, range(_ROUNDS), factors, pair)
+    rest = pair[(_ROUNDS - 1) % 2].view(xp.uint32)[::-1, ::2]
+    return [rest[w // 2] if w % 2 else small[w // 2] for w in wanted]
+
+
+def _rounds(xp: Any, key: int, rounds: range, factors: Any, pair: Sequence[Any]) -> None:
+    """Some rounds, in three passes each over both halves of all blocks.
+
+    Args:
+        xp: numpy or cupy.
+        key: The key.
+        rounds: Which.
+        factors: x0 and x2, which get multiplied: uint64 of shape (2, n), whose upper halves are zero.
+        pair: Twice the same, for products, which rounds fill in turn. A product's upper half goes crosswise into a
+            factor, its lower half crosswise is x1 and x3 of the next round.
+    """
     small = factors.view(xp.uint32)[:, ::2]
-    pair = [xp.empty((2, n), xp.uint64) for _ in range(2)]
-    # A product's upper half goes crosswise into a factor, its lower half crosswise is x1 and x3 of the next round.
     upper = [p.view(xp.uint32)[::-1, 1::2] for p in pair]
     lower = [p.view(xp.uint32)[::-1, ::2] for p in pair]
-    small[0], small[1] = low & _LOW, high & xp.uint64(_LOW)
-    lower[1][0], lower[1][1] = low >> 32, high >> xp.uint64(32)
-    keys = xp.asarray(numpy.array([[key & _LOW], [key >> 32]], numpy.uint64))
-    multipliers, step = xp.asarray(_COLUMN), xp.asarray(_STEP_COLUMN)
-    for i in range(_ROUNDS):
+    multipliers = xp.asarray(_COLUMN)
+    for i in rounds:
         new, old = i % 2, 1 - i % 2
         xp.multiply(factors, multipliers, pair[new])
         xp.bitwise_xor(upper[new], lower[old], small)
+        keys = xp.asarray(numpy.array(_keys(key, i), numpy.uint64)[:, None])
         xp.bitwise_xor(factors, keys, factors)  # on whole lanes, side by side, it is faster
-        keys = keys + step & xp.uint64(_LOW)
-    rest = lower[(_ROUNDS - 1) % 2]
-    return [rest[w // 2] if w % 2 else small[w // 2] for w in wanted]
+
+
+def _progressions(
+    key: int, counters: Sequence[int], step: int, n: int, wanted: Sequence[Sequence[int]]
+) -> list[list[Any]]:
+    """The words of rows of blocks, in each of which the counters grow by a step, on the CPU.
+
+    Where only the lowest of their four words changes, the first two rounds are the work of one, and of the last round
+    only that half is done which makes the words that are wanted.
+
+    Args:
+        key: The key.
+        counters: The first counter of each row.
+        step: How much more each following one is.
+        n: Number of blocks in a row.
+        wanted: Which words of each row.
+
+    Returns:
+        For each row and wanted word a uint32 array of shape (n,), possibly strided.
+    """
+    rows, each = len(counters), numpy.arange(n, dtype=numpy.uint64)
+    if any((counter & _LOW) + step * n > _LOW for counter in counters):
+        firsts = numpy.array([(counter & _MASK64, counter >> 64) for counter in counters], numpy.uint64)
+        begin, high = firsts[:, :1], firsts[:, 1:]
+        low = begin + each * numpy.uint64(step)
+        words = blocks(numpy, key, low.reshape(-1), (high + (low < begin)).reshape(-1))
+        return [[words[w].reshape(rows, n)[row] for w in some] for row, some in enumerate(wanted)]
+    (m0, m1), (k0, k1), (next_k0, next_k1) = _MULTIPLIERS, _keys(key, 0), _keys(key, 1)
+    same = []  # of each row, what does not change in it
+    for counter in counters:
+        c0, c1, c2, c3 = (counter >> shift & _LOW for shift in (0, 32, 64, 96))
+        next_p0 = (c2 * m1 >> 32 ^ c1 ^ k0) * m0
+        same.append((c0 * m0, c3 ^ k1, c2 * m1 & _LOW ^ next_k0, next_p0 >> 32 ^ next_k1, next_p0 & _LOW))
+    begin, of_x2, *of_both, x3 = numpy.array(same, numpy.uint64).T[..., None]
+    factors, *pair = (numpy.empty((2, rows, n), numpy.uint64) for _ in range(3))
+    (p0, _), (third, next_p1) = pair  # the products that change: of x0 in the first round, of x2 in the second
+    numpy.add(each * numpy.uint64(step * m0), begin, p0)
+    numpy.right_shift(p0, 32, next_p1)
+    next_p1 ^= of_x2
+    next_p1 *= numpy.uint64(m1)
+    numpy.right_shift(next_p1, 32, factors[0])
+    numpy.bitwise_and(p0, _LOW, factors[1])
+    factors ^= of_both
+    third[...] = x3
+    last = _ROUNDS - 1
+    _rounds(numpy, key, range(2, last), factors.reshape(2, -1), [p.reshape(2, -1) for p in pair])
+    before, products = pair[1 - last % 2], pair[last % 2]
+    found = []
+    for row, some in enumerate(wanted):
+        halves = {}
+        for half in {w // 2 for w in some}:
+            product = products[1 - half, row]
+            numpy.multiply(factors[1 - half, row], numpy.uint64(_MULTIPLIERS[1 - half]), product)
+            lower, upper = (product.view(numpy.uint32)[k::2] for k in range(2))
+            if 2 * half in some:
+                upper = upper ^ before[1 - half, row].view(numpy.uint32)[::2]
+                upper ^= numpy.uint32(_keys(key, last)[half])
+            halves[half] = upper, lower
+        found.append([halves[w // 2][w % 2] for w in some])
+    return found
 
 
 @functools.lru_cache(maxsize=64)
@@ -194,20 +270,19 @@ class Draw(NamedTuple):
     def _run(self, sample: int, elements: range, count: int, stride: int) -> list[Any]:
         """The words of elements that follow each other: those four apart begin at the same word of their blocks."""
         first = int(self.high[sample]) << 64 | self.low
-        rows = []  # which of four elements, its first word, which of its blocks, and the counter of that
+        rows = []  # which of four elements, the number of its word that a block begins with, and the words of that
+        counters = []
         for i in range(4):
             block, word = divmod(self.phase + stride * (elements.start + i), 4)
-            rows += [(i, word, k, first + block + k) for k in range((word + count + 3) // 4)]
-        begin = numpy.array([counter & _MASK64 for *_, counter in rows], numpy.uint64)[:, None]
-        high = numpy.array([counter >> 64 & _MASK64 for *_, counter in rows], numpy.uint64)[:, None]
-        low = begin + numpy.arange((len(elements) + 3) // 4, dtype=numpy.uint64) * numpy.uint64(stride)
-        block_words = blocks(numpy, self.key, low.reshape(-1), (high + (low < begin)).reshape(-1))
-        table = [each.reshape(low.shape) for each in block_words]
+            for k in range((word + count + 3) // 4):
+                rows.append((i, 4 * k - word, range(max(0, word - 4 * k), min(4, word + count - 4 * k))))
+                counters.append((first + block + k) % (1 << 128))
+        made = _progressions(self.key, counters, stride, (len(elements) + 3) // 4, [words for *_, words in rows])
         found = [numpy.empty(len(elements), numpy.uint32) for _ in range(count)]
-        for row, (i, word, k, _) in enumerate(rows):
-            for c in range(max(0, 4 * k - word), min(count, 4 * k + 4 - word)):
-                there = found[c][i::4]
-                there[...] = table[word + c - 4 * k][row, : len(there)]
+        for (i, begin, words), values in zip(rows, made, strict=True):
+            for word, own in zip(words, values, strict=True):
+                there = found[begin + word][i::4]
+                there[...] = own[: len(there)]
         return found
 
     def some(self, sample: int, start: int, count: int) -> list[int]:

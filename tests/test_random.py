@@ -113,10 +113,12 @@ def test_words_of_elements_are_those_of_their_streams(key, low, high, phase, cou
 
 
 @given(
-    seeds, st.integers(2**64 - 4000, 2**64 - 1) | words_of_64, words_of_64, st.integers(0, 3), st.integers(1, 9),
+    seeds, st.sampled_from((2**32, 2**64)).flatmap(lambda end: st.integers(end - 4000, end - 1)) | words_of_64,
+    words_of_64, st.integers(0, 3), st.integers(1, 9),
     st.integers(1, 5) | st.integers(0, 10**6), st.integers(0, 2**40), st.integers(1, 300),
 )  # fmt: skip
 @example(1, 2**64 - 1, 2**64 - 1, 3, 4, 257, 0, 5)
+@example(1, 2**32 - 258, 0, 3, 4, 257, 0, 5)
 def test_words_of_elements_that_follow_each_other(key, low, high, phase, count, stride, first, n):
     draw = _philox.Draw(key, low, np.array([7, high], np.uint64), phase)
     elements = np.arange(first, first + n, dtype=np.uint64)

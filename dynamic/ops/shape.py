@@ -192,7 +192,7 @@ def _reshaped(
     layout: str | None = None, rel_shape: Any = None, shape: Any = None, src_dims: Any = None,
 ) -> Array | list[Array]:  # fmt: skip
     """The same data with other extents and another dtype, one sample or many at once; or many in a list."""
-    if all(value is None for value in (dtype, shape_input, layout, rel_shape, shape, src_dims)):
+    if shape is None and rel_shape is None and src_dims is None and dtype is shape_input is layout is None:
         raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
     samples = data.shape[: data.ndim - ndim]
     if shape_input is not None:

@@ -45,7 +45,9 @@ _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
     0xE2,
     0xEE,
 )
-_DRI = 0xDD
+_DRI, _DQT, _APP0, _COM = 0xDD, 0xDB, 0xE0, 0xFE
+_TELL_NOTHING = frozenset((_DHT, _DQT, _APP0, _APP2, _COM))  # of what a header is read for
+_beginning_of_segment = struct.Struct(">BBH").unpack_from  # FF, the marker and the length
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _OUT_OF_PLACE = frozenset((0x00, 0x01, _SOI, *range(0xD0, 0xD8)))
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_DHT, _JPG, _DAC}
@@ -83,10 +85,21 @@ class _Frame(NamedTuple):
     needed: int  #: the least number of bits that the scans take
 
 
-def _segments(data: Buffer | bytes, position: int) -> Iterator[tuple[int, int, int]]:
-    """The markers from a position on: each marker with the first byte of its segment and the one after the last."""
+def _segments(
+    data: Buffer | bytes, position: int, passed_over: frozenset[int] = frozenset()
+) -> Iterator[tuple[int, int, int]]:
+    """The markers from a position on: each marker with the first byte of its segment and the one after the last.
+
+    Some markers may be passed over where nothing is wrong with their segments.
+    """
     size = len(data)
     for _ in limited(FORMAT, "segments", 1 << 14):
+        if position + 4 <= size:
+            fill, marker, length = _beginning_of_segment(data, position)
+            end = position + 2 + length
+            if marker in passed_over and fill == 0xFF and length >= 2 and end <= size:
+                position = end
+                continue
         start = position + 2
         if start > size or data[position] != 0xFF or data[position + 1] == 0xFF:
             start = _after_fill(data, position)
@@ -135,7 +148,7 @@ def _begun(beginning: bytes, limits: Limits) -> Header | None:
 def _header(data: Buffer | bytes, limits: Limits) -> Header:
     frame: tuple[int, bytes] | None = None
     orientation, transform, height_at, restarts = 1, None, 0, False
-    for marker, start, end in _segments(data, 2):
+    for marker, start, end in _segments(data, 2, _TELL_NOTHING):
         if marker in _FRAMES:
             if frame is not None:
                 raise corrupt(FORMAT, "there are two frames")
