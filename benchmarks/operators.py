@@ -2,9 +2,10 @@
 
     python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--markdown]
 
-Batches of 64 photos of 500 x 375 and single images of 1920 x 1080. Every library has the same number of threads: the
-direct calls are shared out to as many, each writing to memory of its own. Where a library does the same thing it is a
-rival; one that is not installed is left out. Ratios are medians over the rounds of our time to the other's.
+Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, and random numbers.
+Every library has the same number of threads: the direct calls are shared out to as many, each writing to memory of its
+own. Where a library does the same thing it is a rival; one that is not installed is left out. Ratios are medians over
+the rounds of our time to the other's. Rounds decode the same files; `training.py` decodes files that nobody has seen.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import io
 import os
 import statistics
 import sys
@@ -25,11 +27,13 @@ from typing import Any
 
 import cv2
 import numpy
+import simplejpeg
 
 import dynamic
 
 Image = Any
 Direct = Callable[[Image], Any]
+SIZES = ("64 x 500x375", "1 x 1920x1080")
 
 
 def imported(name: str) -> Any:
@@ -53,6 +57,7 @@ class Case:
     name: str
     call: Callable[[Any, Any], Any]
     rivals: dict[str, Direct] = field(default_factory=dict)
+    of: str = "images"  #: what it is called with: "images", "files", "paths", "labels" or "nothing"
 
 
 def rotated(image: Image) -> Image:
@@ -103,8 +108,24 @@ def looked_up(image: Image) -> Image:
     return cv2.LUT(image, table)
 
 
+def decoded_by_pillow(file: Any) -> Image:
+    """What `decoders.image` does, with Pillow."""
+    return numpy.asarray(pillow.open(io.BytesIO(file.tobytes())))
+
+
+def drawn(name: str, shape: list[int]) -> Callable[[Any, Any], Any]:
+    """A batch of 64 of random numbers or arrays."""
+    return lambda lib, _: getattr(lib.random, name)(batch_size=64, **({"shape": shape} if shape else {}))
+
+
 BILINEAR = 2  # of Pillow
 CASES = [
+    Case("decoders.image", lambda lib, x: lib.decoders.image(x),
+         rivals(simplejpeg=simplejpeg.decode_jpeg, cv2=lambda file: cv2.imdecode(file, cv2.IMREAD_COLOR_RGB),
+                pillow=decoded_by_pillow), of="files"),
+    Case("decoders.image_random_crop", lambda lib, x: lib.decoders.image_random_crop(x), of="files"),
+    Case("imread", lambda lib, x: lib.imread(x),
+         rivals(cv2=lambda path: cv2.imread(path, cv2.IMREAD_COLOR_RGB)), of="paths"),
     Case("copy", lambda lib, x: lib.copy(x), rivals(numpy=lambda image: image.copy())),
     Case("cast to float32", lambda lib, x: lib.cast(x, dtype=lib.float32),
          rivals(numpy=lambda image: image.astype(numpy.float32))),
@@ -153,6 +174,12 @@ CASES = [
     Case("normalize", lambda lib, x: lib.normalize(x)),
     Case("transpose to CHW", lambda lib, x: lib.transpose(x, perm=[2, 0, 1]),
          rivals(cv2=lambda image: cv2.merge(cv2.split(image)), numpy=lambda i: i.transpose(2, 0, 1).copy())),
+    Case("reshape", lambda lib, x: lib.reshape(x, shape=[-1])),
+    Case("stack", lambda lib, x: lib.stack(x, x), rivals(numpy=lambda image: numpy.stack([image, image]))),
+    Case("cat", lambda lib, x: lib.cat(x, x), rivals(numpy=lambda image: numpy.concatenate([image, image]))),
+    Case("one_hot", lambda lib, x: lib.one_hot(x, num_classes=1000), of="labels"),
+    *(Case(f"random.{name}{f' of {shape}' if shape else ''}", drawn(name, shape), of="nothing")
+      for name in ("uniform", "normal", "coin_flip") for shape in ([], [100], [100, 1000])),
     Case("equalize", lambda lib, x: lib.equalize(x)),
     Case("jpeg_compression_distortion", lambda lib, x: lib.jpeg_compression_distortion(x, quality=50)),
     Case("lookup_table", lambda lib, x: lib.lookup_table(x, keys=list(range(256)), values=[*map(float, range(256))]),
@@ -168,22 +195,37 @@ CASES = [
 ]  # fmt: skip
 
 
-def photos() -> list[Image]:
-    """64 photos of 500 x 375, uint8 of shape (375, 500, 3)."""
+def data(folder: Path) -> dict[str, dict[str, Any]]:
+    """What cases are called with, by how it is called in the table: photos as arrays, their files, labels."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
     from photos import make
 
-    with tempfile.TemporaryDirectory() as folder:
-        files = [numpy.fromfile(path, numpy.uint8) for path in sorted(make(Path(folder)).glob("*/*.jpg"))]
-    images = [dynamic.decoders.image(file).numpy() for file in files]
-    scaled = [cv2.resize(image, (500, 375), interpolation=cv2.INTER_LINEAR) for image in images]
-    return (scaled * (64 // len(scaled) + 1))[:64]
+    originals = [cv2.imread(str(path), cv2.IMREAD_COLOR_RGB) for path in sorted(make(folder).glob("*/*.jpg"))]
+    images = [cv2.resize(image, (500, 375), interpolation=cv2.INTER_LINEAR) for image in originals]
+    images = (images * (64 // len(images) + 1))[:64]
+    of_each = dict(zip(SIZES, (images, [cv2.resize(images[0], (1920, 1080))]), strict=True))
+    how = {"quality": 90, "colorspace": "RGB", "colorsubsampling": "420"}
+    files = {title: [numpy.frombuffer(simplejpeg.encode_jpeg(image, **how), numpy.uint8) for image in some]
+             for title, some in of_each.items()}  # fmt: skip
+    paths = {title: [str(folder / f"{title}-{i}.jpg") for i in range(len(some))] for title, some in files.items()}
+    for title, some in files.items():
+        for file, path in zip(some, paths[title], strict=True):
+            file.tofile(path)
+    labels = {"64 numbers": [numpy.int64(13 * i % 1000) for i in range(64)]}
+    return {"images": of_each, "files": files, "paths": paths, "labels": labels, "nothing": {"64 samples": [None] * 64}}
 
 
-def has(library: Any, case: Case, images: Any) -> bool:
+def given(library: Any, case: Case, samples: list[Any]) -> Any:
+    """What a library calls the samples of a case."""
+    if case.of in ("paths", "nothing"):
+        return samples
+    return library.as_batch(samples, **({"layout": "HWC"} if case.of == "images" else {}))
+
+
+def has(library: Any, case: Case, samples: Any) -> bool:
     """Whether a library can do it."""
     try:
-        evaluated(case.call(library, images))
+        evaluated(case.call(library, samples))
     except (AttributeError, TypeError, RuntimeError, ValueError) as error:
         print(f"{case.name}: {library.__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
         return False
@@ -196,10 +238,10 @@ def evaluated(result: Any) -> None:
         part.evaluate()
 
 
-def in_threads(pool: ThreadPoolExecutor, threads: int, call: Direct, images: list[Image]) -> None:
-    """Call it for every image, in so many threads."""
-    parts = [images[k::threads] for k in range(threads)]
-    list(pool.map(lambda part: [call(image) for image in part], parts))
+def in_threads(pool: ThreadPoolExecutor, threads: int, call: Direct, samples: list[Any]) -> None:
+    """Call it for every sample, in so many threads."""
+    parts = [samples[k::threads] for k in range(threads)]
+    list(pool.map(lambda part: [call(sample) for sample in part], parts))
 
 
 def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -220,22 +262,22 @@ def ratio(ours: list[tuple[float, float]], theirs: list[tuple[float, float]], wh
     return statistics.median(a[which] / max(b[which], 1e-9) for a, b in zip(ours, theirs, strict=True))
 
 
-def row(case: Case, title: str, images: list[Image], options: argparse.Namespace, pool: ThreadPoolExecutor) -> str:
+def row(case: Case, title: str, samples: list[Any], options: argparse.Namespace, pool: ThreadPoolExecutor) -> str:
     """One line of the table."""
-    here = dynamic.as_batch(images, layout="HWC")
+    here = given(dynamic, case, samples)
     if not has(dynamic, case, here):
         return ""
-    ways: dict[str, Callable[[], Any]] = {"ours": lambda: case.call(dynamic, here)}
+    ways: dict[str, Callable[[], Any]] = {"ours": lambda: evaluated(case.call(dynamic, here))}
     if dali is not None:
-        there = dali.as_batch(images, layout="HWC")
+        there = given(dali, case, samples)
         if has(dali, case, there):
             ways["DALI"] = lambda: evaluated(case.call(dali, there))
     for name, call in case.rivals.items():
-        ways[name] = functools.partial(in_threads, pool, options.threads, call, images)
+        ways[name] = functools.partial(in_threads, pool, options.threads, call, samples)
     times = measured(ways, options.rounds)
     ours = times.pop("ours")
-    wall = statistics.median(wall for wall, _ in ours) / len(images) * 1e3
-    cells = [case.name, title, f"{wall:.2f}"]
+    wall = statistics.median(wall for wall, _ in ours) / len(samples) * 1e3
+    cells = [case.name, title, f"{wall:.{2 if wall >= 0.01 else 4}f}"]
     if "DALI" in times:
         theirs = times.pop("DALI")
         cells += [f"{ratio(ours, theirs, 0):.2f}", f"{ratio(ours, theirs, 1):.2f}"]
@@ -260,18 +302,17 @@ def main() -> None:
         dali.set_num_threads(options.threads)
     if torch is not None:
         torch.set_num_threads(1)  # the pool is what shares out the images
-    batch = photos()
-    large = [cv2.resize(batch[0], (1920, 1080))]
-    titles = ["operator", "images", "ms each", "DALI", "DALI CPU", "direct calls"]
+    titles = ["operator", "samples", "ms each", "DALI", "DALI CPU", "direct calls"]
     if options.markdown:
         print(f"| {' | '.join(titles)} |\n|---|---|--:|--:|--:|---|")
     else:
         print(f"{titles[0]:34}{titles[1]:14}{titles[2]:>9}{titles[3]:>9}{titles[4]:>9}  {titles[5]}")
-    with ThreadPoolExecutor(options.threads) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.threads) as pool:
+        kinds = data(Path(folder))
         for case in CASES:
             if not options.only or any(word in case.name for word in options.only):
-                for title, images in (("64 x 500x375", batch), ("1 x 1920x1080", large)):
-                    if line := row(case, title, images, options, pool):
+                for title, samples in kinds[case.of].items():
+                    if line := row(case, title, samples, options, pool):
                         print(line, flush=True)
 
 

@@ -23,6 +23,7 @@ __all__ = ["evaluate", "operand", "together"]
 
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
+_BUFFER = 1 << 10  # elements that NumPy converts at once: with their results they stay in the innermost cache
 
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
 
@@ -168,7 +169,8 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
 
     def some(part: slice) -> None:
         place = (slice(None),) * axis + (part,)
-        with numpy.errstate(all="ignore"):
+        with numpy.errstate(all="ignore"):  # which puts the size of buffers back too
+            numpy.setbufsize(_BUFFER)
             ufunc(*(a[place] for a in arrays), out=out[place], **arguments)
 
     if threads and out.nbytes >= _SHARED:

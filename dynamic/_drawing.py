@@ -381,7 +381,7 @@ def sampled(
     for i in range(count):
         noted(i, check)
     draw = call.source.draw(call.n)
-    beginnings = draw.beginnings(ahead)
+    beginnings = draw.beginnings(ahead).tolist()
     _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays))
     if call.n is None:
         return tuple(map(Tensor, results[0]))

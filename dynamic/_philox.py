@@ -290,16 +290,14 @@ class Draw(NamedTuple):
         counter = int(self.high[sample]) << 64 | self.low
         return words(self.key, (4 * counter + self.phase + start) % (1 << 130), count)
 
-    def beginnings(self, count: int) -> list[list[int]]:
-        """The first words of each sample, of all samples at once."""
+    def beginnings(self, count: int) -> Any:
+        """The first words of each sample, of all samples at once: uint32 of shape (n, count)."""
         each = (self.phase + count + 3) // 4
         steps = numpy.arange(each, dtype=numpy.uint64)
         low = steps + numpy.uint64(self.low)
         high = numpy.asarray(self.high)[:, None] + (low < numpy.uint64(self.low))
         found = blocks(numpy, self.key, numpy.tile(low, len(high)), high.reshape(-1))
-        table = numpy.stack(found, axis=1).reshape(len(high), 4 * each)[:, self.phase : self.phase + count]
-        lists: list[list[int]] = table.tolist()
-        return lists
+        return numpy.stack(found, axis=1).reshape(len(high), 4 * each)[:, self.phase : self.phase + count]
 
     def stream(self, sample: int, element: int = 0) -> Iterator[int]:
         """The words of one element, one after the other without end: for methods that reject some."""

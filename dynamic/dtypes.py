@@ -222,9 +222,10 @@ def promote(a: numpy.dtype[Any], b: numpy.dtype[Any]) -> numpy.dtype[Any]:
 
 def rounded(xp: Any, values: Any) -> Any:
     """Floating-point values rounded half away from zero: 0.5 is 1, -2.5 is -3. Exact for every value."""
-    with numpy.errstate(invalid="ignore"):  # infinity less infinity, signalling NaN
-        whole = xp.trunc(values)
-        return whole + xp.copysign(xp.abs(values - whole) >= 0.5, values)
+    kind = values.dtype.type
+    nearly_half = numpy.nextafter(kind(0.5), kind(0))  # to add 1/2 would make 1 of the largest number below it
+    with numpy.errstate(invalid="ignore"):  # signalling NaN
+        return xp.trunc(values + xp.copysign(nearly_half, values))
 
 
 def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
@@ -268,7 +269,9 @@ def _float_to_int(xp: Any, array: Any, to: numpy.dtype[Any]) -> Any:
     with numpy.errstate(invalid="ignore"):
         values = rounded(xp, array)
         if to.itemsize * 8 <= numpy.finfo(values.dtype).nmant:  # both limits are values of the float type
-            return xp.nan_to_num(xp.clip(values, limits.min, limits.max), copy=False, nan=0.0).astype(to)
+            xp.clip(values, limits.min, limits.max, out=values)
+            values[xp.isnan(values)] = 0
+            return values.astype(to)
         above, below = values >= float(limits.max), values <= float(limits.min)
         values[above | below | xp.isnan(values)] = 0
         whole = values.astype(to)
