@@ -191,6 +191,17 @@ def test_large_images_are_resized_in_bands_and_their_edges_alone():
         assert abs(found - exact).max() <= 1.01
 
 
+def test_the_right_edge_is_not_missed_by_a_rounding_error():
+    image = np.random.default_rng(1).integers(0, 256, (16, 1500, 3), dtype=np.uint8)
+    widths = [width for width in range(300, 1500) if width / 224 * 224 > width]
+    assert len(widths) > 10
+    for width in widths:
+        region = {"size": (12, 224), "roi_start": (0.0, 1500.0 - width), "roi_end": (16.0, 1500.0)}
+        with bands_of(1 << 8):
+            found = resize(image, **region).array
+        assert abs(found - resize(image, **region, dtype="float32").array).max() <= 1.01
+
+
 @pytest.mark.parametrize(("shape", "arguments", "expected"), [
     ((100, 200), {"resize_x": 50}, (25, 50)), ((100, 201), {"resize_shorter": 50}, (50, 101)),
     ((375, 500), {"resize_shorter": 256}, (256, 341)), ((333, 500), {"resize_longer": 256}, (170, 256)),

@@ -162,7 +162,9 @@ def _band(
 ) -> None:
     """Resize one image, with pixels beyond the left and right edges or without them."""
     sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
-    box = left, lines.start, across.scale * across.size, down.scale * down.size
+    (first, last), width = columns.inside, across.scale * across.size
+    width = min(width, last - first + sum(sides) - left)  # it may have been rounded up beyond the last column
+    box = left, lines.start, width, down.scale * down.size
     window = Window((*lines.inside, *columns.inside), (*lines.padding, *sides), box, down.filter)
     show(frame, window, out, mirrored=mirrored)
 
