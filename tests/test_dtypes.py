@@ -107,6 +107,15 @@ def test_floats_become_integers_as_exact_arithmetic_says(have, to, data):
     assert out.tolist() == expected
 
 
+@pytest.mark.parametrize("have", FLOATS, ids=str)
+def test_what_lies_beside_a_half_is_rounded_to_its_own_side(have):
+    most = float(2 ** np.finfo(have).nmant)  # beyond it there are no halves
+    halves = np.array([i / 2 for i in range(-300, 300)] + [sign * (most / 2 + i / 4) for i in range(9)
+                      for sign in (1, -1)] + [most - 1, most + 1, 1 - most], have)  # fmt: skip
+    array = np.concatenate([halves, *(np.nextafter(halves, have.type(to)) for to in (-np.inf, np.inf))])
+    assert convert(np, array, np.dtype("int64")).tolist() == [exact(float(v), np.dtype("int64")) for v in array]
+
+
 @given(st.sampled_from(INTEGERS), st.sampled_from([*INTEGERS, np.dtype(bool)]), st.data())
 def test_integers_saturate(have, to, data):
     limits = np.iinfo(have)
