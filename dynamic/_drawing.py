@@ -32,7 +32,7 @@ R = TypeVar("R")
 Extents: TypeAlias = tuple[int, ...]
 
 _PART = 1 << 17  # numbers that are made at once; threads that make fewer wait for each other longer than they work
-_LARGE = 1 << 11  # numbers of a sample that are worth being made apart from those of other samples
+_LARGE = 1 << 11  # numbers that are worth being made in the order of their words
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
 _MOST_AHEAD = 256  # words that are computed at once without need
@@ -87,15 +87,16 @@ class Part:
 
     xp: Any
     draw: Draw
-    samples: Any  #: for each number its sample, or a slice of the samples, which have one number each, or the only one
-    elements: Any  #: for each number its place in its sample, or a range of that of the only one, or None for 0
+    samples: Any  #: for each number its sample, or a slice of the samples, which have as many numbers each
+    elements: Any  #: for each number its place in its sample; with a slice the range of places, or None for place 0
     stride: int  #: how many words the elements of a sample are apart
     start: int  #: how many numbers of the call come before
 
     @property
     def size(self) -> int:
         """How many numbers there are."""
-        return self.samples.stop - self.samples.start if self.elements is None else len(self.elements)
+        each = 1 if self.elements is None else len(self.elements)
+        return (self.samples.stop - self.samples.start) * each if isinstance(self.samples, slice) else each
 
     def words(self, count: int) -> list[Any]:
         """The first words of each number."""
@@ -105,8 +106,10 @@ class Part:
         """All words of a number, one after the other."""
         if self.elements is None:
             return self.draw.stream(self.samples.start + i)
-        sample = self.samples if isinstance(self.elements, range) else self.samples[i]
-        return self.draw.stream(int(sample), int(self.elements[i]))
+        if isinstance(self.elements, range):
+            sample, place = divmod(i, len(self.elements))
+            return self.draw.stream(self.samples.start + sample, self.elements[place])
+        return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
 
     def canonical(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
         """Numbers in [0, 1) of the next words of some of the numbers, two words each.
@@ -117,7 +120,8 @@ class Part:
             count: How many for each.
         """
         if isinstance(self.elements, range):
-            samples, elements = self.samples, (at + self.elements.start).astype(numpy.uint64)
+            samples, places = numpy.divmod(at, len(self.elements))
+            samples, elements = samples + self.samples.start, (places + self.elements.start).astype(numpy.uint64)
         elif self.elements is None:
             samples, elements = at + self.samples.start, None
         else:
@@ -128,7 +132,12 @@ class Part:
 
     def of(self, value: Any) -> Any:
         """A value for all samples, or an array with one for each, as it concerns the numbers."""
-        return self.xp.asarray(value)[self.samples] if value.ndim else value
+        if not value.ndim:
+            return value
+        own = self.xp.asarray(value)[self.samples]
+        if not isinstance(self.elements, range):
+            return own
+        return numpy.repeat(own, len(self.elements)) if len(own) > 1 else own[0]
 
 
 class Call:
@@ -281,9 +290,13 @@ class Call:
 
 
 def _ends(sizes: Any, total: int) -> list[int]:
-    """Where parts of so many numbers begin and end, which lie in one sample where samples are large."""
+    """Where parts of so many numbers begin and end: of whole samples, or within one where samples are large."""
     if not total:
         return [0]
+    if isinstance(sizes, int) and sizes <= _PART:
+        samples = total // sizes
+        parts = -(-samples // (_PART // sizes))
+        return [*range(0, total, -(-samples // parts) * sizes), total]
     count = total // sizes if isinstance(sizes, int) else len(sizes)
     if total < count * _LARGE:
         return [*range(0, total, _PART), total]
@@ -298,9 +311,13 @@ def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -
     """The numbers from `start` to `stop` of samples that have `sizes` of them each, or all the same number."""
     if isinstance(sizes, int) and sizes == 1:
         return Part(xp, draw, slice(start, stop), None, stride, start)
-    if isinstance(sizes, int) and xp is numpy and start // sizes == (stop - 1) // sizes:
-        sample = start // sizes
-        return Part(xp, draw, sample, range(start - sample * sizes, stop - sample * sizes), stride, start)
+    if isinstance(sizes, int) and xp is numpy:
+        sample, last = start // sizes, (stop - 1) // sizes
+        if sample == last:
+            elements = range(start - sample * sizes, stop - sample * sizes)
+            return Part(xp, draw, slice(sample, sample + 1), elements, stride, start)
+        if start % sizes == stop % sizes == 0 and stop - start >= _LARGE:
+            return Part(xp, draw, slice(sample, last + 1), range(sizes), stride, start)
     places = xp.arange(start, stop)
     if isinstance(sizes, int):
         samples = places // sizes
@@ -309,7 +326,7 @@ def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -
     sample = int(numpy.searchsorted(ends, start, side="right"))
     if xp is numpy and stop <= ends[sample]:
         begin = int(ends[sample] - sizes[sample])
-        return Part(xp, draw, sample, range(start - begin, stop - begin), stride, start)
+        return Part(xp, draw, slice(sample, sample + 1), range(start - begin, stop - begin), stride, start)
     samples = xp.searchsorted(xp.asarray(ends), places, side="right")
     first = xp.asarray(ends - sizes)
     return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride, start)

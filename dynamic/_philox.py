@@ -7,6 +7,7 @@ A block is four 32-bit words, made of a 64-bit key and a 128-bit counter in ten 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -139,59 +140,59 @@ def _rounds(xp: Any, key: int, rounds: range, factors: Any, pair: Sequence[Any])
 
 
 def _progressions(
-    key: int, counters: Sequence[int], step: int, n: int, wanted: Sequence[Sequence[int]]
+    key: int, lows: Sequence[int], high: Any, step: int, n: int, wanted: Sequence[Sequence[int]]
 ) -> list[list[Any]]:
-    """The words of rows of blocks, in each of which the counters grow by a step, on the CPU.
+    """The words of groups of blocks, in each of which the counters grow by a step in every sample, on the CPU.
 
     Where only the lowest of their four words changes, the first two rounds are the work of one, and of the last round
     only that half is done which makes the words that are wanted.
 
     Args:
         key: The key.
-        counters: The first counter of each row.
-        step: How much more each following one is.
-        n: Number of blocks in a row.
-        wanted: Which words of each row.
+        lows: For each group the lower half of the first counter.
+        high: For each sample the upper half, a uint64 array of shape (samples,).
+        step: How much more each following counter is.
+        n: Number of blocks in a sample and group.
+        wanted: Which words of each group.
 
     Returns:
-        For each row and wanted word a uint32 array of shape (n,), possibly strided.
+        For each group and wanted word a uint32 array of shape (samples, n), possibly strided.
     """
-    rows, each = len(counters), numpy.arange(n, dtype=numpy.uint64)
-    if any((counter & _LOW) + step * n > _LOW for counter in counters):
-        firsts = numpy.array([(counter & _MASK64, counter >> 64) for counter in counters], numpy.uint64)
-        begin, high = firsts[:, :1], firsts[:, 1:]
+    shape, each = (len(lows), len(high), n), numpy.arange(n, dtype=numpy.uint64)
+    if math.prod(shape) <= _FEW or any(low > _MASK64 or (low & _LOW) + step * n > _LOW for low in lows):
+        begin = numpy.array([low & _MASK64 for low in lows], numpy.uint64)[:, None, None]
+        above = high + numpy.array([low >> 64 for low in lows], numpy.uint64)[:, None]
         low = begin + each * numpy.uint64(step)
-        words = blocks(numpy, key, low.reshape(-1), (high + (low < begin)).reshape(-1))
-        return [[words[w].reshape(rows, n)[row] for w in some] for row, some in enumerate(wanted)]
-    (m0, m1), (k0, k1), (next_k0, next_k1) = _MULTIPLIERS, _keys(key, 0), _keys(key, 1)
-    same = []  # of each row, what does not change in it
-    for counter in counters:
-        c0, c1, c2, c3 = (counter >> shift & _LOW for shift in (0, 32, 64, 96))
-        next_p0 = (c2 * m1 >> 32 ^ c1 ^ k0) * m0
-        same.append((c0 * m0, c3 ^ k1, c2 * m1 & _LOW ^ next_k0, next_p0 >> 32 ^ next_k1, next_p0 & _LOW))
-    begin, of_x2, *of_both, x3 = numpy.array(same, numpy.uint64).T[..., None]
-    factors, *pair = (numpy.empty((2, rows, n), numpy.uint64) for _ in range(3))
-    (p0, _), (third, next_p1) = pair  # the products that change: of x0 in the first round, of x2 in the second
-    numpy.add(each * numpy.uint64(step * m0), begin, p0)
-    numpy.right_shift(p0, 32, next_p1)
-    next_p1 ^= of_x2
-    next_p1 *= numpy.uint64(m1)
+        carried = above[..., None] + (low < begin)
+        words = blocks(numpy, key, numpy.broadcast_to(low, shape).reshape(-1), carried.reshape(-1))
+        return [[words[w].reshape(shape)[group] for w in some] for group, some in enumerate(wanted)]
+    m0, m1 = map(numpy.uint64, _MULTIPLIERS)
+    (k0, k1), (next_k0, next_k1) = (map(numpy.uint64, _keys(key, round)) for round in range(2))
+    c0, c1 = numpy.array([(low & _LOW, low >> 32) for low in lows], numpy.uint64).T[..., None, None]
+    c2, c3 = (high & _LOW)[:, None], (high >> 32)[:, None]
+    p1 = c2 * m1  # the products that do not change within a sample: of x2 in the first round, of x0 in the second
+    next_p0 = (p1 >> 32 ^ c1 ^ k0) * m0
+    p0 = c0 * m0 + each * (numpy.uint64(step) * m0)  # of x0 in the first round, in all samples
+    factors, *pair = (numpy.empty((2, *shape), numpy.uint64) for _ in range(3))
+    next_x3, next_p1 = pair[1]
+    numpy.bitwise_xor(p0 >> 32, c3 ^ k1, next_p1)
+    next_p1 *= m1
     numpy.right_shift(next_p1, 32, factors[0])
-    numpy.bitwise_and(p0, _LOW, factors[1])
-    factors ^= of_both
-    third[...] = x3
+    factors[0] ^= p1 & _LOW ^ next_k0
+    numpy.bitwise_xor(p0 & _LOW, next_p0 >> 32 ^ next_k1, factors[1])
+    next_x3[...] = next_p0
     last = _ROUNDS - 1
     _rounds(numpy, key, range(2, last), factors.reshape(2, -1), [p.reshape(2, -1) for p in pair])
     before, products = pair[1 - last % 2], pair[last % 2]
     found = []
-    for row, some in enumerate(wanted):
+    for group, some in enumerate(wanted):
         halves = {}
         for half in {w // 2 for w in some}:
-            product = products[1 - half, row]
-            numpy.multiply(factors[1 - half, row], numpy.uint64(_MULTIPLIERS[1 - half]), product)
-            lower, upper = (product.view(numpy.uint32)[k::2] for k in range(2))
+            product = products[1 - half, group]
+            numpy.multiply(factors[1 - half, group], numpy.uint64(_MULTIPLIERS[1 - half]), product)
+            lower, upper = (product.view(numpy.uint32)[:, k::2] for k in range(2))
             if 2 * half in some:
-                upper = upper ^ before[1 - half, row].view(numpy.uint32)[::2]
+                upper = upper ^ before[1 - half, group].view(numpy.uint32)[:, ::2]
                 upper ^= numpy.uint32(_keys(key, last)[half])
             halves[half] = upper, lower
         found.append([halves[w // 2][w % 2] for w in some])
@@ -224,9 +225,9 @@ class Draw(NamedTuple):
 
         Args:
             xp: numpy or cupy.
-            samples: For each element the number of its sample: an integer array, a slice of all samples, or one number.
-            elements: For each element its number in its sample, a uint64 array; a range where there is but one sample;
-                None for number 0.
+            samples: For each element the number of its sample, an integer array; or a slice of all samples.
+            elements: For each element its number in its sample, a uint64 array; with a slice a range of numbers, for
+                the elements of each sample, or None for number 0.
             count: How many words each element needs.
             stride: How many words the elements are apart.
             skip: For each element how many of its words to pass over, a uint64 array; None for none.
@@ -267,23 +268,25 @@ class Draw(NamedTuple):
             found += blocks(xp, self.key, low & _MASK64, carried, range(word, min(4, word + count - len(found))))
         return found
 
-    def _run(self, sample: int, elements: range, count: int, stride: int) -> list[Any]:
+    def _run(self, samples: slice, elements: range, count: int, stride: int) -> list[Any]:
         """The words of elements that follow each other: those four apart begin at the same word of their blocks."""
-        first = int(self.high[sample]) << 64 | self.low
-        rows = []  # which of four elements, the number of its word that a block begins with, and the words of that
-        counters = []
+        high = numpy.asarray(self.high)[samples]
+        groups = []  # which of four elements, the number of its word that a block begins with, and the words of that
+        lows = []
         for i in range(4):
             block, word = divmod(self.phase + stride * (elements.start + i), 4)
             for k in range((word + count + 3) // 4):
-                rows.append((i, 4 * k - word, range(max(0, word - 4 * k), min(4, word + count - 4 * k))))
-                counters.append((first + block + k) % (1 << 128))
-        made = _progressions(self.key, counters, stride, (len(elements) + 3) // 4, [words for *_, words in rows])
-        found = [numpy.empty(len(elements), numpy.uint32) for _ in range(count)]
-        for (i, begin, words), values in zip(rows, made, strict=True):
+                groups.append((i, 4 * k - word, range(max(0, word - 4 * k), min(4, word + count - 4 * k))))
+                lows.append(self.low + block + k)
+        n, wanted = (len(elements) + 3) // 4, [words for *_, words in groups]
+        found = [numpy.empty((len(high), len(elements)), numpy.uint32) for _ in range(count)]
+        for (i, begin, words), values in zip(
+            groups, _progressions(self.key, lows, high, stride, n, wanted), strict=True
+        ):
             for word, own in zip(words, values, strict=True):
-                there = found[begin + word][i::4]
-                there[...] = own[: len(there)]
-        return found
+                there = found[begin + word][:, i::4]
+                there[...] = own[:, : there.shape[1]]
+        return [each.reshape(-1) for each in found]
 
     def some(self, sample: int, start: int, count: int) -> list[int]:
         """Some of the words of a sample, counted from the beginning of its first element."""

@@ -352,7 +352,7 @@ def _weighted(part: Part, edges: list[Array]) -> Array:
     if len(edges) == 1:
         return numpy.searchsorted(edges[0], values)
     found = numpy.empty(len(values), numpy.uint64)
-    samples = numpy.broadcast_to(numpy.arange(len(edges))[part.samples], len(values))
+    samples = numpy.broadcast_to(part.of(numpy.arange(len(edges))), len(values))
     for sample in numpy.unique(samples).tolist():
         own = samples == sample
         found[own] = numpy.searchsorted(edges[sample], values[own])

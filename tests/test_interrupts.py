@@ -114,7 +114,7 @@ def test_a_reader_loses_nothing(root, whole, on_error):
         assert checkpoint.verify_epoch([reader.get_state()]).samples == len(NAMES)
         assert len(reader.skipped) == len(bad)
 
-    for interruption in every_turn(run, 200):
+    for interruption in every_turn(run, 600):
         run(interruption)
 
 
@@ -189,7 +189,7 @@ def test_a_source_of_samples_loses_nothing():
         return [batch.tolist() for batch in received], source.get_state()
 
     expected = run(Interruption(None))
-    for interruption in every_turn(run, 150):
+    for interruption in every_turn(run, 1000):
         assert run(interruption) == expected, interruption.turn
 
 

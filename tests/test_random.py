@@ -120,10 +120,10 @@ def test_words_of_elements_are_those_of_their_streams(key, low, high, phase, cou
 @example(1, 2**64 - 1, 2**64 - 1, 3, 4, 257, 0, 5)
 @example(1, 2**32 - 258, 0, 3, 4, 257, 0, 5)
 def test_words_of_elements_that_follow_each_other(key, low, high, phase, count, stride, first, n):
-    draw = _philox.Draw(key, low, np.array([7, high], np.uint64), phase)
-    elements = np.arange(first, first + n, dtype=np.uint64)
-    expected = draw.words(np, np.full(n, 1), elements, count, stride)
-    found = draw.words(np, 1, range(first, first + n), count, stride)
+    draw = _philox.Draw(key, low, np.array([7, high, high + 5 & 2**64 - 1], np.uint64), phase)
+    samples, elements = (part.reshape(-1) for part in np.mgrid[1:3, first : first + n])
+    expected = draw.words(np, samples, elements.astype(np.uint64), count, stride)
+    found = draw.words(np, slice(1, 3), range(first, first + n), count, stride)
     assert np.array_equal(found, expected)
 
 

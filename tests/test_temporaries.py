@@ -8,7 +8,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from operators import CASES
+import simplejpeg
+from operators import CASES, given
 
 import dynamic
 from dynamic import _array, _pool
@@ -16,6 +17,7 @@ from dynamic import _array, _pool
 HEIGHT, WIDTH = 246, 250
 FEW, MANY = 3, 9
 OF_PYTHON = 8 << 10  # bytes that each sample may add: views, tuples, arguments
+OF_IMAGES = [c for c in CASES if c.of in ("images", "files", "paths") and not c.name.startswith("x ")]
 
 
 @pytest.fixture(autouse=True)
@@ -26,27 +28,39 @@ def _one_thread_and_nothing_used_again(monkeypatch):
         yield
 
 
-def held(case, images):
+def held(case, samples):
     """Bytes at the peak of a call beyond what was there before and what is its result, and those of the result."""
-    batch = dynamic.as_batch(images, layout="HWC")
+    data = given(dynamic, case, samples)
     gc.collect()
     tracemalloc.start()
-    result = case.call(dynamic, batch)
+    result = case.call(dynamic, data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     size = sum(sample.nbytes for sample in result)
     return peak - size, size
 
 
+def written(path, file):
+    """A path with the bytes of a file there."""
+    file.tofile(path)
+    return str(path)
+
+
 @pytest.mark.parametrize("ragged", [False, True], ids=["alike", "ragged"])
-@pytest.mark.parametrize("case", [c for c in CASES if not c.name.startswith("x ")], ids=lambda case: case.name)
-def test_no_operator_holds_temporaries_of_all_samples(case, ragged):
+@pytest.mark.parametrize("case", OF_IMAGES, ids=lambda case: case.name)
+def test_no_operator_holds_temporaries_of_all_samples(case, ragged, tmp_path):
     drawn = np.random.default_rng(0)
     images = [drawn.integers(0, 255, (HEIGHT + 2 * ragged * i, WIDTH, 3), np.uint8) for i in range(MANY)]
-    case.call(dynamic, dynamic.as_batch(images[:2], layout="HWC"))  # what is kept for all calls is there now
-    few, _ = held(case, images[:FEW])
-    many, _ = held(case, images)
-    assert many - few < 2 * images[-1].nbytes + (MANY - FEW) * OF_PYTHON  # windows of random size differ
+    samples, read = images, 0
+    if case.of != "images":
+        samples = [np.frombuffer(simplejpeg.encode_jpeg(image), np.uint8) for image in images]
+    if case.of == "paths":
+        read = sum(map(len, samples[FEW:]))  # its inputs too
+        samples = [written(tmp_path / f"{i}.jpg", file) for i, file in enumerate(samples)]
+    case.call(dynamic, given(dynamic, case, samples[:2]))  # what is kept for all calls is there now
+    few, _ = held(case, samples[:FEW])
+    many, _ = held(case, samples)
+    assert many - few < read + 2 * images[-1].nbytes + (MANY - FEW) * OF_PYTHON  # windows of random size differ
 
 
 def test_it_would_be_seen():

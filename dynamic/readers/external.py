@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import warnings
@@ -136,30 +135,46 @@ class ExternalSource:
             StateMismatch: It makes batches, and a state was taken with another `batch_size`.
         """
         size = None if batch_size is None else natural(self._operator, "batch_size", batch_size, 1)
-        with self._lock, self._all_or_nothing():
-            if self._ended:
-                raise StopIteration
-            if size and self._expected not in (0, size):
-                difference = f"batch_size: {self._expected} in the state, {size} here"
-                raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; "
-                                    "let it make samples, with batch=False.", [difference])  # fmt: skip
-            one_by_one = self._kind == "sample" or (self._batch is False and size is not None)
-            outputs = self._samples(size) if one_by_one else self._whole(size)
-            self._iteration += 1
-            self._expected = 0
-            return outputs if self._outputs is not None else outputs[0]
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Stay where it was if something interrupts a call; the end of an epoch does not."""
-        before = self._epoch, self._iteration, self._sample, self._batch_size, self._expected
+        before = after = None
         try:
-            yield
-        except StopIteration:
-            raise
+            with self._lock:
+                before = self._place
+                try:
+                    outputs = self._taken(size)
+                    after = self._place
+                except StopIteration:
+                    raise
+                except BaseException:
+                    self._place = before
+                    raise
         except BaseException:
-            self._epoch, self._iteration, self._sample, self._batch_size, self._expected = before
+            if before is not None and self._place == after:  # a Ctrl-C as the lock was given back, and nobody went on
+                self._place = before
             raise
+        return outputs if self._outputs is not None else outputs[0]
+
+    @property
+    def _place(self) -> tuple[int, ...]:
+        """All that a call changes, but for the source itself and its end."""
+        return self._epoch, self._iteration, self._sample, self._batch_size, self._expected
+
+    @_place.setter
+    def _place(self, place: tuple[int, ...]) -> None:
+        self._epoch, self._iteration, self._sample, self._batch_size, self._expected = place
+
+    def _taken(self, size: int | None) -> tuple[Output, ...]:
+        """What a call takes from the source."""
+        if self._ended:
+            raise StopIteration
+        if size and self._expected not in (0, size):
+            difference = f"batch_size: {self._expected} in the state, {size} here"
+            raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; let "
+                                "it make samples, with batch=False.", [difference])  # fmt: skip
+        one_by_one = self._kind == "sample" or (self._batch is False and size is not None)
+        outputs = self._samples(size) if one_by_one else self._whole(size)
+        self._iteration += 1
+        self._expected = 0
+        return outputs
 
     def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
         """Iterate until the source ends the epoch; arguments and errors are those of a call.
