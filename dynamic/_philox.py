@@ -279,10 +279,9 @@ class Draw(NamedTuple):
                 groups.append((i, 4 * k - word, range(max(0, word - 4 * k), min(4, word + count - 4 * k))))
                 lows.append(self.low + block + k)
         n, wanted = (len(elements) + 3) // 4, [words for *_, words in groups]
+        made = _progressions(self.key, lows, high, stride, n, wanted)
         found = [numpy.empty((len(high), len(elements)), numpy.uint32) for _ in range(count)]
-        for (i, begin, words), values in zip(
-            groups, _progressions(self.key, lows, high, stride, n, wanted), strict=True
-        ):
+        for (i, begin, words), values in zip(groups, made, strict=True):
             for word, own in zip(words, values, strict=True):
                 there = found[begin + word][:, i::4]
                 there[...] = own[:, : there.shape[1]]
