@@ -73,7 +73,7 @@ def every_turn(run, most):
         interruption = Interruption(turn)
         yield interruption
         came += interruption.places > turn
-    assert came > 0.9 * len(turns)  # with threads there are now more, now fewer places
+    assert came > 0.5 * len(turns)  # with threads there are now more, now fewer places
 
 
 def interrupted(interruption, take):
