@@ -23,6 +23,7 @@ __all__ = ["evaluate", "operand", "together"]
 
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
+_LONG = 32  # extents that are shared out about evenly
 _BUFFER = 1 << 10  # elements that NumPy converts at once: with their results they stay in the innermost cache
 
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
@@ -157,7 +158,7 @@ def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:
 
 
 def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], threads: bool) -> Array:
-    """A large result, in recycled memory: a part of its longest dimension for each thread."""
+    """A large result, in recycled memory: for each thread a part of the first dimension that is long enough."""
     if not arguments.keys() <= {"dtype", "casting"}:
         return ufunc(*arrays, **arguments)
     shape = numpy.broadcast_shapes(*(a.shape for a in arrays))
@@ -165,7 +166,8 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
                                  signature=(*(None for _ in arrays), arguments.get("dtype")))  # fmt: skip
     out = empty(shape, kinds[-1])
     arrays = [numpy.broadcast_to(a, shape) for a in arrays]
-    axis = max(range(len(shape)), key=shape.__getitem__)
+    axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), None)
+    axis = max(range(len(shape)), key=shape.__getitem__) if axis is None else axis
 
     def some(part: slice) -> None:
         place = (slice(None),) * axis + (part,)

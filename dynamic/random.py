@@ -342,7 +342,7 @@ def _sums(name: str, row: tuple[float, ...], n: int) -> Array:
     total = p.sum()
     if ((p < 0) | (p > 1)).any() or abs(total - 1) >= 1e-4:
         raise ArgumentError("choice", name, "numbers in [0, 1] whose sum is 1", f"{shown(row)}, of sum {total:g}")
-    sums = numpy.cumsum(p / total)
+    sums = numpy.minimum(numpy.cumsum(p / total), 1.0)  # rounding may go beyond
     sums[-1] = 1.0
     return sums
 

@@ -266,6 +266,18 @@ def perspectives(draw):
     return shape, size, matrix
 
 
+@pytest.mark.parametrize("interp_type", ["nn", "linear", "cubic"])
+@pytest.mark.parametrize("border", BORDERS)
+def test_what_is_far_outside_of_an_image_is_that_of_numpy(border, interp_type):
+    """In steps of an eighth of a pixel, which OpenCV has weights for, and never half way."""
+    image, size = noise((20, 33, 3), np.uint8), (90, 120)
+    for scale, shift in ((2.25, -100.25), (1.0, -30.25), (5.25, -300.25), (1.0, 0.25)):
+        matrix = np.array([[scale, 0, shift], [0, scale, shift], [0, 0, 1]])
+        x, y = points(matrix, size)
+        found = warp_perspective(image, matrix, size=size, border_mode=border, interp_type=interp_type).array
+        assert close(found, by_hand(image, x, y, 0, border, interp_type), np.uint8)
+
+
 @given(perspectives(), any_dtype, st.sampled_from(BORDERS), st.sampled_from(["nn", "linear", "cubic"]))
 def test_a_perspective_is_that_of_numpy(case, dtype, border, interp_type):
     shape, size, matrix = case

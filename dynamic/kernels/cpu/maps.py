@@ -58,6 +58,8 @@ def perspective(
         interpolation: "nn", "linear" or "cubic".
     """
     far = _REPEATS * min(image.shape[:2]) if border in _PADDED else _FAR
+    if border in _PADDED and interpolation == "cubic":
+        far = min(image.shape[:2]) - _MARGIN  # OpenCV 5.0 finds wrong pixels beyond one repetition
     if border == "reflect_101" and 1 in image.shape[:2]:
         far = 0  # OpenCV reflects the only pixel for ever
     if _is_direct(image, out, interpolation) and _is_near(matrix, out.shape, far):
