@@ -95,10 +95,12 @@ def test_extremes_and_clamping_are_in_the_common_type(data):
     for name, expected in (("min", np.minimum), ("max", np.maximum)):
         found = function(name)(a, b)
         assert found.dtype == two
-        assert np.array_equal(found.array, expected(a.astype(two), b.astype(two)))
+        with np.errstate(over="ignore"):
+            assert np.array_equal(found.array, expected(a.astype(two), b.astype(two)))
     found = ndd.math.clamp(a, b, c)
     assert found.dtype == three
-    assert np.array_equal(found.array, np.clip(*(x.astype(three) for x in (a, b, c))))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(found.array, np.clip(*(x.astype(three) for x in (a, b, c))))
 
 
 @given(arrays())
