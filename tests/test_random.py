@@ -420,6 +420,7 @@ def test_normal_numbers_of_words_of_zero_are_finite():
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=50).filter(lambda p: sum(p) > 1e-3))
+@example([1.0, 1.0, 2.0**-52, 0.5, 0.0])  # whose sums go beyond 1 before the last
 def test_the_last_item_is_chosen_where_no_other_is(p):
     p = np.array(p) / sum(p)
     sums = dynamic.random._sums("p", tuple(p.tolist()), len(p))
