@@ -166,8 +166,8 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
                                  signature=(*(None for _ in arrays), arguments.get("dtype")))  # fmt: skip
     out = empty(shape, kinds[-1])
     arrays = [numpy.broadcast_to(a, shape) for a in arrays]
-    axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), None)
-    axis = max(range(len(shape)), key=shape.__getitem__) if axis is None else axis
+    longest = max(range(len(shape)), key=shape.__getitem__)
+    axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), longest)
 
     def some(part: slice) -> None:
         place = (slice(None),) * axis + (part,)

@@ -290,18 +290,18 @@ class Call:
 
 
 def _ends(sizes: Any, total: int) -> list[int]:
-    """Where parts of so many numbers begin and end: of whole samples, or within one where samples are large."""
+    """Where parts of so many numbers begin and end; only those of small samples of many sizes go across their ends."""
     if not total:
         return [0]
-    if isinstance(sizes, int) and sizes <= _PART:
+    if isinstance(sizes, int):
         samples = total // sizes
-        parts = -(-samples // (_PART // sizes))
-        return [*range(0, total, -(-samples // parts) * sizes), total]
-    count = total // sizes if isinstance(sizes, int) else len(sizes)
-    if total < count * _LARGE:
+        if sizes <= _PART:
+            parts = -(-samples // (_PART // sizes))
+            return [*range(0, total, -(-samples // parts) * sizes), total]
+    elif total < len(sizes) * _LARGE:
         return [*range(0, total, _PART), total]
     ends = [0]
-    for size in itertools.repeat(sizes, count) if isinstance(sizes, int) else sizes.tolist():
+    for size in itertools.repeat(sizes, samples) if isinstance(sizes, int) else sizes.tolist():
         count, start = -(-size // _PART), ends[-1]
         ends += [start + size * k // count for k in range(1, count + 1)]
     return ends
