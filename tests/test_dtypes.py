@@ -131,3 +131,37 @@ def test_conversion_keeps_shapes_and_never_writes_its_input(array, to):
     result = convert(np, native, to)
     assert (result.shape, result.dtype) == (array.shape, to)
     assert result is native if to == native.dtype else not np.shares_memory(result, native)
+
+
+def all_that_round(have):
+    """All numbers of a dtype of up to two bytes; of float32 all that begin alike, at and beside each place to round."""
+    if have.itemsize <= 2:
+        return np.arange(1 << 8 * have.itemsize, dtype=f"u{have.itemsize}").view(have)
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    lower = [kept << 13 | rest for kept in range(8) for rest in (0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF)]
+    return (upper[:, None] | np.array(lower, np.uint32)).view(np.float32)
+
+
+@pytest.mark.parametrize("have", ["float32", "uint8", "int8", "uint16", "int16", "float16"])
+def test_conversion_to_and_from_float16_gives_the_bits_of_numpy(have):
+    """Large arrays take another way: infinities, signs of zero, subnormals and ties are as before; NaN is NaN."""
+    values = np.resize(all_that_round(np.dtype(have)), 1 << 22 if have == "float32" else 1 << 16).reshape(
+        2, 1 << 10, -1
+    )
+    values.flags.writeable = False
+    to = np.dtype("float32" if have == "float16" else "float16")
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = values.astype(to)
+    strided, repeated = np.zeros((*values.shape[:2], 2 * values.shape[2]), to), np.zeros((2, *values.shape), to)
+    found = [
+        convert(np, values, to),
+        convert(np, values, to, out=np.zeros(values.shape, to)),
+        convert(np, values[:, ::-1], to)[:, ::-1],
+        convert(np, values, to, out=strided[..., ::2]),
+        *convert(np, values, to, out=repeated),
+    ]
+    for result in found:
+        assert np.array_equal(result, expected, equal_nan=True)
+        assert np.array_equal(np.signbit(result) & ~np.isnan(result), np.signbit(expected) & ~np.isnan(expected))
+    assert not strided[..., 1::2].any()
+    assert ndd.cast(values, dtype=to).array.tobytes() == found[0].tobytes()
