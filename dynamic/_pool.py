@@ -17,19 +17,33 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ._locks import new_lock
 from .errors import ArgumentError, shown
 
-__all__ = ["checked", "get_num_threads", "limited", "run", "run_parts", "set_num_threads"]
+__all__ = [
+    "WORTH_SPLITTING",
+    "checked",
+    "get_num_threads",
+    "limited",
+    "run",
+    "run_parts",
+    "run_pieces",
+    "set_num_threads",
+    "split",
+]
 
+WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
 _MEASURED = 3  # times; an operator's first one may be slow
+_GAIN = 0.95  # of the time that one thread takes; operators that gain less are not shared
+_REMEMBERED = 10.0  # seconds for which that is believed
 _MOST = 1024
 
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 _costs: dict[str, tuple[float, ...]] = {}  # seconds that operators took for each byte, the last times it was measured
+_shared: dict[str, tuple[tuple[float, float], ...]] = {}  # the same where they were shared, each with when that was
 
 
 class _Limit(threading.local):
@@ -108,37 +122,47 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         work: Bytes that all calls together read and write.
         name: Of what is done. What took long the last times is shared from its first call on.
     """
-    threads = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
-    if threads <= 1:
+    available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
+    if available <= 1:
         for i in range(n):
             function(i)
         return
+    threads, each = min(available, n), max(1, available // n)
     costs = _costs.get(name, ())
     worth = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
     least = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2
     first, took, begun = 0, 0.0, time.perf_counter()
-    while not worth and first < n:  # samples may be of many sizes, and the first one a small one
-        function(first)
-        first, took = first + 1, time.perf_counter() - begun
-        worth = took >= first * least
+    recent = [cost for when, cost in _shared.get(name, ()) if begun - when < _REMEMBERED]
+    alone = len(recent) == len(costs) == _MEASURED and min(recent) > _GAIN * min(costs)
+    with limited(each):
+        while (alone or not worth) and first < n:  # samples may be of many sizes, and the first one a small one
+            function(first)
+            first, took = first + 1, time.perf_counter() - begun
+            worth = took >= first * least
     if name and work and first:
         _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
     if first < n:
-        _share(function, range(first, n), min(threads, n - first))
+        begun = time.perf_counter()
+        _share(function, range(first, n), min(threads, n - first), each)
+        if name and work:
+            ended = time.perf_counter()
+            known = _shared.get(name, ())
+            _shared[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_MEASURED:]
 
 
-def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int) -> None:
-    """Call a function for each of some numbers, on so many threads, this one included."""
+def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:
+    """Call a function for each of some numbers, on so many threads, this one included; a call may use `each`."""
     todo = collections.deque(numbers)
 
     def work_off() -> None:
         try:
-            while True:
-                try:
-                    i = todo.popleft()
-                except IndexError:
-                    return
-                function(i)
+            with limited(each):
+                while True:
+                    try:
+                        i = todo.popleft()
+                    except IndexError:
+                        return
+                    function(i)
         except BaseException:
             todo.clear()
             raise
@@ -183,12 +207,46 @@ def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
         n: Number of samples.
         work: Bytes that all calls together read and write.
     """
-    parts = min(get_num_threads(), n) if work >= _WORTH_THREADS else 1
+    _run_parts(function, n, work >= _WORTH_THREADS, 1)
+
+
+def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
+    """Like `run`, for the pieces of one sample, which are shared out where it is large.
+
+    Args:
+        function: As for `run`.
+        n: Number of pieces.
+        work: Bytes that all calls together read and write.
+    """
+    threads = min(get_num_threads(), n) if n > 1 and work >= WORTH_SPLITTING else 1
+    if threads > 1:
+        _share(function, range(n), threads)
+        return
+    for i in range(n):
+        function(i)
+
+
+def split(function: Callable[[slice], None], n: int, work: int, step: int = 1) -> None:
+    """Like `run_parts`, for one sample: call a function for parts of its rows, where it is large.
+
+    Args:
+        function: As for `run`.
+        n: Number of rows.
+        work: Bytes that all calls together read and write.
+        step: What the beginnings of parts are multiples of.
+    """
+    _run_parts(function, n, work >= WORTH_SPLITTING, step)
+
+
+def _run_parts(function: Callable[[slice], None], n: int, worth: bool, step: int) -> None:
+    steps = -(-n // step)
+    parts = min(get_num_threads(), steps) if worth else 1
     if parts <= 1:
         if n:
             function(slice(0, n))
         return
-    _share(lambda k: function(slice(k * n // parts, (k + 1) * n // parts)), range(parts), parts)
+    ends = [min(n, k * steps // parts * step) for k in range(parts + 1)]
+    _share(lambda k: function(slice(ends[k], ends[k + 1])), range(parts), parts)
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -11,7 +11,7 @@ from twin import bare, build
 from dynamic import dtypes
 from dynamic._described import described
 from dynamic._rng import RNG
-from dynamic.kernels.cpu import warp as cpu_warp
+from dynamic.kernels.cpu import rotations
 from dynamic.kernels.gpu import _launch, copies, images, pixels, random, resample, warp
 
 SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
@@ -39,7 +39,7 @@ def run(source, want):
     copies.window(have, there)
     for start, step in ((-2, 1), (3, -1), (0, 2)):
         copies.window(have, there, numpy.full((count, 3), start), numpy.full((count, 3), step), 3.0)
-    matrices = numpy.array([cpu_warp.rotation((9, 9), (9, 9), 30.0 * i) for i in range(count)])
+    matrices = numpy.array([rotations.rotation((9, 9), (9, 9), 30.0 * i) for i in range(count)])
     for fill, nearest in itertools.product((None, 4.0), (True, False)):
         warp.affine(first, result, matrices, fill, nearest=nearest)
         warp.affine(first, result, matrices * 1e300, fill, nearest=nearest)  # too large for any integer

@@ -12,7 +12,7 @@ from dali_oracle import DaliError, Laid, Oracle, Samples, dali_fixture  # noqa: 
 from record_dali import DTYPES, NUMBERS, OPERATORS, operands, record, recorded, telling_values, unpack
 
 import dynamic as ndd
-from dynamic.kernels.cpu import warp
+from dynamic.kernels.cpu import rotations
 
 ANSWERS = recorded()
 PYTHON = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -84,7 +84,7 @@ def test_types_that_operators_accept():
 
 def test_rotated_sizes():
     for size, angle, axis, expected in ANSWERS["canvases"]:
-        assert list(warp.canvas(size, angle, axis)) == expected, (size, angle, axis)
+        assert list(rotations.canvas(size, angle, axis)) == expected, (size, angle, axis)
 
 
 def test_rotated_images():
@@ -150,7 +150,7 @@ def random_rotation(generator: np.random.Generator) -> tuple[np.ndarray, dict[st
 
 def between_pixels(image: np.ndarray, size: tuple[int, ...], angle: float) -> np.ndarray:
     """Output pixels whose centres are so close to an edge between input pixels that float32 may take the other one."""
-    matrix = np.array(warp.rotation(image.shape[:2], size, angle))
+    matrix = np.array(rotations.rotation(image.shape[:2], size, angle))
     x, y = np.meshgrid(np.arange(size[1]) + 0.5, np.arange(size[0]) + 0.5)
     points = np.stack([x, y, np.ones_like(x)], axis=-1) @ matrix.T
     return (np.abs(points - np.round(points)) < 1e-4).any(axis=-1)

@@ -14,7 +14,7 @@ from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
 from dynamic import ArgumentError, as_batch, as_tensor, flip, rotate
-from dynamic.kernels.cpu import warp
+from dynamic.kernels.cpu import rotations, warp
 
 IMAGE_LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 VOLUME_LAYOUTS = ("DHW", "DHWC", "CDHW", "FDHW", "FDHWC", "FCDHW")
@@ -85,10 +85,10 @@ def by_hand(image, matrix, shape, fill, nearest) -> np.ndarray:
 def test_the_matrices_of_many_rotations_are_those_of_each(cases):
     """A GPU is given the matrices of a whole batch, the CPU one after the other."""
     sizes = [(height, width) for height, width, _ in cases]
-    outputs = [warp.canvas((height, width), angle) for height, width, angle in cases]
-    found = warp.rotations(sizes, outputs, [angle for *_, angle in cases])
-    each = [warp.rotation(size, output, angle) for size, output, (*_, angle) in zip(sizes, outputs, cases, strict=True)]
-    np.testing.assert_allclose(found, each, rtol=1e-14, atol=1e-11)
+    outputs = [rotations.canvas((height, width), angle) for height, width, angle in cases]
+    found = rotations.rotations(sizes, outputs, [angle for *_, angle in cases])
+    each = map(rotations.rotation, sizes, outputs, [angle for *_, angle in cases])
+    np.testing.assert_allclose(found, list(each), rtol=1e-14, atol=1e-11)
 
 
 # -- the canvas ---------------------------------------------------------------------------------------------------
@@ -100,12 +100,12 @@ def test_the_matrices_of_many_rotations_are_those_of_each(cases):
     ((224, 224), 15, (276, 276)), ((4, 4), 45, (6, 6)), ((1, 1), 33, (3, 3)), ((0, 5), 0, (0, 5)),
 ])  # fmt: skip
 def test_known_canvases(size, angle, expected):
-    assert warp.canvas(size, angle) == expected
+    assert rotations.canvas(size, angle) == expected
 
 
 @given(st.tuples(st.integers(0, 500), st.integers(0, 500)), angles)
 def test_a_canvas_holds_the_corners_and_keeps_the_centre(size, angle):
-    height, width = warp.canvas(size, angle)
+    height, width = rotations.canvas(size, angle)
     radians = math.radians(angle)
     cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
     for extent, needed in ((height, cos * size[0] + sin * size[1]), (width, cos * size[1] + sin * size[0])):
@@ -121,10 +121,10 @@ def test_a_volume_turns_in_the_plane_across_its_axis(size, angle, name):
     axis = tuple(float(i == index) for i in range(3))
     kept = 2 - index
     plane = tuple(extent for i, extent in enumerate(size) if i != kept)
-    grown = warp.canvas(size, angle, axis)
+    grown = rotations.canvas(size, angle, axis)
     assert grown[kept] == size[kept]
     assume(abs(abs(math.cos(math.radians(angle))) - abs(math.sin(math.radians(angle)))) > 1e-6)
-    assert tuple(extent for i, extent in enumerate(grown) if i != kept) == warp.canvas(plane, angle)
+    assert tuple(extent for i, extent in enumerate(grown) if i != kept) == rotations.canvas(plane, angle)
 
 
 # -- the warp -----------------------------------------------------------------------------------------------------
@@ -141,8 +141,8 @@ def warps(draw):
 def test_linear_interpolation_is_that_of_plain_python(case, dtype):
     shape, angle, fill, size = case
     image = noise(shape, dtype)
-    size = size or warp.canvas(shape[:2], angle)
-    matrix = np.array(warp.rotation(shape[:2], size, angle))
+    size = size or rotations.canvas(shape[:2], angle)
+    matrix = np.array(rotations.rotation(shape[:2], size, angle))
     out = np.empty((*size, shape[2]), dtype)
     warp.affine(image, matrix, out, fill=fill)
     if dtype.kind == "b":
@@ -161,8 +161,8 @@ def test_linear_interpolation_is_that_of_plain_python(case, dtype):
 def test_the_nearest_pixel_is_that_of_plain_python(case, dtype):
     shape, angle, fill, size = case
     image = noise(shape, dtype)
-    size = size or warp.canvas(shape[:2], angle)
-    matrix = np.array(warp.rotation(shape[:2], size, angle))
+    size = size or rotations.canvas(shape[:2], angle)
+    matrix = np.array(rotations.rotation(shape[:2], size, angle))
     out = np.empty((*size, shape[2]), dtype)
     warp.affine(image, matrix, out, fill=fill, nearest=True)
     places = np.arange(1, 1 + shape[0] * shape[1]).reshape(*shape[:2], 1)
@@ -184,9 +184,9 @@ def _on_an_edge(matrix, size) -> np.ndarray:
 def test_volumes_are_those_of_plain_python(shape, angle, axis, fill, nearest):
     assume(np.abs(axis).max() > 0.01)
     image = noise(shape, "uint8")
-    size = warp.canvas(shape[:3], angle, tuple(axis))
+    size = rotations.canvas(shape[:3], angle, tuple(axis))
     assume(math.prod(size) < 400)
-    matrix = np.array(warp.rotation(shape[:3], size, angle, tuple(axis)))
+    matrix = np.array(rotations.rotation(shape[:3], size, angle, tuple(axis)))
     out = np.empty((*size, shape[3]), np.float64)
     warp.affine(image, matrix, out, fill=fill, nearest=nearest)
     difference = np.abs(out - by_hand(image, matrix, size, fill, nearest)).max(axis=-1)
@@ -199,8 +199,8 @@ def test_volumes_are_those_of_plain_python(shape, angle, axis, fill, nearest):
 ])  # fmt: skip
 def test_large_images_are_as_exact_as_small_ones(dtype, channels, fill, level, monkeypatch):
     image = noise((400, 1100, channels), dtype)
-    size = warp.canvas((400, 1100), 33.3)
-    matrix = np.array(warp.rotation((400, 1100), size, 33.3))
+    size = rotations.canvas((400, 1100), 33.3)
+    matrix = np.array(rotations.rotation((400, 1100), size, 33.3))
     fast, exact = np.empty((2, *size, channels), dtype)
     warp.affine(image, matrix, fast, fill=fill)
     monkeypatch.setattr(warp, "OPENCV_LIMIT", 0)
@@ -214,8 +214,8 @@ def test_large_images_are_as_exact_as_small_ones(dtype, channels, fill, level, m
 @pytest.mark.parametrize("shape", [(2, 33000, 1), (33000, 2, 3)])
 def test_images_beyond_the_limits_of_opencv(shape):
     image = noise(shape, "uint8")
-    size = warp.canvas(shape[:2], 90.25)
-    matrix = np.array(warp.rotation(shape[:2], size, 90.25))
+    size = rotations.canvas(shape[:2], 90.25)
+    matrix = np.array(rotations.rotation(shape[:2], size, 90.25))
     rows = slice(size[0] // 2 - 20, size[0] // 2 + 20)
     columns = slice(size[1] // 2 - 20, size[1] // 2 + 20)
     out = np.empty((*size, shape[2]), np.uint8)
@@ -347,7 +347,7 @@ def test_sizes():
 def test_images_without_pixels(shape, fill_value):
     image = np.zeros(shape, np.uint8)
     turned = rotate(image, angle=20, fill_value=fill_value)
-    assert turned.shape == (*warp.canvas(shape[:2], 20), shape[2])
+    assert turned.shape == (*rotations.canvas(shape[:2], 20), shape[2])
     assert (turned.array == (fill_value or 0)).all()
     assert rotate(np.ones((3, 3, 1), np.uint8), angle=20, size=(0, 5)).shape == (0, 5, 1)
     assert flip(image, vertical=1).shape == shape

@@ -15,8 +15,8 @@ from dynamic._rng import RNG
 from dynamic.kernels.cpu import color as cpu_color
 from dynamic.kernels.cpu import filters as cpu_filters
 from dynamic.kernels.cpu import resample as cpu_resample
+from dynamic.kernels.cpu import rotations, windows
 from dynamic.kernels.cpu import warp as cpu_warp
-from dynamic.kernels.cpu import windows
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
 from dynamic.kernels.gpu._images import images
@@ -212,7 +212,7 @@ def test_affine(seed, count, have, want, same, nearest, clamp):
     for source, out in zip(sources, outs, strict=True):
         kind = generator.integers(4)
         angle = [float(generator.uniform(-200, 200)), 90.0, 180.0, 0.0][kind]
-        matrices.append(numpy.array(cpu_warp.rotation(source.shape[:2], out.shape[:2], angle)))
+        matrices.append(numpy.array(rotations.rotation(source.shape[:2], out.shape[:2], angle)))
         if kind == 3:
             matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [
                 0,
@@ -241,8 +241,8 @@ def test_a_rotation_agrees_with_the_kernel_of_the_cpu(have):
     generator = numpy.random.default_rng(3)
     source = smooth(generator, (120, 150, 3), numpy.dtype(have))
     for angle in (0, 30, 90, 123.4, 180):
-        shape = (*cpu_warp.canvas(source.shape[:2], angle), 3)
-        matrix = numpy.array(cpu_warp.rotation(source.shape[:2], shape[:2], angle))
+        shape = (*rotations.canvas(source.shape[:2], angle), 3)
+        matrix = numpy.array(rotations.rotation(source.shape[:2], shape[:2], angle))
         for fill in (None, 9.0):
             out, expected = numpy.empty(shape, have), numpy.empty(shape, have)
             warp.affine(hwc(source[None]), hwc(out[None]), matrix[None], fill)
@@ -282,7 +282,7 @@ def test_frames_are_images():
         images("test", described([video, video[:0]]), "FCHW"),
         images("test", described([out, out[:0]]), "FCHW"),
     )
-    matrix = numpy.array(cpu_warp.rotation((20, 30), (20, 30), 25))
+    matrix = numpy.array(rotations.rotation((20, 30), (20, 30), 25))
     warp.affine(source, target, source.each(numpy.array([matrix, matrix])))
     for frame, result in zip(video, out, strict=True):
         expected = numpy.empty((20, 30, 3), numpy.uint8)

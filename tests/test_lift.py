@@ -410,7 +410,7 @@ def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, cost
         now[0] += costs[i] * _pool._WORTH_SHARING
 
     monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads: shared.extend(numbers))
+    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
     with ndd.EvalContext(num_threads=2):
         _pool.run(task, len(costs), work)
     assert shared == list(range(alone, len(costs)))
@@ -434,6 +434,55 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
             with pytest.raises(threading.BrokenBarrierError):
                 _pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
             meeting.reset()
+
+
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (0.94, False), (0.96, True), (2.0, True)])
+def test_what_threads_make_slower_is_done_by_one(monkeypatch, gain, alone):
+    """It is measured: three times shared, then by one thread for ten seconds, and then tried again."""
+    now, by_one = [0.0], []
+
+    def share(function, numbers, threads, each):
+        now[0] += gain * len(numbers)
+        by_one.append(False)
+
+    def task(i):
+        now[0] += 1.0
+
+    def call():
+        by_one.clear()
+        _pool.run(task, 4, 1 << 20, "task")
+        return not by_one
+
+    monkeypatch.setattr(_pool, "_costs", {})
+    monkeypatch.setattr(_pool, "_shared", {})
+    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0] / 1000))
+    monkeypatch.setattr(_pool, "_share", share)
+    with ndd.EvalContext(num_threads=2):
+        assert [call() for _ in range(10)] == 3 * [False] + 7 * [alone]
+        now[0] += 1000 * _pool._REMEMBERED
+        assert [call() for _ in range(4)] == 3 * [False] + [alone]
+
+
+def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():
+    """Parts are all of it, begin at multiples of the step, and are as many as there are threads for each sample."""
+    with ndd.EvalContext(num_threads=4):
+        large = _pool.WORTH_SPLITTING
+        for n, step, work, parts in (
+            (100, 1, large, [25, 25, 25, 25]), (100, 16, large, [16, 32, 32, 20]), (100, 1, large - 1, [100]),
+            (3, 1, large, [1, 1, 1]), (0, 1, large, []), (5, 16, large, [5]),
+        ):  # fmt: skip
+            seen = []
+            _pool.split(seen.append, n, work, step)
+            assert [part.stop - part.start for part in sorted(seen, key=lambda part: part.start)] == parts
+            assert sorted(i for part in seen for i in range(n)[part]) == list(range(n))
+        for samples, each in ((1, 4), (2, 2), (3, 1), (4, 1), (9, 1)):
+            counts = []
+            _pool.run(lambda i, counts=counts: counts.append(_pool.get_num_threads()), samples, 1 << 30)
+            assert counts == samples * [each]
+            counts.clear()
+            _pool._share(lambda i, counts=counts: counts.append(_pool.get_num_threads()), range(samples), 2, each)
+            assert counts == samples * [each]
+        assert _pool.get_num_threads() == 4
 
 
 def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):

@@ -18,6 +18,11 @@ import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, DeviceError, as_batch, as_tensor
 from dynamic._operator import registry
 
+#: What is done at once of one sample, where that is no more than a few pixels.
+SIZES_OF_PARTS = {
+    "color._STRIP": 64, "maps._BLOCK": 16, "maps._FEW": 16, "regions._AT_ONCE": 16, "scaled._BAND": 1 << 8,
+    "strips._STEP": 64, "warp._BLOCK": 16, "warp._POINTS": (4, 4), "warp._STRIP": 1 << 8, "windows._CACHE": 1 << 6,
+}  # fmt: skip
 every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operator: operator.name)
 
 
@@ -124,12 +129,17 @@ def test_samples_of_one_shape_become_one_array(operator, data):
 @every
 @given(data=st.data())
 def test_threads_change_nothing(operator, data):
+    """Neither where samples are shared between them, nor the rows of one; with parts so small that these have many."""
     samples, layout, varying, fixed = data.draw(calls(operator, 4))
-    results = attempt(on_batch, operator, samples, layout, varying, fixed)
-    with pytest.MonkeyPatch.context() as patch, ndd.EvalContext(num_threads=4):
-        patch.setattr("dynamic._pool._WORTH_THREADS", 0)
-        patch.setattr("dynamic._pool._WORTH_SHARING", 0)
-        again = on_batch(operator, samples, layout, varying, fixed)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in SIZES_OF_PARTS.items():
+            patch.setattr(f"dynamic.kernels.cpu.{name}", size)
+        with ndd.EvalContext(num_threads=1):
+            results = attempt(on_batch, operator, samples, layout, varying, fixed)
+        for name in ("_WORTH_THREADS", "_WORTH_SHARING", "WORTH_SPLITTING"):
+            patch.setattr(f"dynamic._pool.{name}", 0)
+        with ndd.EvalContext(num_threads=data.draw(st.sampled_from([2, 4, 12]))):
+            again = on_batch(operator, samples, layout, varying, fixed)
     for one, many in zip(results, again, strict=True):
         assert all(equal(x, y) for x, y in zip(one.samples, many.samples, strict=True))
 

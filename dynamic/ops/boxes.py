@@ -18,7 +18,7 @@ from dynamic.data import Batch, Tensor
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import boxes as kernels
-from dynamic.kernels.cpu import warp
+from dynamic.kernels.cpu import rotations
 from dynamic.kernels.gpu import boxes as gpu_kernels
 
 __all__ = ["bb_flip", "bbox_paste", "bbox_rotate", "box_encoder"]
@@ -229,7 +229,7 @@ def _image_and_canvas(
         raise ArgumentError(_ROTATE, "size", "a height and a width", f"tuple {size}")
     if keep_size:
         return (width, height), (width, height)
-    rows, columns = warp.canvas((height, width), angle) if size is None else map(int, size)
+    rows, columns = rotations.canvas((height, width), angle) if size is None else map(int, size)
     return (width, height), (columns, rows)
 
 

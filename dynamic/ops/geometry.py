@@ -20,7 +20,7 @@ from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError
-from dynamic.kernels.cpu import warp
+from dynamic.kernels.cpu import rotations, warp
 from dynamic.kernels.gpu import copies, images
 from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
@@ -53,7 +53,7 @@ def _rotated(
     if len(places) == 3 and not any(axis or ()):
         raise ArgumentError("rotate", "axis", "a vector that points somewhere", f"tuple {axis}")
     if size is None and not keep_size:
-        extents = list(warp.canvas(extents, angle, axis if len(places) == 3 else None))
+        extents = list(rotations.canvas(extents, angle, axis if len(places) == 3 else None))
     return warped("rotate", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
 
 
@@ -92,7 +92,7 @@ def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     layout = call.layout or ""
     source, result = (images("rotate", data, layout) for data in (inputs[0], target))
     angles = source.each(numpy.array(call.column("angle")))
-    matrices = warp.rotations(source.shapes[:, :2], result.shapes[:, :2], angles)
+    matrices = rotations.rotations(source.shapes[:, :2], result.shapes[:, :2], angles)
     gpu_warp.affine(source, result, matrices, call.fixed["fill_value"], nearest=call.fixed["interp_type"] == "nn")
 
 
@@ -112,7 +112,7 @@ class _Rotate(Operator[P]):
             if len(places) == 3 and not all(axis is not None and any(axis) for _, axis in turns):
                 return arguments  # `rotate` tells what is wrong
             extents = [frames.shape[start][place] for place in places] if turns else []
-            sizes += [warp.common_canvas(extents, turns)] * len(turns)
+            sizes += [rotations.common_canvas(extents, turns)] * len(turns)
         return {**arguments, "size": Batch(numpy.array(sizes, numpy.float32))}
 
     def _of_each(self, name: str, value: Any, count: int) -> list[Any]:
@@ -158,9 +158,9 @@ def rotate(
     """
     images, results = _frames(image, layout), _frames(out, layout)
     volume = "D" in layout
-    turns = None if volume else warp.quarter_turns(angle)
+    turns = None if volume else rotations.quarter_turns(angle)
     moved = turns is not None and results.shape[1:3] == images.shape[1:3][:: -1 if turns % 2 else 1]
-    matrix = warp.rotation(images.shape[1:-1], results.shape[1:-1], angle, axis if volume else None)
+    matrix = rotations.rotation(images.shape[1:-1], results.shape[1:-1], angle, axis if volume else None)
     for frame, result in zip(images, results, strict=True):
         if moved:
             warp.quarter_turn(frame, turns, result)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from dynamic._argument import DTypeArgument
 from dynamic._array import Array, asarray, library
 from dynamic._call import Call
@@ -13,6 +15,7 @@ from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, numpy_dtype
 from dynamic.errors import ArgumentError
+from dynamic.kernels.cpu.strips import shared
 from dynamic.kernels.gpu import copies
 
 __all__ = ["cast", "cast_like", "copy"]
@@ -43,7 +46,15 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     >>> cast(as_tensor([0.5, -1.5, 300.0]), dtype="uint8").tolist()
     [1, 0, 255]
     """
-    return convert(library(input), input, numpy_dtype(dtype), out)
+    to = numpy_dtype(dtype)
+    if library(input) is not numpy:
+        return convert(library(input), input, to, out)
+
+    def some(part: Array, there: Array) -> None:
+        convert(numpy, part, to, there)
+
+    shared(some, input, out)
+    return out
 
 
 def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device: DeviceLike = None) -> Tensor | Batch:

@@ -13,7 +13,7 @@ import numpy
 
 from dynamic._array import Array
 
-from .warp import quarter_turns
+from .rotations import quarter_turns
 
 __all__ = ["areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
 

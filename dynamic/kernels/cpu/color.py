@@ -12,11 +12,11 @@ from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from . import tables
-from .strips import strips
+from .strips import shared, strips
 
 __all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
 
-_STRIP = 1 << 14  # pixels that are computed at a time, so that their floats stay in the cache
+_STRIP = 1 << 17  # pixels that are computed at a time, so that their floats stay in the cache
 _FEW = 1 << 12  # values; what fewer of them take does not matter
 _MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _LARGE = 1e30
@@ -38,10 +38,14 @@ def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
         if affine is None or image.size < _FEW:
             tables.looked_up(image, table, out)
             return
-        for part, there in strips(image, out):
-            cv2.transform(part[None], affine, there[None])
+        shared(lambda part, there: _transformed(part, affine, there), image, out)
         return
-    _scaled(image, factor, shift, out)
+    shared(lambda part, there: _scaled(part, factor, shift, there), image, out)
+
+
+def _transformed(image: Array, affine: Any, out: Array) -> None:
+    for part, there in strips(image, out):
+        cv2.transform(part[None], affine, there[None])
 
 
 def precision(have: numpy.dtype[Any], want: numpy.dtype[Any]) -> numpy.dtype[Any]:
@@ -84,6 +88,10 @@ def _table(factor: float, shift: float, have: numpy.dtype[Any], want: numpy.dtyp
 
 def recoded(pixels: Array, code: int, out: Array) -> None:
     """Convert bytes, channels last, from one colour space to another by one of OpenCV's codes."""
+    shared(lambda part, there: _recoded(part, code, there), pixels, out, pixels=True)
+
+
+def _recoded(pixels: Array, code: int, out: Array) -> None:
     for part, there in strips(pixels, out, channels=out.shape[-1]):
         cv2.cvtColor(part, code, there)
 
@@ -98,6 +106,10 @@ def picked(pixels: Array, channel: int, factor: float, shift: float, out: Array)
         shift: Finite.
         out: Where to, of one channel, last.
     """
+    shared(lambda part, there: _picked(part, channel, factor, shift, there), pixels, out, pixels=True)
+
+
+def _picked(pixels: Array, channel: int, factor: float, shift: float, out: Array) -> None:
     for part, there in strips(pixels, out, 8 * _STRIP, 1):
         plane = numpy.ascontiguousarray(part[..., channel]) if part.itemsize > 4 else cv2.extractChannel(part, channel)
         scaled(plane, factor, shift, there[..., 0])
@@ -112,8 +124,11 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
         out: Where to, channels last, of any dtype; integers are saturated.
         exact: Whether bytes must be rounded right; else they may be 1 off, in a third of the time.
     """
-    if not pixels.size:
-        return
+    if pixels.size:
+        shared(lambda part, there: _mixed(part, matrix, there, exact), pixels, out, pixels=True)
+
+
+def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
     channels = out.shape[-1]
     real = precision(pixels.dtype, out.dtype)
     # What OpenCV's integers can hold: in them it computes with bytes.

@@ -13,7 +13,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic import _pool
+from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from .warp import MOST_CHANNELS
@@ -87,6 +88,32 @@ def stored(values: Array, out: Array) -> None:
     convert(numpy, values, out.dtype, out)
 
 
+def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int, out: Array) -> None:
+    """Filter an image; where it is large, as many parts of its rows at once as there are threads.
+
+    Args:
+        function: Filters an image into memory for the result; both have as many rows.
+        image: Shape (*spatial, C).
+        reach: How many rows above or below a pixel its window ends.
+        out: Where to, of the same shape and any dtype.
+    """
+    if image.ndim != 3 or image.nbytes + out.nbytes < _pool.WORTH_SPLITTING:
+        function(image, out)
+        return
+
+    @_QUIET
+    def some(rows: slice) -> None:
+        low, high = max(0, rows.start - reach), min(len(image), rows.stop + reach)
+        if high - low == len(image):
+            function(image, out)
+            return
+        values = empty((high - low, *out.shape[1:]), out.dtype)
+        function(image[low:high], values)
+        out[rows] = values[rows.start - low : rows.stop - low]
+
+    _pool.split(some, len(image), image.nbytes + out.nbytes, 2 * reach + 1)
+
+
 def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
     """Correlate with one window along each spatial dimension; what is outside is reflected about the edge pixels.
 
@@ -95,11 +122,15 @@ def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
         windows: An odd number of weights for each spatial dimension, float64.
         out: Where to, of the same shape and any dtype.
     """
+    _by_rows(lambda part, result: _separated(part, windows, result), image, len(windows[0]) // 2, out)
+
+
+def _separated(image: Array, windows: Sequence[Array], out: Array) -> None:
     real = real_of(image.dtype, out.dtype)
     if not image.size:
         return
     if image.shape[-1] > MOST_CHANNELS:
-        _by_channels(separable, image, windows, out)
+        _by_channels(_separated, image, windows, out)
         return
     if len(windows) == 1:
         image, out, windows = image[None], out[None], (_ONE, *windows)
@@ -109,7 +140,7 @@ def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
         rows = source.reshape(len(source), -1), volume.reshape(len(volume), -1)
         _separable(rows[0], (windows[0], _ONE), rows[1])
         for part, result in zip(volume, out, strict=True):
-            separable(part, windows[1:], result)
+            _separated(part, windows[1:], result)
     elif out.flags.c_contiguous and out.dtype in (source.dtype, real):
         _separable(source, windows, out)
     else:
@@ -132,13 +163,18 @@ def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> Non
         terms: For each filter a window for each spatial dimension.
         out: Where to, of the same shape and any dtype.
     """
+    reach = max(len(windows[0]) // 2 for windows in terms)
+    _by_rows(lambda part, result: _summed(part, terms, result), image, reach, out)
+
+
+def _summed(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
     real = real_of(image.dtype, out.dtype)
     direct = out.dtype == real and out.flags.c_contiguous
     total = out if direct else numpy.empty(image.shape, real)
     part = numpy.empty(image.shape, real) if len(terms) > 1 else total
-    separable(image, terms[0], total)
+    _separated(image, terms[0], total)
     for term in terms[1:]:
-        separable(image, term, part)
+        _separated(image, term, part)
         numpy.add(total, part, out=total)
     if not direct:
         stored(total, out)
@@ -171,12 +207,16 @@ def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, 
             image = _padded(image, weights.shape, anchor, border, fill)
         _whole_windows(_readable(image, real), weights, out, real)
         return
-    source = _readable(image, real)
-    direct = out.flags.c_contiguous and _direct(source, weights, out, real)
-    values = out if direct else numpy.empty(out.shape, real)
-    _correlated(source, weights, anchor, native, values)
-    if not direct:
-        _to_even(values, out)
+
+    def some(image: Array, out: Array) -> None:
+        source = _readable(image, real)
+        direct = out.flags.c_contiguous and _direct(source, weights, out, real)
+        values = out if direct else numpy.empty(out.shape, real)
+        _correlated(source, weights, anchor, native, values)
+        if not direct:
+            _to_even(values, out)
+
+    _by_rows(some, image, len(weights), out)
 
 
 def _whole_windows(source: Array, weights: Array, out: Array, real: numpy.dtype[Any]) -> None:
@@ -235,6 +275,10 @@ def medians(image: Array, size: Sequence[int], out: Array) -> None:
         size: Extents of the window, odd numbers.
         out: Where to, of the same shape and dtype.
     """
+    _by_rows(lambda part, result: _medians(part, size, result), image, size[0] // 2, out)
+
+
+def _medians(image: Array, size: Sequence[int], out: Array) -> None:
     if not image.size or set(size) == {1}:
         out[...] = image
     elif len(size) == 2 and size[0] == size[1] and image.dtype in (_MEDIANS if size[0] <= 5 else _LARGE_MEDIANS):
@@ -272,9 +316,22 @@ def extremes(
         out: Where to, of the same shape and dtype.
         largest: Whether the largest is wanted.
     """
+    border = "clamp" if border == "constant" else border  # the edge is in each window that reaches over it
+    if _BORDERS[border][0] is None:
+        _extreme(image, size, anchor, border, iterations, out, largest)
+        return
+
+    def some(image: Array, out: Array) -> None:
+        _extreme(image, size, anchor, border, iterations, out, largest)
+
+    _by_rows(some, image, size[0] * iterations, out)
+
+
+def _extreme(
+    image: Array, size: Sequence[int], anchor: Sequence[int], border: str, iterations: int, out: Array, largest: bool
+) -> None:
     if not image.size:
         return
-    border = "clamp" if border == "constant" else border  # the edge is in each window that reaches over it
     native = _BORDERS[border][0]
     if len(size) == 2 and native is not None and image.dtype in _FILTERED and image.shape[-1] <= MOST_CHANNELS:
         function = cv2.dilate if largest else cv2.erode

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cv2
 import numpy
 
+from dynamic import _pool
 from dynamic.dtypes import convert
 
 from . import warp
@@ -33,7 +34,8 @@ _BORDERS = {
     "reflect_101": cv2.BORDER_REFLECT_101, "wrap": cv2.BORDER_WRAP,
 }  # fmt: skip
 _CODES = {"nn": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC}
-_BLOCK = 1 << 14  # pixels whose points are computed at a time
+_BLOCK = 1 << 17  # pixels whose points are computed at a time: in few steps, between which threads take turns
+_FEW = 1 << 14  # pixels that are computed at a time where the steps are many, so that they stay in the cache
 
 #: Points of some rows of a result: x and y of each pixel.
 Points = Callable[[slice], tuple[Any, Any]]
@@ -178,12 +180,17 @@ def read(
         return
 
     def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
-        for rows in _blocks(memory.shape):
+        blocks = _blocks(memory.shape, _BLOCK)
+
+        def one(i: int) -> None:
+            rows = blocks[i]
             x, y = near(slice(first + rows.start, first + rows.stop))
             kind = numpy.int16 if interpolation == "nn" else numpy.float32
             places = numpy.empty((*x.shape, 2), kind)
             places[..., 0], places[..., 1] = x, y
             cv2.remap(source, places, warp.NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
+
+        _pool.run_pieces(one, len(blocks), source.nbytes + memory.nbytes)
 
     (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into)
 
@@ -214,22 +221,25 @@ def _folded(axis: Any, extent: int, border: str) -> Any:
     return numpy.nan_to_num(numpy.clip(axis + margin, low, high), copy=False, nan=low)
 
 
-def _blocks(shape: Sequence[int]) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(1, shape[1]))
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
+def _blocks(shape: Sequence[int], size: int) -> list[slice]:
+    """Rows that together have about so many pixels."""
+    step = max(1, size // max(1, shape[1]))
+    return [slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step)]
 
 
 def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str) -> None:
     """`read` in float64, for every dtype; cubic as OpenCV has it."""
     pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1])
     steps = {"nn": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[interpolation]
-    for rows in _blocks(out.shape):
+    blocks = _blocks(out.shape, _FEW)
+
+    def one(i: int) -> None:
+        rows = blocks[i]
         x, y = points(rows)
         if interpolation == "nn":
             (place,) = warp.places_of([y, x], image.shape, steps)
             convert(numpy, warp.take(pixels, place, fill), out.dtype, out=out[rows])
-            continue
+            return
         corners = [numpy.floor(y), numpy.floor(x)]
         weights = [[weight[..., None] for weight in _weights(axis - corner, len(steps))]
                    for axis, corner in zip((y, x), corners, strict=True)]  # fmt: skip
@@ -238,6 +248,8 @@ def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str)
         for place, (down, right) in zip(warp.places_of(corners, image.shape, steps), pairs, strict=True):
             total = total + warp.take(pixels, place, fill).astype(numpy.float64) * (down * right)
         convert(numpy, total, out.dtype, out=out[rows])
+
+    _pool.run_pieces(one, len(blocks), image.nbytes + out.nbytes)
 
 
 def _weights(t: Any, count: int) -> list[Any]:

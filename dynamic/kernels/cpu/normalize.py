@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import cv2
 import numpy
 
+from dynamic import _pool
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
@@ -168,17 +169,23 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     real = real_of(image.dtype, out.dtype)
     mean, factor = mean.astype(real), factor.astype(real)
     image, out, mean, factor = _long_rows(image, out, mean, factor)
-    start = 0
-    for part, (own_mean, own_factor) in _blocks(image, mean, factor):
-        result = out[start : start + len(part)]
-        start += len(part)
-        values = result if out.dtype == real else numpy.empty(part.shape, real)
-        _centred(part, own_mean, values)
-        numpy.multiply(values, own_factor, out=values)
-        if shift:
-            numpy.add(values, real.type(shift), out=values)
-        if values is not result:
-            stored(values, result)
+
+    @_QUIET
+    def some(rows: slice) -> None:
+        start = rows.start
+        own = [each if len(each) == 1 else each[rows] for each in (mean, factor)]
+        for part, (own_mean, own_factor) in _blocks(image[rows], *own):
+            result = out[start : start + len(part)]
+            start += len(part)
+            values = result if out.dtype == real else numpy.empty(part.shape, real)
+            _centred(part, own_mean, values)
+            numpy.multiply(values, own_factor, out=values)
+            if shift:
+                numpy.add(values, real.type(shift), out=values)
+            if values is not result:
+                stored(values, result)
+
+    _pool.split(some, len(image), image.nbytes + out.nbytes)
 
 
 def _along_rows(*parameters: Array) -> bool:
@@ -201,7 +208,12 @@ def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     same = _TABLES[out.dtype]
     table = convert(numpy, values, out.dtype).view(same).reshape(1, 256, channels)
     pixels = numpy.ascontiguousarray(image).reshape(len(image), -1, channels)
-    cv2.LUT(pixels, table, out.view(same).reshape(pixels.shape))
+    target = out.view(same).reshape(pixels.shape)
+
+    def some(rows: slice) -> None:
+        cv2.LUT(pixels[rows], table, target[rows])
+
+    _pool.split(some, len(pixels), image.nbytes + out.nbytes)
     return True
 
 

@@ -20,6 +20,7 @@ __all__ = ["NARROW", "extreme", "squares", "total"]
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
+_AT_ONCE = 1 << 18  # the same where each step is so short that threads would wait for each other between them
 _UNSHARED = 1 << 13  # elements of vectors that no BLAS shares out to threads of its own
 
 _FLOAT64 = numpy.dtype("float64")
@@ -133,7 +134,7 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
     width = _LONG // behind
     whole = count // width * width
     sums = numpy.zeros(behind)
-    distances = empty((_CACHED // (width * behind), width * behind), numpy.dtype(numpy.float32))
+    distances = empty((_AT_ONCE // (width * behind), width * behind), numpy.dtype(numpy.float32))
     for table in (block[:whole].reshape(-1, width * behind), block[whole:]):
         columns = table.shape[1]
         squares = numpy.zeros(columns)

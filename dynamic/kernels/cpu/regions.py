@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy
 
+from dynamic import _pool
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
@@ -15,7 +16,7 @@ from .windows import copied, filled
 
 __all__ = ["copied_part", "erased", "masked", "pasted"]
 
-_AT_ONCE = 1 << 16  #: pixels of a mask that are made at once: in the cache, but in few steps
+_AT_ONCE = 1 << 18  #: pixels of a mask that are made at once: in few steps, for threads take turns between them
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
@@ -88,11 +89,15 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         left, aside, rows = left[:1], aside[:1], height
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
-    for top in range(0, height, max(1, rows)):
-        some = slice(top, top + rows)
+    parts = [slice(top, top + rows) for top in range(0, height, max(1, rows))]
+
+    def one(i: int) -> None:
+        some = parts[i]
         hidden = (_fraction(left[some] + across) < part) & (_fraction(down[some] + aside) < part)
         kept = hidden.astype(bits) - bits.type(1)  # all bits where nothing is hidden, else none
         numpy.bitwise_and(source[..., some, :, :], _repeated(kept, channels), out=target[..., some, :, :])
+
+    _pool.run_pieces(one, len(parts), image.nbytes + out.nbytes)
 
 
 def _repeated(plane: Array, channels: int) -> Array:

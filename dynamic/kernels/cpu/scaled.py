@@ -10,6 +10,7 @@ from typing import NamedTuple
 import cv2
 import numpy
 
+from dynamic import _pool
 from dynamic._array import Array
 
 from . import resizer, warp
@@ -151,10 +152,13 @@ def _bands(
 ) -> None:
     """Resize one image in bands of so many rows."""
     columns = across.part()
-    for first in range(0, down.size, rows):
-        some = down.some(first, min(first + rows, down.size))
-        target = out[first : first + rows]
+
+    def one(i: int) -> None:
+        some = down.some(i * rows, min((i + 1) * rows, down.size))
+        target = out[i * rows : (i + 1) * rows]
         _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
+
+    _pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
 
 
 def _band(

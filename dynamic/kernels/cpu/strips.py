@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy
 
+from dynamic import _pool
 from dynamic._array import Array
 
-__all__ = ["strips"]
+__all__ = ["shared", "strips"]
 
 _MOST = 1 << 24  # what OpenCV takes as one row
+_STEP = 1 << 14  # what parts begin at multiples of: the vectors of OpenCV begin there where they do in the whole
+
+
+def shared(function: Callable[[Array, Array], None], image: Array, out: Array, *, pixels: bool = False) -> None:
+    """Call a function for parts of two arrays, in as many threads as there are where they are large.
+
+    Args:
+        function: Called with a part of `image` and the part of `out` that it fills, each in one row.
+        image: Any array.
+        out: Another of as many elements, or pixels.
+        pixels: Whether the last dimension are channels, which stay together; else elements are shared out.
+    """
+    work = image.nbytes + out.nbytes
+    if work < _pool.WORTH_SPLITTING or not (image.flags.c_contiguous and out.flags.c_contiguous):
+        function(image, out)
+        return
+    flat, results = (x.reshape((-1, x.shape[-1]) if pixels else -1) for x in (image, out))
+    _pool.split(lambda part: function(flat[part], results[part]), len(flat), work, _STEP)
 
 
 def strips(image: Array, out: Array, size: int = _MOST, channels: int | None = None) -> Iterator[tuple[Array, Array]]:

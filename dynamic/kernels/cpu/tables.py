@@ -11,7 +11,7 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-from .strips import strips
+from .strips import shared, strips
 
 __all__ = ["looked_up", "mapped", "table"]
 
@@ -28,8 +28,12 @@ def looked_up(image: Array, table: Array, out: Array) -> None:
         out: Where to.
     """
     kind = numpy.dtype(numpy.float64) if out.dtype.itemsize == 8 else out.dtype  # OpenCV only moves the bytes
-    for part, there in strips(image, out):
-        cv2.LUT(part[None].view(f"u{part.itemsize}"), table.view(kind), there[None].view(kind))
+
+    def some(image: Array, out: Array) -> None:
+        for part, there in strips(image, out):
+            cv2.LUT(part[None].view(f"u{part.itemsize}"), table.view(kind), there[None].view(kind))
+
+    shared(some, image, out)
 
 
 @functools.lru_cache(maxsize=8)
@@ -56,6 +60,10 @@ def mapped(data: Array, table: Array, out: Array) -> None:
         half = 1 << (8 * kind.itemsize - 1)
         looked_up(data, numpy.concatenate([table[:half], numpy.full(half, default, table.dtype)]), out)
     else:
-        for part, there in strips(data, out, _STRIP):
-            places = numpy.where((part >= 0) & (part < _KEYS), part, _KEYS).astype(numpy.intp)
-            numpy.take(table, places, out=there, mode="clip")
+        shared(lambda part, there: _mapped(part, table, there), data, out)
+
+
+def _mapped(data: Array, table: Array, out: Array) -> None:
+    for part, there in strips(data, out, _STRIP):
+        places = numpy.where((part >= 0) & (part < _KEYS), part, _KEYS).astype(numpy.intp)
+        numpy.take(table, places, out=there, mode="clip")

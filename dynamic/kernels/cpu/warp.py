@@ -1,4 +1,4 @@
-"""Rotations, affine warps and flips of one image: how large the result is, and what is read for each of its pixels.
+"""Affine warps and flips of one image: what is read for each pixel of the result.
 
 An image here has its spatial dimensions first, two (H, W) or three (D, H, W), and its channels last, in any strides:
 other orders are views. A matrix of n rows and n + 1 columns says where a pixel comes from: it maps the centre of an
@@ -10,12 +10,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cv2
 import numpy
 
+from dynamic import _pool
+from dynamic._array import empty
 from dynamic.dtypes import convert
 
 __all__ = [
@@ -23,8 +26,6 @@ __all__ = [
     "NO_MAP",
     "OPENCV_LIMIT",
     "affine",
-    "canvas",
-    "common_canvas",
     "copied",
     "filled",
     "flip",
@@ -32,9 +33,6 @@ __all__ = [
     "in_groups",
     "places_of",
     "quarter_turn",
-    "quarter_turns",
-    "rotation",
-    "rotations",
     "take",
 ]
 
@@ -43,9 +41,10 @@ OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or colu
 NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
 _ALL = (slice(None), slice(None))
-_POINTS = 64, 768  # a tile whose points are computed here
+_POINTS = 256, 768  # a tile whose points are computed here
+_FIXED = 2.0**48
+_UPPER = 3 if sys.byteorder == "little" else 0  # where in an integer of 64 bits its upper 16 are
 _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so that its temporaries stay in the cache
-_RADIAN = numpy.float32(math.pi / 180)
 _STRIP = 1 << 21  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
@@ -55,112 +54,6 @@ _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "fl
 #: Called with an image, memory for some rows of the result, the number of the first of these, and the keywords of an
 #: OpenCV function that say what is outside; it fills the memory.
 Into = Callable[[Any, Any, int, dict[str, Any]], None]
-
-
-def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = None) -> tuple[int, ...]:
-    """The size that holds all corners of a rotated image, as DALI computes it.
-
-    A hundredth of a pixel is allowed to be lost, and an extent grows by one where that keeps its parity: the parity of
-    the input extent that points most in its direction, so that the centre stays a corner or a centre of pixels.
-
-    Args:
-        size: (H, W) or (D, H, W).
-        angle: Degrees.
-        axis: For three dimensions, the (x, y, z) to rotate about.
-
-    >>> canvas((100, 200), 30)
-    (188, 224)
-    """
-    return tuple(extent + (extent - parity) % 2 for extent, parity in zip(*_grown(size, angle, axis), strict=True))
-
-
-def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[float] | None]]) -> tuple[int, ...]:
-    """The size that holds all frames of a video, each rotated by its own angle (and axis), as DALI computes it.
-
-    An extent is the largest of all frames, one more where that gives it the parity that most of them would have; the
-    even one where as many would have the other.
-
-    >>> common_canvas((20, 31), [(90, None), (0, None), (0, None)])
-    (32, 31)
-    """
-    grown, parities = map(numpy.array, zip(*(_grown(size, angle, axis) for angle, axis in turns), strict=True))
-    extents = grown.max(axis=0)
-    odd = 2 * parities.sum(axis=0) > len(parities)
-    return tuple((extents + (extents - odd) % 2).tolist())
-
-
-def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Sequence[int], Sequence[int]]:
-    """The extents of a rotated image, and for each whether it had better be odd."""
-    if axis is None:
-        (height, width), (cos, sin) = size, map(abs, _cos_sin(angle))
-        grown = math.ceil(cos * height + sin * width - 0.01), math.ceil(cos * width + sin * height - 0.01)
-        return grown, (height % 2, width % 2) if sin <= cos else (width % 2, height % 2)
-    matrix, extents = numpy.abs(_turn(angle, axis)), numpy.asarray(size[::-1])
-    nearest = numpy.argmax(matrix + 1e-7 * numpy.eye(3), axis=1).tolist()  # of equals the one on the diagonal
-    return numpy.ceil(matrix @ extents - 0.01).astype(int)[::-1].tolist(), (extents[nearest] % 2)[::-1].tolist()
-
-
-def rotation(
-    size: Sequence[int], output_size: Sequence[int], angle: float, axis: Sequence[float] | None = None
-) -> list[list[float]]:
-    """The matrix that rotates about the centre of an input of `size` and puts it into the centre of the output."""
-    if axis is None:  # as `rotations` has it, without arrays of a few numbers
-        (y, x), (v, u), (cos, sin) = size, output_size, _cos_sin(angle)
-        return [[cos, -sin, (x - (cos * u - sin * v)) / 2], [sin, cos, (y - (sin * u + cos * v)) / 2]]
-    turn = _turn(angle, axis).T
-    middle, output_middle = (numpy.asarray(s[::-1], numpy.float64) / 2 for s in (size, output_size))
-    rows: list[list[float]] = numpy.column_stack([turn, middle - turn @ output_middle]).tolist()
-    return rows
-
-
-def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
-    """What `rotation` says of many images at once.
-
-    Args:
-        sizes: (N, 2), height and width of each.
-        output_sizes: (N, 2).
-        angles: (N,), in degrees.
-
-    Returns:
-        (N, 2, 3).
-    """
-    angles = numpy.asarray(angles, numpy.float64)
-    quarters, rest = numpy.divmod(angles, 90)
-    near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
-    radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64)
-    whole, quarter = rest == 0, (quarters % 4).astype(int)
-    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], numpy.cos(radians))
-    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], numpy.sin(radians))
-    (y, x), (v, u) = (numpy.asarray(each, numpy.float64).T / 2 for each in (sizes, output_sizes))
-    return numpy.stack([cos, -sin, x - (cos * u - sin * v), sin, cos, y - (sin * u + cos * v)], 1).reshape(-1, 2, 3)
-
-
-def quarter_turns(angle: float) -> int | None:
-    """How many quarter turns an angle in degrees is, from 0 to 3; None where it is no whole number of them."""
-    quarters, rest = divmod(angle, 90)
-    return None if rest else int(quarters) % 4
-
-
-def _turn(angle: float, axis: Sequence[float]) -> Any:
-    """The matrix that turns points (x, y, z) of the input counter-clockwise about an axis."""
-    cos, sin = _cos_sin(angle)
-    x, y, z = numpy.asarray(axis, numpy.float64) / math.hypot(*axis)
-    along = numpy.outer((x, y, z), (x, y, z))
-    across = numpy.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return cos * numpy.eye(3) + (1 - cos) * along + sin * across
-
-
-def _cos_sin(angle: float) -> tuple[float, float]:
-    """Cosine and sine of degrees.
-
-    The radians are rounded to float32: whether a sine is below a cosine at 45 degrees decides about DALI's canvas.
-    """
-    quarters = quarter_turns(angle)
-    if quarters is not None:
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
-    angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
-    radians = float(numpy.float32(angle) * _RADIAN)
-    return math.cos(radians), math.sin(radians)
 
 
 def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any = None, nearest: bool = False) -> None:
@@ -216,7 +109,9 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
     pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1]) if nearest else None
     planes = None if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
-    for start in range(0, out.shape[0], step):
+
+    def one(i: int) -> None:
+        start = i * step
         block = out[start : start + step]
         points = [_points(row, start, block.shape[:-1]) for row in matrix[::-1]]
         if pixels is not None:
@@ -224,6 +119,8 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
             convert(numpy, take(pixels, place, fill), out.dtype, out=block)
         if planes is not None:
             _interpolate(planes, points, block)
+
+    _pool.run_pieces(one, -(-len(out) // step), image.nbytes + out.nbytes)
 
 
 def _padded(image: Any, fill: Any) -> Any:
@@ -313,9 +210,14 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
 
     def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
         below = [[x, y, start + y * first] for x, y, start in matrix]
-        for tile, part, shifted in _tiles(memory.shape, image.shape, below):
+        tiles = list(_tiles(memory.shape, image.shape, below))
+
+        def one(i: int) -> None:
+            tile, part, shifted = tiles[i]
             cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
                            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
+
+        _pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 
     in_groups(image, out, fill, into)
 
@@ -350,14 +252,26 @@ def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BOR
         source = cv2.cvtColor(source, cv2.COLOR_RGB2RGBA) if wider else source
         inner = (target.shape[1], 4) if wider else target.shape[1:]
         step = min(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize)))
-        strip = numpy.empty((step, *inner), work)
-        for rows in _spans(len(target), step):
-            memory = strip[: rows.stop - rows.start]
-            into(source, memory, rows.start, how)
-            if same:
-                cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
-            else:
-                convert(numpy, memory[..., :3] if wider else memory, out.dtype, out=target[rows])
+        spans = _spans(len(target), step)
+        _pool.run_pieces(
+            functools.partial(_in_strip, spans, source, target, inner, work, into, how),
+            len(spans),
+            image.nbytes + out.nbytes,
+        )
+
+
+def _in_strip(
+    spans: list[slice], source: Any, target: Any, inner: Sequence[int], work: Any, into: Into, how: Any, i: int
+) -> None:
+    """Interpolate some rows in memory of their own."""
+    rows = spans[i]
+    memory = empty((rows.stop - rows.start, *inner), work)
+    into(source, memory, rows.start, how)
+    wider = memory.shape[2:] != target.shape[2:]
+    if wider and target.dtype == work and _dense(target):
+        cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
+    else:
+        convert(numpy, memory[..., :3] if wider else memory, target.dtype, out=target[rows])
 
 
 def copied(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BORDER_REPLICATE) -> None:
@@ -377,9 +291,14 @@ def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
     """`affine` for two dimensions, nearest, with any number of channels; the matrix maps indices."""
 
     def into(source: Any, memory: Any, _: int, how: dict[str, Any]) -> None:
-        for tile, part, shifted in _tiles(out.shape, image.shape, matrix, _POINTS):
+        tiles = list(_tiles(out.shape, image.shape, matrix, _POINTS))
+
+        def one(i: int) -> None:
+            tile, part, shifted = tiles[i]
             places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
             cv2.remap(source[part], places, NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
+
+        _pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 
     copied(image, out, fill, into)
 
@@ -387,13 +306,16 @@ def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
 def _whole_places(matrix: Any, shape: Sequence[int], source: Sequence[int]) -> Any:
     """The pixels nearest to the points that a matrix finds, (x, y) as int16; far outside of the source they vary."""
     places = numpy.empty((*shape, 2), numpy.int16)
-    exact = numpy.empty(shape)
+    exact = numpy.empty(shape, numpy.int64)
     for axis, (x, y, start) in enumerate(matrix):
         columns, rows = x * numpy.arange(shape[1]), y * numpy.arange(shape[0]) + (start + 0.5)
-        numpy.floor(numpy.add(rows[:, None], columns, out=exact), out=exact)
-        if max(abs(rows[0]), abs(rows[-1])) + abs(columns[-1]) >= OPENCV_LIMIT:
-            numpy.clip(exact, -1, source[1 - axis], out=exact)
-        places[..., axis] = exact
+        if max(abs(rows[0]), abs(rows[-1])) + abs(columns[-1]) < OPENCV_LIMIT:
+            # In integers of 48 digits behind the point the upper 16 are what is before it.
+            down, across = (numpy.rint(each * _FIXED).astype(numpy.int64) for each in (rows, columns))
+            places[..., axis] = numpy.add(down[:, None], across, out=exact).view(numpy.int16)[..., _UPPER::4]
+        else:
+            found = numpy.floor(rows[:, None] + columns)
+            places[..., axis] = numpy.clip(found, -1, source[1 - axis], out=found)
     return places
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic import _pool
+from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from .warp import MOST_CHANNELS
@@ -91,6 +92,8 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
 
 
 _CACHE = 3 << 18  # bytes of pixels that are split into channels before they are looked up
+#: Types that OpenCV splits, by their size; only the bytes count.
+_MOVED = {size: numpy.dtype(word) for size, word in ((1, "uint8"), (2, "int16"), (4, "int32"), (8, "float64"))}
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.
 _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
@@ -114,46 +117,77 @@ def normalised(
         for i, mirror in enumerate(mirrored):
             normalised(images[i], factors, shifts, out[:, i], [mirror] * images.shape[1])
         return
-    if images.dtype == numpy.uint8 and out.dtype in _TABLES and images.size:
-        _looked_up(images, factors, shifts, out, mirrored)
+    if not images.size:
         return
+    way = _looked_up if images.dtype == numpy.uint8 and out.dtype in _TABLES else _calculated
+    pieces = _pieces(images, _CACHE if way is _looked_up else 4 * _CACHE)
+
+    def one(k: int) -> None:
+        some, rows = pieces[k]
+        way(images[some, rows], factors, shifts, out[:, some, rows], mirrored[some])
+
+    _pool.run_pieces(one, len(pieces), images.nbytes + out.nbytes)
+
+
+def _pieces(images: Array, most: int) -> list[tuple[slice, slice]]:
+    """Which images, and rows of them, to do at once, of so many bytes: all rows where an image is not larger.
+
+    Not less: at each call of NumPy and OpenCV threads wait for Python's lock.
+    """
+    count, height = images.shape[:2]
+    size = images.nbytes // count
+    if size > most:
+        step = max(1, most * height // size)
+        return [(slice(i, i + 1), slice(row, row + step)) for i in range(count) for row in range(0, height, step)]
+    step = most // size
+    return [(slice(first, first + step), slice(None)) for first in range(0, count, step)]
+
+
+def _calculated(
+    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
+) -> None:
     real = numpy.dtype(numpy.float64 if numpy.float64 in (images.dtype, out.dtype) else numpy.float32)
-    for i, mirror in enumerate(mirrored):
-        pixels = images[i, :, ::-1] if mirror else images[i]
-        for channel, (factor, shift) in enumerate(zip(factors, shifts, strict=True)):
-            with numpy.errstate(over="ignore", invalid="ignore"):
-                values = pixels[..., channel].astype(real) * real.type(factor) + real.type(shift)
-            convert(numpy, values, out.dtype, out[channel, i])
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        by, more = (numpy.array(numbers).astype(real)[:, None, None] for numbers in (factors, shifts))
+    for i, (image, mirror) in enumerate(zip(images, mirrored, strict=True)):
+        planes = _split(image, empty((image.shape[2], *image.shape[:2]), image.dtype))
+        values = out[:, i] if out.dtype == real else empty(planes.shape, real)
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            numpy.multiply(planes[..., ::-1] if mirror else planes, by, values, dtype=real, casting="unsafe")
+            values += more
+        if out.dtype != real:
+            convert(numpy, values, out.dtype, out[:, i])
+
+
+def _split(image: Array, planes: Array) -> Array:
+    """The channels of an image (H, W, C), in memory for them (C, H, W)."""
+    kind = _MOVED.get(image.itemsize)
+    straight = image.strides[1:] == (image.shape[2] * image.itemsize, image.itemsize)
+    if kind is not None and straight and image.shape[2] <= MOST_CHANNELS:
+        cv2.split(image.view(kind), list(planes.view(kind)))
+    else:
+        planes[...] = numpy.moveaxis(image, -1, 0)
+    return planes
 
 
 def _looked_up(
     images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
-    """The same from a table of the 256 values that a channel can have.
-
-    Some images at once, as many as stay in the cache: each call of OpenCV makes threads wait for Python's lock.
-    """
+    """The same from a table of the 256 values that a channel can have."""
     count, height, width, channels = images.shape
     tables, targets = _tables(factors, shifts, out.dtype), out.view(_TABLES[out.dtype])
-    straight = images.strides[2:] == (channels, 1) and channels <= MOST_CHANNELS
-    planes = numpy.empty((min(count, max(1, _CACHE // images[0].size)), channels, height, width), numpy.uint8)
-    unturned = numpy.empty(planes.shape[1:], numpy.uint8)
-    for first in range(0, count, len(planes)):
-        some = slice(first, min(first + len(planes), count))
-        for image, mirror, place in zip(images[some], mirrored[some], planes, strict=False):
-            split = unturned if mirror else place
-            if straight:
-                cv2.split(image, list(split))
-            else:
-                split[...] = numpy.moveaxis(image, -1, 0)
-            if mirror:
-                cv2.flip(unturned.reshape(-1, width), 1, place.reshape(-1, width))
-        for channel, table in enumerate(tables):
-            pixels, target = planes[: some.stop - first, channel].reshape(-1, height * width), targets[channel, some]
-            if target[0].flags.c_contiguous:
-                cv2.LUT(pixels, table, target.reshape(-1, height * width))
-            else:
-                target[...] = cv2.LUT(pixels, table).reshape(target.shape)
+    planes = empty((count, channels, height, width), images.dtype)
+    unturned = numpy.empty(planes.shape[1:] if any(mirrored) else (0,), images.dtype)
+    for image, mirror, place in zip(images, mirrored, planes, strict=True):
+        split = _split(image, unturned if mirror else place)
+        if mirror:
+            cv2.flip(split.reshape(-1, width), 1, place.reshape(-1, width))
+    for channel, table in enumerate(tables):
+        pixels, target = planes[:, channel].reshape(-1, height * width), targets[channel]
+        if target[0].flags.c_contiguous:
+            cv2.LUT(pixels, table, target.reshape(-1, height * width))
+        else:
+            target[...] = cv2.LUT(pixels, table).reshape(target.shape)
 
 
 @functools.lru_cache(256)
