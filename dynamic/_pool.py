@@ -120,7 +120,8 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
-        name: Of what is done. What took long the last times is shared from its first call on.
+        name: Of what is done. What took long the last times is shared from its first call on, and what was no faster
+            shared is not.
     """
     available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
     if available <= 1:
@@ -134,11 +135,15 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
     first, took, begun = 0, 0.0, time.perf_counter()
     recent = [cost for when, cost in _shared.get(name, ()) if begun - when < _REMEMBERED]
     alone = len(recent) == len(costs) == _MEASURED and min(recent) > _GAIN * min(costs)
-    with limited(each):
+    outside = _limit.num_threads
+    try:  # not `limited`: a Ctrl-C may come in between what that does
+        _limit.num_threads = each
         while (alone or not worth) and first < n:  # samples may be of many sizes, and the first one a small one
             function(first)
             first, took = first + 1, time.perf_counter() - begun
             worth = took >= first * least
+    finally:
+        _limit.num_threads = outside
     if name and work and first:
         _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
     if first < n:
@@ -155,17 +160,16 @@ def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int
     todo = collections.deque(numbers)
 
     def work_off() -> None:
+        outside = _limit.num_threads
         try:
-            with limited(each):
-                while True:
-                    try:
-                        i = todo.popleft()
-                    except IndexError:
-                        return
-                    function(i)
+            _limit.num_threads = each
+            for i in _taken(todo):
+                function(i)
         except BaseException:
             todo.clear()
             raise
+        finally:
+            _limit.num_threads = outside
 
     helpers: list[Future[None]] = []
     try:
@@ -180,6 +184,15 @@ def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int
     for helper in helpers:
         if not helper.cancelled():
             helper.result()
+
+
+def _taken(todo: collections.deque[int]) -> Iterator[int]:
+    """What is to be done, until others have taken the last."""
+    while True:
+        try:
+            yield todo.popleft()
+        except IndexError:
+            return
 
 
 def _submit(task: Callable[[], None], count: int, helpers: list[Future[None]]) -> None:

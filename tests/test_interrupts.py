@@ -177,6 +177,22 @@ def test_nothing_is_left_of_the_context_of_a_step():
         run(interruption)
 
 
+def test_no_limit_of_a_task_is_left(monkeypatch):
+    def run(interruption):
+        with contextlib.suppress(KeyboardInterrupt), interruption:
+            _pool.run(limits.append, 6, 1 << 30, "task")
+            _pool.run_parts(limits.append, 6, 1 << 30)
+        assert _pool._limit.num_threads is None
+
+    limits = []
+    monkeypatch.setattr(_pool, "_costs", {})
+    monkeypatch.setattr(_pool, "_wanted", 2)
+    for worth in (0.0, 1.0):
+        monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
+        for interruption in every_turn(run, 1000):
+            run(interruption)
+
+
 def test_a_source_of_samples_loses_nothing():
     def run(interruption):
         source, received = ExternalSource(lambda info: [info.idx_in_epoch, info.iteration], batch=False), []

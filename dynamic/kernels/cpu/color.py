@@ -16,7 +16,7 @@ from .strips import shared, strips
 
 __all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
 
-_STRIP = 1 << 17  # pixels that are computed at a time, so that their floats stay in the cache
+_STRIP = 1 << 17  # pixels that are computed at a time: in few steps, between which threads take turns
 _FEW = 1 << 12  # values; what fewer of them take does not matter
 _MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _LARGE = 1e30

@@ -146,6 +146,7 @@ def _pieces(images: Array, most: int) -> list[tuple[slice, slice]]:
 def _calculated(
     images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
+    """The same for all types."""
     real = numpy.dtype(numpy.float64 if numpy.float64 in (images.dtype, out.dtype) else numpy.float32)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = (numpy.array(numbers).astype(real)[:, None, None] for numbers in (factors, shifts))
