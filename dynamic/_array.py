@@ -291,6 +291,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         loan.block = block
         _loans[id(block)] = loan
         if fresh:
+            keep_blocks()
             _forget_oldest(size)
         return numpy.ndarray(shape, dtype, buffer=owner)
 

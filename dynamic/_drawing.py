@@ -14,7 +14,7 @@ import numpy
 
 from . import _cuda, _pool
 from ._argument import Argument, argument
-from ._array import Array, asarray, empty, keep_blocks
+from ._array import Array, asarray, empty
 from ._call import together
 from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
@@ -262,7 +262,6 @@ class Call:
                 return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
-        keep_blocks()
         flat, ends = empty((total,), dtype), _ends(sizes, total)
 
         def one(i: int) -> None:

@@ -16,7 +16,7 @@ from .strips import shared, strips
 
 __all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
 
-_STRIP = 1 << 17  # pixels that are computed at a time: in few steps, between which threads take turns
+_STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps, between which threads take turns
 _FEW = 1 << 12  # values; what fewer of them take does not matter
 _MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _LARGE = 1e30
@@ -58,7 +58,7 @@ def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
     real = precision(image.dtype, out.dtype)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
-        for part, there in strips(image, out, 8 * _STRIP):
+        for part, there in strips(image, out, _STRIP):
             results = there if there.dtype == real else numpy.empty(part.shape, real)
             numpy.multiply(part, by, results)
             if more:
@@ -110,7 +110,7 @@ def picked(pixels: Array, channel: int, factor: float, shift: float, out: Array)
 
 
 def _picked(pixels: Array, channel: int, factor: float, shift: float, out: Array) -> None:
-    for part, there in strips(pixels, out, 8 * _STRIP, 1):
+    for part, there in strips(pixels, out, _STRIP, 1):
         plane = numpy.ascontiguousarray(part[..., channel]) if part.itemsize > 4 else cv2.extractChannel(part, channel)
         scaled(plane, factor, shift, there[..., 0])
 
