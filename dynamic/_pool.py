@@ -35,7 +35,8 @@ _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
 _MEASURED = 3  # times; an operator's first one may be slow
-_GAIN = 0.95  # of the time that one thread takes; operators that gain less are not shared
+_WORSE = 1.25  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
+_TRIED = 5  # times that an operator was shared before that is believed
 _REMEMBERED = 10.0  # seconds for which that is believed
 _MOST = 1024
 
@@ -120,7 +121,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
-        name: Of what is done. What took long the last times is shared from its first call on, and what was no faster
+        name: Of what is done. What took long the last times is shared from its first call on, and what was slower
             shared is not.
     """
     available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
@@ -134,7 +135,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
     least = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2
     first, took, begun = 0, 0.0, time.perf_counter()
     recent = [cost for when, cost in _shared.get(name, ()) if begun - when < _REMEMBERED]
-    alone = len(recent) == len(costs) == _MEASURED and min(recent) > _GAIN * min(costs)
+    alone = len(costs) == _MEASURED and len(recent) == _TRIED and min(recent) > _WORSE * min(costs)
     outside = _limit.num_threads
     try:  # not `limited`: a Ctrl-C may come in between what that does
         _limit.num_threads = each
@@ -152,7 +153,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         if name and work:
             ended = time.perf_counter()
             known = _shared.get(name, ())
-            _shared[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_MEASURED:]
+            _shared[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_TRIED:]
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:
