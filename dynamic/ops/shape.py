@@ -120,6 +120,23 @@ def transpose(
 
 
 @functools.lru_cache(256)
+def _shape_of(
+    operator: str, have: tuple[int, ...], ndim: int, kind: numpy.dtype[Any], dtype: Any, layout: str | None,
+    shape: Any, rel_shape: Any, src_dims: Any,
+) -> tuple[numpy.dtype[Any] | None, tuple[int, ...]]:  # fmt: skip
+    """The new dtype, unless it is the same, and the new shape of an array whose last dimensions are those of a sample.
+
+    Photos of a batch are often alike.
+    """
+    to = kind if dtype is None else dtype.dtype
+    before = len(have) - ndim
+    extents = _extents(operator, have[before:], (kind.itemsize, to.itemsize), shape, rel_shape, src_dims)
+    if layout and len(layout) != len(extents):
+        expected = f"a letter for each of the {len(extents)} dimensions of the result"
+        raise ArgumentError(operator, "layout", expected, repr(layout))
+    return None if to == kind else to, have[:before] + extents
+
+
 def _extents(
     operator: str, extents: tuple[int, ...], sizes: tuple[int, int], shape: Any, rel_shape: Any, src_dims: Any
 ) -> tuple[int, ...]:
@@ -192,10 +209,8 @@ def _reshaped(
     layout: str | None = None, rel_shape: Any = None, shape: Any = None, src_dims: Any = None,
 ) -> Array | list[Array]:  # fmt: skip
     """The same data with other extents and another dtype, one sample or many at once; or many in a list."""
-    if shape is None and rel_shape is None and src_dims is None and dtype is shape_input is layout is None:
-        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
-    samples = data.shape[: data.ndim - ndim]
     if shape_input is not None:
+        samples = data.shape[: data.ndim - ndim]
         if shape is not None or rel_shape is not None:
             name = "shape" if shape is not None else "rel_shape"
             raise ArgumentError(operator, name, "left out beside the input shape_input", shown(shape or rel_shape))
@@ -207,15 +222,13 @@ def _reshaped(
             return [_reshaped(operator, part, ndim, dtype, own, layout, None, None, src_dims) for part, own in parts]
         given = (shape_input[0] if samples else shape_input).tolist()
         shape = tuple(given) if isinstance(given, list) else given
-    to = data.dtype if dtype is None else dtype.dtype
-    extents = _extents(operator, data.shape[len(samples) :], (data.itemsize, to.itemsize), shape, rel_shape, src_dims)
-    if layout and len(layout) != len(extents):
-        expected = f"a letter for each of the {len(extents)} dimensions of the result"
-        raise ArgumentError(operator, "layout", expected, repr(layout))
-    if to != data.dtype:
+    elif shape is None and rel_shape is None and src_dims is None and dtype is layout is None:
+        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
+    to, extents = _shape_of(operator, data.shape, ndim, data.dtype, dtype, layout, shape, rel_shape, src_dims)
+    if to is not None:
         data = (data if data.flags.c_contiguous else data.copy(order="C")).reshape(-1).view(to)
         data = data if getattr(data.flags, "aligned", True) else data.copy()
-    return data.reshape(samples + extents)
+    return data.reshape(extents)
 
 
 def _relaid(given: str | None, *, layout: str | None = None, **_: Any) -> str | None:
