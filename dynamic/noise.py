@@ -13,9 +13,9 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _distributions, _rejection
+from . import _distributions, _pool, _rejection
 from ._argument import Between, PerSample
-from ._array import Array, asarray, current, library
+from ._array import Array, asarray, current, empty, library
 from ._drawing import Call, Part, distribution
 from ._rng import Source
 from .data import Batch, Tensor
@@ -192,13 +192,17 @@ def salt_and_pepper(
         parts = call.split(marks)
         call.shapes = shapes
         values = _levels(call, kind)
-        flat = xp.empty(len(old), kind)
-        for i, ((_, new), own_old, (shape, mark)) in enumerate(zip(call.split(flat), old.samples, parts, strict=True)):
+        flat = empty((len(old),), kind) if xp is numpy else xp.empty(len(old), kind)
+        results = call.split(flat)
+
+        def one(i: int) -> None:
+            (own, new), (shape, mark) = results[i], parts[i]
             if axis is not None:
-                own = shapes[i] if isinstance(shapes, list) else shapes
                 mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
             pepper, salt = (value[i] if value.ndim else value[()] for value in values)
-            new[...] = xp.where(mark == 0, own_old, xp.where(mark == 1, pepper, salt))
+            new[...] = xp.where(mark == 0, old.samples[i], xp.where(mark == 1, pepper, salt))
+
+        _pool.run(one, len(results), 2 * flat.nbytes if xp is numpy else 0, call.name)
         return _result(image, call, flat)
 
 
