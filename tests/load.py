@@ -53,6 +53,7 @@ def pictures():
 
 
 PICTURES = pictures()
+LARGE = cv2.resize(np.random.default_rng(5).integers(0, 256, (90, 120, 3), np.uint8), (1600, 1200))
 
 
 def decoded():
@@ -96,7 +97,13 @@ def _random_crops():
     return dynamic.random_resized_crop(decoded(), size=(64, 64), rng=RNG(3).keyed(range(12)))
 
 
-WORK = (decoded, _rotated, _resized, _cropped, _drawn, _flipped, _coloured, _blurred, _added, _random_crops)
+def _large():
+    """One image, whose rows are shared between threads."""
+    blurred = dynamic.gaussian_blur(dynamic.as_batch([LARGE], layout="HWC"), window_size=7)
+    return dynamic.crop(dynamic.rotate(blurred, angle=31.0, fill_value=7), crop=(500, 500))
+
+
+WORK = (decoded, _rotated, _resized, _cropped, _drawn, _flipped, _coloured, _blurred, _added, _random_crops, _large)
 
 
 def bytes_of(batch):
