@@ -244,34 +244,31 @@ def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BOR
             source = numpy.ascontiguousarray(source, work)
         value = (0.0,) if fill is None else tuple(map(float, fill[channels].tolist()))
         how = {"borderMode": border if fill is None else cv2.BORDER_CONSTANT, "borderValue": value}
-        same = target.dtype == work and _dense(target)
-        wider = target.shape[2:] == (3,) and work.itemsize < 4 and source.size <= _MOST_WIDENED * target.size
-        if same and not wider:
-            into(source, target, 0, how)
-            continue
-        source = cv2.cvtColor(source, cv2.COLOR_RGB2RGBA) if wider else source
-        inner = (target.shape[1], 4) if wider else target.shape[1:]
-        step = min(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize)))
-        spans = _spans(len(target), step)
-        _pool.run_pieces(
-            functools.partial(_in_strip, spans, source, target, inner, work, into, how),
-            len(spans),
-            image.nbytes + out.nbytes,
-        )
+        _interpolated(source, target, into, how)
 
 
-def _in_strip(
-    spans: list[slice], source: Any, target: Any, inner: Sequence[int], work: Any, into: Into, how: Any, i: int
-) -> None:
-    """Interpolate some rows in memory of their own."""
-    rows = spans[i]
-    memory = empty((rows.stop - rows.start, *inner), work)
-    into(source, memory, rows.start, how)
-    wider = memory.shape[2:] != target.shape[2:]
-    if wider and target.dtype == work and _dense(target):
-        cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
-    else:
-        convert(numpy, memory[..., :3] if wider else memory, target.dtype, out=target[rows])
+def _interpolated(source: Any, target: Any, into: Into, how: dict[str, Any]) -> None:
+    """Interpolate channels that go together, straight into `target` or some rows at a time."""
+    work = source.dtype
+    same = target.dtype == work and _dense(target)
+    wider = target.shape[2:] == (3,) and work.itemsize < 4 and source.size <= _MOST_WIDENED * target.size
+    if same and not wider:
+        into(source, target, 0, how)
+        return
+    source = cv2.cvtColor(source, cv2.COLOR_RGB2RGBA) if wider else source
+    inner = (target.shape[1], 4) if wider else target.shape[1:]
+    spans = _spans(len(target), min(len(target), max(1, _STRIP // (math.prod(inner) * work.itemsize))))
+
+    def one(i: int) -> None:
+        rows = spans[i]
+        memory = empty((rows.stop - rows.start, *inner), work)
+        into(source, memory, rows.start, how)
+        if same:
+            cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=target[rows])
+        else:
+            convert(numpy, memory[..., :3] if wider else memory, target.dtype, out=target[rows])
+
+    _pool.run_pieces(one, len(spans), source.nbytes + target.nbytes)
 
 
 def copied(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BORDER_REPLICATE) -> None:
