@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from dynamic._argument import DTypeArgument
-from dynamic._array import Array, asarray, library
+from dynamic._array import Array, asarray
 from dynamic._call import Call
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
@@ -47,8 +47,6 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     [1, 0, 255]
     """
     to = numpy_dtype(dtype)
-    if library(input) is not numpy:
-        return convert(library(input), input, to, out)
 
     def some(part: Array, there: Array) -> None:
         convert(numpy, part, to, there)
