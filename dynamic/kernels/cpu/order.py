@@ -12,12 +12,12 @@ import numpy
 
 from dynamic._array import Array
 
-__all__ = ["one_hot", "permuted"]
+__all__ = ["BY_SIZE", "one_hot", "permuted"]
 
 _WORTH_A_CALL = 1 << 13  # bytes; smaller matrices NumPy transposes as fast
 _MOST = 1 << 31  # rows or columns; OpenCV counts with 32 bits
 #: Types that OpenCV knows, by their size; only the bytes count.
-_BY_SIZE = {size: numpy.dtype(word) for size, word in ((1, "uint8"), (2, "int16"), (4, "int32"), (8, "float64"))}
+BY_SIZE = {size: numpy.dtype(word) for size, word in ((1, "uint8"), (2, "int16"), (4, "int32"), (8, "float64"))}
 
 
 def permuted(source: Array, places: Sequence[int], out: Array) -> None:
@@ -33,7 +33,7 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
         numpy.copyto(out, source.transpose(places))
         return
     count, rows, columns, channels = matrices
-    kind = _BY_SIZE[source.itemsize]
+    kind = BY_SIZE[source.itemsize]
     results = out.view(kind).reshape(count, columns, rows, channels)
     for matrix, result in zip(source.view(kind).reshape(matrices), results, strict=True):
         _transposed(matrix, result)

@@ -13,6 +13,7 @@ from dynamic import _pool
 from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
+from .order import BY_SIZE
 from .warp import MOST_CHANNELS
 
 __all__ = ["copied", "filled", "normalised", "overlap"]
@@ -92,8 +93,6 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
 
 
 _CACHE = 3 << 18  # bytes of pixels that are split into channels before they are looked up
-#: Types that OpenCV splits, by their size; only the bytes count.
-_MOVED = {size: numpy.dtype(word) for size, word in ((1, "uint8"), (2, "int16"), (4, "int32"), (8, "float64"))}
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.
 _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
@@ -162,7 +161,7 @@ def _calculated(
 
 def _split(image: Array, planes: Array) -> Array:
     """The channels of an image (H, W, C), in memory for them (C, H, W)."""
-    kind = _MOVED.get(image.itemsize)
+    kind = BY_SIZE.get(image.itemsize)
     straight = image.strides[1:] == (image.shape[2] * image.itemsize, image.itemsize)
     if kind is not None and straight and image.shape[2] <= MOST_CHANNELS:
         cv2.split(image.view(kind), list(planes.view(kind)))
