@@ -44,7 +44,7 @@ _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 _costs: dict[str, tuple[float, ...]] = {}  # seconds that operators took for each byte, the last times it was measured
-_shared: dict[str, tuple[tuple[float, float], ...]] = {}  # the same where they were shared, each with when that was
+_shared_costs: dict[str, tuple[tuple[float, float], ...]] = {}  # the same where they were shared, and when
 
 
 class _Limit(threading.local):
@@ -134,7 +134,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
     worth = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
     least = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2
     first, took, begun = 0, 0.0, time.perf_counter()
-    recent = [cost for when, cost in _shared.get(name, ()) if begun - when < _REMEMBERED]
+    recent = [cost for when, cost in _shared_costs.get(name, ()) if begun - when < _REMEMBERED]
     alone = len(costs) == _MEASURED and len(recent) == _TRIED and min(recent) > _WORSE * min(costs)
     outside = _limit.num_threads
     try:  # not `limited`: a Ctrl-C may come in between what that does
@@ -152,8 +152,8 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         _share(function, range(first, n), min(threads, n - first), each)
         if name and work:
             ended = time.perf_counter()
-            known = _shared.get(name, ())
-            _shared[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_TRIED:]
+            known = _shared_costs.get(name, ())
+            _shared_costs[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_TRIED:]
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:

@@ -180,11 +180,11 @@ def test_nothing_is_left_of_the_context_of_a_step():
 def test_no_limit_of_a_task_is_left(monkeypatch):
     def run(interruption):
         with contextlib.suppress(KeyboardInterrupt), interruption:
-            _pool.run(limits.append, 6, 1 << 30, "task")
-            _pool.run_parts(limits.append, 6, 1 << 30)
+            _pool.run(done.append, 6, 1 << 30, "task")
+            _pool.run_parts(done.append, 6, 1 << 30)
         assert _pool._limit.num_threads is None
 
-    limits = []
+    done = []
     monkeypatch.setattr(_pool, "_costs", {})
     monkeypatch.setattr(_pool, "_wanted", 2)
     for worth in (0.0, 1.0):

@@ -454,7 +454,7 @@ def test_what_threads_make_slower_is_done_by_one(monkeypatch, gain, alone):
         return not by_one
 
     monkeypatch.setattr(_pool, "_costs", {})
-    monkeypatch.setattr(_pool, "_shared", {})
+    monkeypatch.setattr(_pool, "_shared_costs", {})
     monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0] / 1000))
     monkeypatch.setattr(_pool, "_share", share)
     with ndd.EvalContext(num_threads=2):
