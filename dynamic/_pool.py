@@ -35,6 +35,7 @@ _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
 _MEASURED = 3  # times; an operator's first one may be slow
+_TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
 _WORSE = 1.25  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
 _TRIED = 5  # times that an operator was shared before that is believed
 _REMEMBERED = 10.0  # seconds for which that is believed
@@ -43,8 +44,29 @@ _MOST = 1024
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
-_costs: dict[str, tuple[float, ...]] = {}  # seconds that operators took for each byte, the last times it was measured
-_shared_costs: dict[str, tuple[tuple[float, float], ...]] = {}  # the same where they were shared, and when
+
+
+class _Known:
+    """What is known of the tasks of an operator: what one thread took for them, and several."""
+
+    __slots__ = ("alone", "shared")
+
+    def __init__(self) -> None:
+        self.alone: tuple[float, ...] = ()  #: seconds for each byte, the last times that it was measured
+        self.shared: tuple[tuple[float, float], ...] = ()  #: the same where they were shared, behind the times
+
+    def cost(self) -> float | None:
+        """Seconds for each byte, once they were measured often enough."""
+        return min(self.alone) if len(self.alone) == _MEASURED else None
+
+    def lost(self) -> bool:
+        """Whether the last calls were slower shared, and not long ago."""
+        since, cost = time.perf_counter() - _REMEMBERED, self.cost()
+        recent = [shared for when, shared in self.shared if when > since]
+        return cost is not None and len(recent) == _TRIED and min(recent) > _WORSE * cost
+
+
+_known: dict[str, _Known] = {}
 
 
 class _Limit(threading.local):
@@ -130,30 +152,31 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
             function(i)
         return
     threads, each = min(available, n), max(1, available // n)
-    costs = _costs.get(name, ())
-    worth = len(costs) == _MEASURED and min(costs) * work >= n * _SURELY_WORTH
-    least = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2
-    first, took, begun = 0, 0.0, time.perf_counter()
-    recent = [cost for when, cost in _shared_costs.get(name, ()) if begun - when < _REMEMBERED]
-    alone = len(costs) == _MEASURED and len(recent) == _TRIED and min(recent) > _WORSE * min(costs)
+    known = _known.setdefault(name, _Known()) if name and work else _Known()
+    least, cost, bytes_each = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2, known.cost(), work / n
+    timed = 1 if cost is not None and cost * bytes_each >= least else min(_TIMED, max(1, n // 4))
+    worth, alone = cost is not None and cost * bytes_each >= _SURELY_WORTH, known.lost()
     outside = _limit.num_threads
+    first, took, begun = 0, 0.0, time.perf_counter()
     try:  # not `limited`: a Ctrl-C may come in between what that does
         _limit.num_threads = each
         while (alone or not worth) and first < n:  # samples may be of many sizes, and the first one a small one
             function(first)
-            first, took = first + 1, time.perf_counter() - begun
-            worth = took >= first * least
+            first, now = first + 1, time.perf_counter()
+            took = (now - begun) / max(1, first - 1)
+            begun = now if first == 1 else begun  # the first one is often slow: others do not count it
+            worth = first >= timed and took >= least
     finally:
         _limit.num_threads = outside
-    if name and work and first:
-        _costs[name] = (*costs, took / first * n / work)[-_MEASURED:]
+    if first and work:
+        measured = took / bytes_each if first > 1 or cost is None else min(cost, took / bytes_each)
+        known.alone = (*known.alone, measured)[-_MEASURED:]
     if first < n:
         begun = time.perf_counter()
         _share(function, range(first, n), min(threads, n - first), each)
-        if name and work:
-            ended = time.perf_counter()
-            known = _shared_costs.get(name, ())
-            _shared_costs[name] = (*known, (ended, (ended - begun) / (n - first) * n / work))[-_TRIED:]
+        now = time.perf_counter()
+        if work:
+            known.shared = (*known.shared, (now, (now - begun) / (n - first) / bytes_each))[-_TRIED:]
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:

@@ -185,7 +185,7 @@ def test_no_limit_of_a_task_is_left(monkeypatch):
         assert _pool._limit.num_threads is None
 
     done = []
-    monkeypatch.setattr(_pool, "_costs", {})
+    monkeypatch.setattr(_pool, "_known", {})
     monkeypatch.setattr(_pool, "_wanted", 2)
     for worth in (0.0, 1.0):
         monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)

@@ -398,36 +398,67 @@ def test_short_tasks_are_not_shared(monkeypatch):
         assert (len(seen) > 1) is shared
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only tasks move, and nothing known of any operator."""
+    now = [0.0]
+    monkeypatch.setattr(_pool, "_known", {})
+    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    with ndd.EvalContext(num_threads=2):
+        yield now
+
+
 @pytest.mark.parametrize(("costs", "work", "alone"), [
-    ([9, 9, 9, 9], 1 << 18, 1), ([0, 0, 9, 9], 1 << 18, 3), ([0, 0, 0, 0], 1 << 30, 4), ([0, 1, 1], 1 << 18, 3),
-    ([0, 1, 1], 3 << 20, 2), ([0, 1, 1], (3 << 20) - 1, 3),
+    ([9, 9, 9, 9], 1 << 18, 1), ([0, 0, 9, 9], 1 << 18, 3), ([0, 0, 0, 0], 1 << 30, 4), ([0, 0, 1, 1], 1 << 18, 4),
+    ([0, 0, 1, 1], 4 << 20, 3), ([0, 0, 1, 1], (4 << 20) - 1, 4), ([9] + 15 * [0], 1 << 18, 16), (16 * [1], 1 << 18, 4),
 ])  # fmt: skip
-def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, costs, work, alone):
-    """The first sample may be a small one: the mean of all that were done decides. Of large ones half is enough."""
-    now, shared = [0.0], []
+def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, clock, costs, work, alone):
+    """The first sample may be a small one, or slow as nothing is in the cache: the mean of the others decides.
+
+    Of many samples some are timed. Of large ones half the time is enough.
+    """
+    shared = []
 
     def task(i):
-        now[0] += costs[i] * _pool._WORTH_SHARING
+        clock[0] += costs[i] * _pool._WORTH_SHARING
 
-    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    with ndd.EvalContext(num_threads=2):
-        _pool.run(task, len(costs), work)
+    _pool.run(task, len(costs), work)
     assert shared == list(range(alone, len(costs)))
+
+
+def test_of_what_pays_no_more_is_timed_than_the_first_sample(monkeypatch, clock):
+    """And that does not count, where it takes longer than it did before."""
+
+    def task(i):
+        clock[0] += (5 if i == 0 else cost) * _pool._WORTH_SHARING
+
+    def call(name):
+        shared.clear()
+        _pool.run(task, 16, 1 << 20, name)
+        return 16 - len(shared), len(_pool._known[name].alone) == 3 and _pool._known[name].cost() * (1 << 16)
+
+    shared = []
+    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
+    for cost, alone, later in ((0.5, 16, 16), (2, 4, 1)):
+        for measured in (False, False, True, True, True):
+            assert call(str(cost)) == (alone, measured and pytest.approx(cost * _pool._WORTH_SHARING))
+            alone = later if measured else alone
 
 
 def test_what_took_long_is_shared_from_the_first(monkeypatch):
     """Two calls that wait for each other end only if both are under way."""
-    monkeypatch.setattr(_pool, "_costs", {})
-    meeting = threading.Barrier(2)
+    monkeypatch.setattr(_pool, "_known", {})
+    meeting, meet = threading.Barrier(2), _pool._Known()
     with ndd.EvalContext(num_threads=2):
         for _ in range(5):
             _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
-            assert min(_pool._costs["sleep"]) * (1 << 19) >= 0.002
-        assert len(_pool._costs["sleep"]) == 3
+            assert min(_pool._known["sleep"].alone) * (1 << 19) >= 0.002
+        assert len(_pool._known["sleep"].alone) == 3
+        _pool._known["meet"] = meet
         cost = _pool._SURELY_WORTH / (1 << 19)  # seconds for each byte
         for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
-            _pool._costs["meet"] = costs
+            meet.alone = costs
             if shared:
                 _pool.run(lambda i: meeting.wait(10), 2, 1 << 20, "meet")
                 continue
@@ -437,30 +468,26 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
 
 
 @pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.2, False), (1.3, True), (2.0, True)])
-def test_what_threads_make_slower_is_done_by_one(monkeypatch, gain, alone):
+def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: five times shared, then by one thread for ten seconds, and then tried again."""
-    now, by_one = [0.0], []
+    by_one = []
 
     def share(function, numbers, threads, each):
-        now[0] += gain * len(numbers)
+        clock[0] += gain * len(numbers) / 1000
         by_one.append(False)
 
     def task(i):
-        now[0] += 1.0
+        clock[0] += 1 / 1000
 
     def call():
         by_one.clear()
         _pool.run(task, 4, 1 << 20, "task")
         return not by_one
 
-    monkeypatch.setattr(_pool, "_costs", {})
-    monkeypatch.setattr(_pool, "_shared_costs", {})
-    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0] / 1000))
     monkeypatch.setattr(_pool, "_share", share)
-    with ndd.EvalContext(num_threads=2):
-        assert [call() for _ in range(10)] == 5 * [False] + 5 * [alone]
-        now[0] += 1000 * _pool._REMEMBERED
-        assert [call() for _ in range(6)] == 5 * [False] + [alone]
+    assert [call() for _ in range(10)] == 5 * [False] + 5 * [alone]
+    clock[0] += _pool._REMEMBERED
+    assert [call() for _ in range(6)] == 5 * [False] + [alone]
 
 
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():

@@ -382,7 +382,7 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
         results[i] = result if isinstance(result, tuple) else (result,)
 
     on_gpu = any(isinstance(x, Batch) and x._ready is not None for x in operands)
-    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in columns[0]))
+    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in columns[0]), ufunc.__name__)
     parts = zip(*results, strict=True)
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in part] for part in parts]
 

@@ -195,14 +195,18 @@ def laplacian(
     return out
 
 
+@functools.lru_cache(64)
 @numpy.errstate(over="ignore", invalid="ignore")
-def _derivative(axis: int, size: int, smoothing: tuple[int | None, ...], scale: float, *, normalized: bool) -> Any:
+def _derivative(
+    axis: int, size: int, smoothing: tuple[int | None, ...], scale: float, *, normalized: bool
+) -> list[Array]:
     """The windows of the second derivative along one of the spatial dimensions."""
     sizes = [size if i == axis or other is None else other for i, other in enumerate(smoothing)]
     windows = [_binomial(other) for other in sizes]
     windows[axis] = numpy.convolve([1.0, -2.0, 1.0], _binomial(size - 2)) * scale
     if normalized:
         windows[axis] *= 2.0 ** (len(sizes) + 2 - sum(sizes))
+    windows[axis].flags.writeable = False
     return windows
 
 

@@ -169,6 +169,10 @@ def laplacian(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> Non
 
 def _summed(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
     real = real_of(image.dtype, out.dtype)
+    small = len(terms) == 2 and all(len(window) <= 3 for windows in terms for window in windows)
+    if small and image.dtype.kind in "iu" and image.shape[-1] <= MOST_CHANNELS:
+        _summed_at_once(image, terms, real, out)
+        return
     direct = out.dtype == real and out.flags.c_contiguous
     total = out if direct else numpy.empty(image.shape, real)
     part = numpy.empty(image.shape, real) if len(terms) > 1 else total
@@ -178,6 +182,25 @@ def _summed(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
         numpy.add(total, part, out=total)
     if not direct:
         stored(total, out)
+
+
+def _summed_at_once(image: Array, terms: Sequence[Sequence[Array]], real: numpy.dtype[Any], out: Array) -> None:
+    """The sum of two filters of up to 3 x 3 pixels, by one kernel: of integers, among which there is no infinity.
+
+    Its weights may be 0 where the filters' own are not, and there the sum of the two would be no number.
+    """
+    weights = numpy.zeros((3, 3))
+    for windows in terms:
+        down, across = (len(window) // 2 for window in windows)
+        weights[1 - down : 2 + down, 1 - across : 2 + across] += numpy.outer(*windows)
+    if not image.size:
+        return
+    source, whole = _readable(image, real), numpy.array_equal(weights, numpy.rint(weights))
+    direct = out.flags.c_contiguous and (out.dtype == real or (whole and _direct(source, weights, out, real)))
+    values = out if direct else numpy.empty(image.shape, real)
+    cv2.filter2D(source, _DEPTHS[values.dtype], weights, dst=values, borderType=cv2.BORDER_REFLECT_101)
+    if not direct:
+        stored(values, out)
 
 
 @_QUIET
