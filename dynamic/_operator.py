@@ -49,7 +49,7 @@ class Operator(Generic[P]):
         output: Callable[..., Any] | None,
         out_layout: Any,
         out_kind: Callable[..., Any] | None,
-        across: Callable[..., Any] | None,
+        across: Callable[[Call], Any] | None,
         output_of_values: bool,
         whole: bool | Sequence[str],
         devices: tuple[str, ...],
@@ -141,7 +141,7 @@ class Operator(Generic[P]):
         there = inputs[0].device if inputs and not self.on_host else self._device(where)
         call = Call(inputs, there, 1 if count is None else count, count is not None, fixed, varying, layout, origin)
         if self.across is not None and call.count:
-            fixed["across"] = self.across(call.samples(), [call.arguments(i) for i in range(call.count)])
+            fixed["across"] = self.across(call)
         return call
 
     def _name_of_input(self, index: int) -> str:
@@ -307,7 +307,7 @@ def operator(
     devices: Sequence[str] = ("cpu",),
     name: str | None = None,
     out_kind: Callable[..., Any] | None = None,
-    across: Callable[..., Any] | None = None,
+    across: Callable[[Call], Any] | None = None,
     kernel: Kernel | None = None,
     on_host: bool = False,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
@@ -337,8 +337,8 @@ def operator(
             same for all samples: the number of dimensions and the dtype of the result, or a tuple of these; an empty
             Batch becomes that. By default the number of letters of its layout, or of the input's dimensions, and the
             argument `dtype`, or the input's.
-        across: Called once with the inputs and with the arguments of all samples, two lists: what the results of all
-            depend on, passed to the function and to `output`.
+        across: Called once with the call: what the results of all samples depend on, passed to the function and to
+            `output`.
         kernel: Called once for all samples where they are on a GPU, with the call, a description of each input, and one
             of the memory for the result (a list of them for several outputs), which it fills but for samples that
             failed. Needs `output`.

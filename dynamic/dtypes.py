@@ -238,10 +238,7 @@ def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
     """
     have = array.dtype
     if have == to:
-        if out is None:
-            return array
-        out[...] = array
-        return out
+        return array if out is None else _copied(xp, array, out)
     if to.kind == "f" or have.kind == "b":
         if xp is numpy and array.size >= _MANY and _is_of_half(have, to) and (out is None or out.shape == array.shape):
             return _of_half(array, to, out)
@@ -262,6 +259,24 @@ def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
     if out is None:
         return values
     out[...] = values
+    return out
+
+
+_LONG = 1 << 18  # bytes; shorter copies stay in the cache
+
+
+def _copied(xp: Any, array: Any, out: Any) -> Any:
+    """Copy to memory of the same type.
+
+    What is long through vectors: in two thirds of the time that the string instructions take which memcpy uses for it
+    (on Zen 4, where the copy does not stay in the cache; where it does, in the same).
+    """
+    contiguous = array.flags.c_contiguous and out.flags.c_contiguous and array.shape == out.shape
+    if xp is numpy and out.nbytes >= _LONG and contiguous:
+        word = f"u{out.itemsize}"
+        numpy.positive(array.view(word), out=out.view(word))
+    else:
+        out[...] = array
     return out
 
 

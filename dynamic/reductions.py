@@ -14,6 +14,7 @@ import numpy
 
 from ._argument import Between, DTypeArgument, Layout
 from ._array import Array, library
+from ._call import Call
 from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
@@ -70,8 +71,8 @@ def _reduction(kind: Callable[[_Kind], _Kind]) -> Callable[[Callable[Concatenate
     def declared(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
         name = f"reductions.{body.__name__}"
 
-        def across(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> _Places:
-            return _places(name, samples[0][0].ndim, **arguments[0])
+        def across(call: Call) -> _Places:
+            return _places(name, call.inputs[0].ndim, **call.fixed)
 
         def output(
             data: Array, mean: Array | None = None, /, *, across: _Places, keep_dims: bool, dtype: DType | None = None,

@@ -104,9 +104,9 @@ def test_no_inputs():
 def test_what_depends_on_all_samples_is_found_once(whole):
     asked = []
 
-    def largest(samples, arguments):
-        asked.append(len(samples))
-        return max(a.max() * own["times"] for (a,), own in zip(samples, arguments, strict=True))
+    def largest(call):
+        asked.append(call.count)
+        return max(a.max() * times for (a,), times in zip(call.samples(), call.column("times"), strict=True))
 
     @lift(output=lambda a, *, times, across: (a.shape, a.dtype), across=largest, whole=whole)
     def scaled(a: Array, /, *, times: PerSample[int] = 1, across: Any, out: Any) -> Array:
@@ -157,7 +157,7 @@ def test_what_an_empty_batch_becomes_may_be_declared():
 def test_views_are_made_of_many_samples_at_once():
     asked = []
 
-    @lift(whole=True, across=lambda samples, arguments: samples[0][0].ndim)
+    @lift(whole=True, across=lambda call: call.inputs[0].ndim)
     def flat(a: Array, /, *, across: int) -> Array:
         asked.append(a.shape)
         return a.reshape((*a.shape[: a.ndim - across], -1))

@@ -254,6 +254,14 @@ def _twist(
     return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
 
 
+@functools.lru_cache(64)
+def _twist_of_one(*arguments: Any) -> Any:
+    """One matrix: the images of a batch often have the same."""
+    matrix = _twist(*arguments)
+    matrix.flags.writeable = False
+    return matrix
+
+
 def _grey(dtype: numpy.dtype[Any]) -> float:
     """What `color_twist` takes for the middle."""
     return 0.5 if dtype.kind == "f" else 128.0
@@ -268,7 +276,7 @@ def _twisted(
     _check_channels(name, planes.shape[-1], image_type)
     if planes.shape[-1] == 1:  # grey has no hue, and its saturation is none
         return _scaled(image, out, brightness, 0.0, contrast, _grey(image.dtype))
-    color.mixed(planes, _twist(image.dtype, hue, saturation, brightness, contrast, image_type), results)
+    color.mixed(planes, _twist_of_one(image.dtype, hue, saturation, brightness, contrast, image_type), results)
     return out
 
 

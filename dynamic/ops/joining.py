@@ -10,6 +10,7 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout
 from dynamic._array import Array, library
+from dynamic._call import Call
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
@@ -135,12 +136,12 @@ def cat(
     return out
 
 
-def _across_one_hot(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, bool, Array]:
+def _across_one_hot(call: Call) -> tuple[int, bool, Array]:
     """How many dimensions a sample has, whether all samples are single numbers, and the values of off and on."""
-    own = arguments[0]
-    single = own["axis"] is None and all(x.size == 1 for (x,) in samples)
+    own = call.fixed
+    single = own["axis"] is None and all(x.size == 1 for (x,) in call.samples())
     values = convert(numpy, numpy.array([own["off_value"], own["on_value"]]), own["dtype"].dtype)
-    return samples[0][0].ndim, single, values
+    return call.inputs[0].ndim, single, values
 
 
 def _encoded(

@@ -11,6 +11,7 @@ import numpy
 from dynamic import _pool
 from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample
 from dynamic._array import Array, library
+from dynamic._call import Call
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, shown
@@ -75,15 +76,15 @@ def _squares(image: Array, mean: Array, axes: list[int]) -> Array:
     return arrays.squares(image, axes, mean)
 
 
-def _across(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, Any, Any]:
+def _across(call: Call) -> tuple[int, Any, Any]:
     """How many dimensions a sample has, and mean and variance over all samples where they are asked for."""
-    pooled = _pooled(samples, arguments) if arguments[0]["batch"] else (None, None)
-    return int(samples[0][0].ndim), *pooled
+    pooled = _pooled(call) if call.fixed["batch"] else (None, None)
+    return call.inputs[0].ndim, *pooled
 
 
-def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[Any, Any]:
+def _pooled(call: Call) -> tuple[Any, Any]:
     """Mean and variance over all samples, of what is not given."""
-    plans = [_Plan(image, each) for (image,), each in zip(samples, arguments, strict=True)]
+    plans = [_Plan(image, call.arguments(i)) for i, (image,) in enumerate(call.samples())]
     first = plans[0]
     for i, plan in enumerate(plans):
         if plan.kept != first.kept:
@@ -98,7 +99,7 @@ def _pooled(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -
     if all(plan.deviation is not None for plan in plans):
         return mean, None
     squares = _total(plans, lambda plan: _squares(plan.image, plan.mean, plan.axes))
-    return mean, _variance(squares, count, arguments[0]["ddof"])
+    return mean, _variance(squares, count, call.fixed["ddof"])
 
 
 def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._array import Array
+from dynamic._call import Call
 from dynamic._layout import spatial
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
@@ -82,12 +84,14 @@ _RelativeCorners: TypeAlias = tuple[tuple[float, ...], ...]
 _MULTI = "multi_paste"
 
 
-def _all_of(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> list[tuple[Array, ...]]:
+def _all_of(call: Call) -> Sequence[tuple[Array, ...]]:
     """The inputs of all samples: `in_ids` may say any of them."""
-    return samples
+    return call.samples()
 
 
-def _sources(images: tuple[Array, ...], in_ids: tuple[int, ...] | None, across: list[tuple[Array, ...]]) -> list[Array]:
+def _sources(
+    images: tuple[Array, ...], in_ids: tuple[int, ...] | None, across: Sequence[tuple[Array, ...]]
+) -> list[Array]:
     """The images that are pasted, in their order."""
     sources = list(images)
     if in_ids is not None:

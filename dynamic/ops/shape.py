@@ -25,9 +25,9 @@ _Factors: TypeAlias = tuple[float, ...] | float
 # What has `across` to tell how many dimensions a sample has may be given many samples at once, as one array.
 
 
-def _dimensions(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> int:
+def _dimensions(call: Call) -> int:
     """How many dimensions a sample has."""
-    return int(samples[0][0].ndim)
+    return call.inputs[0].ndim
 
 
 def _each(values: Any) -> list[Any]:
@@ -128,6 +128,8 @@ def _shape_of(
 
     Photos of a batch are often alike.
     """
+    if shape is None and rel_shape is None and src_dims is None and dtype is layout is None:
+        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
     to = kind if dtype is None else dtype.dtype
     before = len(have) - ndim
     extents = _extents(operator, have[before:], (kind.itemsize, to.itemsize), shape, rel_shape, src_dims)
@@ -222,8 +224,6 @@ def _reshaped(
             return [_reshaped(operator, part, ndim, dtype, own, layout, None, None, src_dims) for part, own in parts]
         given = (shape_input[0] if samples else shape_input).tolist()
         shape = tuple(given) if isinstance(given, list) else given
-    elif shape is None and rel_shape is None and src_dims is None and dtype is layout is None:
-        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
     to, extents = _shape_of(operator, data.shape, ndim, data.dtype, dtype, layout, shape, rel_shape, src_dims)
     if to is not None:
         data = (data if data.flags.c_contiguous else data.copy(order="C")).reshape(-1).view(to)
@@ -268,7 +268,10 @@ def reshape(
     >>> reshape(as_tensor(numpy.arange(6), layout="W"), shape=(-1, 2), layout="HW").shape
     (3, 2)
     """
-    return _reshaped("reshape", data, across, None, shape_input, layout, rel_shape, shape, src_dims)
+    if shape_input is not None:
+        return _reshaped("reshape", data, across, None, shape_input, layout, rel_shape, shape, src_dims)
+    given: Any = (layout, shape, rel_shape, src_dims)
+    return data.reshape(_shape_of("reshape", data.shape, across, data.dtype, None, *given)[1])
 
 
 @operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"))

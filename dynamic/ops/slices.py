@@ -134,9 +134,9 @@ def slice(
     return out
 
 
-def _largest(samples: list[tuple[Array, ...]], arguments: list[dict[str, Any]]) -> tuple[int, ...]:
+def _largest(call: Call) -> tuple[int, ...]:
     """The largest extents of all samples."""
-    return tuple(map(max, zip(*(sample[0].shape for sample in samples), strict=True)))
+    return tuple(map(max, zip(*(sample[0].shape for sample in call.samples()), strict=True)))
 
 
 def _padded(

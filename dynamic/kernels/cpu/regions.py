@@ -28,7 +28,7 @@ def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Arr
         fill: What with: a value, or an array that broadcasts to `out`.
         out: Where to, of the shape and dtype of the image.
     """
-    out[...] = image
+    convert(numpy, image, out.dtype, out)
     filled(out, regions, fill)
 
 
