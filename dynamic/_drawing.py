@@ -268,7 +268,7 @@ class Call:
             start, stop = ends[i], ends[i + 1]
             flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, stride))
 
-        _pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK)
+        _pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK, self.name)
         return flat
 
     def result(self, flat: Array, layout: str | None = None) -> Tensor | Batch:
@@ -398,7 +398,7 @@ def sampled(
         noted(i, check)
     draw = call.source.draw(call.n)
     beginnings = draw.beginnings(ahead).tolist()
-    _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays))
+    _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays), call.name)
     if call.n is None:
         return tuple(map(Tensor, results[0]))
     origin = inputs[0].origin

@@ -99,9 +99,13 @@ def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
 _COLUMN = numpy.array([[_MULTIPLIERS[0]], [_MULTIPLIERS[1]]], numpy.uint64)
 
 
-def _keys(key: int, round: int) -> tuple[int, int]:
-    """The halves of the key of a round."""
-    return (key + round * _STEPS[0]) & _LOW, ((key >> 32) + round * _STEPS[1]) & _LOW
+@functools.lru_cache(maxsize=64)
+def _keys(key: int) -> Any:
+    """The halves of the key of each round, an array of shape (rounds, 2, 1)."""
+    halves = [((key + round * _STEPS[0]) & _LOW, ((key >> 32) + round * _STEPS[1]) & _LOW) for round in range(_ROUNDS)]
+    keys = numpy.array(halves, numpy.uint64)[..., None]
+    keys.flags.writeable = False
+    return keys
 
 
 def _many(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
@@ -130,13 +134,12 @@ def _rounds(xp: Any, key: int, rounds: range, factors: Any, pair: Sequence[Any])
     small = factors.view(xp.uint32)[:, ::2]
     upper = [p.view(xp.uint32)[::-1, 1::2] for p in pair]
     lower = [p.view(xp.uint32)[::-1, ::2] for p in pair]
-    multipliers = xp.asarray(_COLUMN)
+    multipliers, keys = xp.asarray(_COLUMN), xp.asarray(_keys(key))
     for i in rounds:
         new, old = i % 2, 1 - i % 2
         xp.multiply(factors, multipliers, pair[new])
         xp.bitwise_xor(upper[new], lower[old], small)
-        keys = xp.asarray(numpy.array(_keys(key, i), numpy.uint64)[:, None])
-        xp.bitwise_xor(factors, keys, factors)  # on whole lanes, side by side, it is faster
+        xp.bitwise_xor(factors, keys[i], factors)  # on whole lanes, side by side, it is faster
 
 
 def _progressions(
@@ -167,7 +170,7 @@ def _progressions(
         words = blocks(numpy, key, numpy.broadcast_to(low, shape).reshape(-1), carried.reshape(-1))
         return [[words[w].reshape(shape)[group] for w in some] for group, some in enumerate(wanted)]
     m0, m1 = map(numpy.uint64, _MULTIPLIERS)
-    (k0, k1), (next_k0, next_k1) = (map(numpy.uint64, _keys(key, round)) for round in range(2))
+    (k0, k1), (next_k0, next_k1) = _keys(key)[:2, :, 0]
     c0, c1 = numpy.array([(low & _LOW, low >> 32) for low in lows], numpy.uint64).T[..., None, None]
     c2, c3 = (high & _LOW)[:, None], (high >> 32)[:, None]
     p1 = c2 * m1  # the products that do not change within a sample: of x2 in the first round, of x0 in the second
@@ -193,7 +196,7 @@ def _progressions(
             lower, upper = (product.view(numpy.uint32)[:, k::2] for k in range(2))
             if 2 * half in some:
                 upper = upper ^ before[1 - half, group].view(numpy.uint32)[:, ::2]
-                upper ^= numpy.uint32(_keys(key, last)[half])
+                upper ^= numpy.uint32(_keys(key)[last, half, 0])
             halves[half] = upper, lower
         found.append([halves[w // 2][w % 2] for w in some])
     return found

@@ -33,10 +33,10 @@ WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to w
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
 _WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
-_SURELY_WORTH = 3e-4  # seconds; tasks that will take so long are shared from the first
+_SURELY = 3  # times that; tasks that will take so long are shared from the first
 _MEASURED = 3  # times; an operator's first one may be slow
 _TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
-_WORSE = 1.25  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
+_WORSE = 1.5  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
 _TRIED = 5  # times that an operator was shared before that is believed
 _REMEMBERED = 10.0  # seconds for which that is believed
 _MOST = 1024
@@ -55,15 +55,15 @@ class _Known:
         self.alone: tuple[float, ...] = ()  #: seconds for each byte, the last times that it was measured
         self.shared: tuple[tuple[float, float], ...] = ()  #: the same where they were shared, behind the times
 
-    def cost(self) -> float | None:
-        """Seconds for each byte, once they were measured often enough."""
-        return min(self.alone) if len(self.alone) == _MEASURED else None
+    def cost(self) -> float:
+        """Seconds for each byte; 0 until they were measured often enough."""
+        return min(self.alone) if len(self.alone) == _MEASURED else 0.0
 
     def lost(self) -> bool:
         """Whether the last calls were slower shared, and not long ago."""
         since, cost = time.perf_counter() - _REMEMBERED, self.cost()
         recent = [shared for when, shared in self.shared if when > since]
-        return cost is not None and len(recent) == _TRIED and min(recent) > _WORSE * cost
+        return cost > 0 and len(recent) == _TRIED and min(recent) > _WORSE * cost
 
 
 _known: dict[str, _Known] = {}
@@ -152,10 +152,11 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
             function(i)
         return
     threads, each = min(available, n), max(1, available // n)
-    known = _known.setdefault(name, _Known()) if name and work else _Known()
-    least, cost, bytes_each = _WORTH_SHARING if work < n * _LARGE else _WORTH_SHARING / 2, known.cost(), work / n
-    timed = 1 if cost is not None and cost * bytes_each >= least else min(_TIMED, max(1, n // 4))
-    worth, alone = cost is not None and cost * bytes_each >= _SURELY_WORTH, known.lost()
+    known = _known.setdefault(name, _Known()) if name else _Known()
+    size = max(1, work) / n
+    expected, least = known.cost() * size, _WORTH_SHARING if size < _LARGE else _WORTH_SHARING / 2
+    timed = 1 if expected >= least else min(_TIMED, max(1, n // 4))
+    worth, alone = expected >= _SURELY * least, known.lost()
     outside = _limit.num_threads
     first, took, begun = 0, 0.0, time.perf_counter()
     try:  # not `limited`: a Ctrl-C may come in between what that does
@@ -165,18 +166,16 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
             first, now = first + 1, time.perf_counter()
             took = (now - begun) / max(1, first - 1)
             begun = now if first == 1 else begun  # the first one is often slow: others do not count it
-            worth = first >= timed and took >= least
+            worth = first >= min(2, timed) and took >= (least if first >= timed else _SURELY * least)
     finally:
         _limit.num_threads = outside
-    if first and work:
-        measured = took / bytes_each if first > 1 or cost is None else min(cost, took / bytes_each)
-        known.alone = (*known.alone, measured)[-_MEASURED:]
+    if first:
+        known.alone = (*known.alone, (took if first > 1 else min(took, expected or took)) / size)[-_MEASURED:]
     if first < n:
         begun = time.perf_counter()
         _share(function, range(first, n), min(threads, n - first), each)
         now = time.perf_counter()
-        if work:
-            known.shared = (*known.shared, (now, (now - begun) / (n - first) / bytes_each))[-_TRIED:]
+        known.shared = (*known.shared, (now, (now - begun) / (n - first) / size))[-_TRIED:]
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:

@@ -411,11 +411,12 @@ def clock(monkeypatch):
 @pytest.mark.parametrize(("costs", "work", "alone"), [
     ([9, 9, 9, 9], 1 << 18, 1), ([0, 0, 9, 9], 1 << 18, 3), ([0, 0, 0, 0], 1 << 30, 4), ([0, 0, 1, 1], 1 << 18, 4),
     ([0, 0, 1, 1], 4 << 20, 3), ([0, 0, 1, 1], (4 << 20) - 1, 4), ([9] + 15 * [0], 1 << 18, 16), (16 * [1], 1 << 18, 4),
+    (16 * [4], 1 << 18, 2),
 ])  # fmt: skip
 def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, clock, costs, work, alone):
     """The first sample may be a small one, or slow as nothing is in the cache: the mean of the others decides.
 
-    Of many samples some are timed. Of large ones half the time is enough.
+    Of many samples some are timed, of slow ones the first two. Of large ones half the time is enough.
     """
     shared = []
 
@@ -456,7 +457,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
             assert min(_pool._known["sleep"].alone) * (1 << 19) >= 0.002
         assert len(_pool._known["sleep"].alone) == 3
         _pool._known["meet"] = meet
-        cost = _pool._SURELY_WORTH / (1 << 19)  # seconds for each byte
+        cost = _pool._SURELY * _pool._WORTH_SHARING / (1 << 19)  # seconds for each byte
         for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
             meet.alone = costs
             if shared:
@@ -467,7 +468,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
             meeting.reset()
 
 
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.2, False), (1.3, True), (2.0, True)])
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: five times shared, then by one thread for ten seconds, and then tried again."""
     by_one = []
