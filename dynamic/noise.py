@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -196,14 +197,35 @@ def salt_and_pepper(
         results = call.split(flat)
 
         def one(i: int) -> None:
-            (own, new), (shape, mark) = results[i], parts[i]
-            if axis is not None:
-                mark = xp.broadcast_to(xp.expand_dims(mark.reshape(shape), axis % len(own)), own).reshape(-1)
+            (own, new), (_, mark) = results[i], parts[i]
             pepper, salt = (value[i] if value.ndim else value[()] for value in values)
-            new[...] = xp.where(mark == 0, old.samples[i], xp.where(mark == 1, pepper, salt))
+            channels, behind = (1, 1) if axis is None else (own[axis], math.prod(own[axis % len(own) + 1 :]))
+            pixels = len(mark) // max(1, behind), channels, behind
+            _strewn(xp, mark, old.samples[i].reshape(pixels), pepper, salt, new.reshape(pixels))
 
         _pool.run(one, len(results), 2 * flat.nbytes if xp is numpy else 0, call.name)
         return _result(image, call, flat)
+
+
+def _strewn(xp: Any, marks: Array, image: Array, pepper: Any, salt: Any, out: Array) -> None:
+    """Pixels with salt and pepper.
+
+    Args:
+        xp: numpy or cupy.
+        marks: For each pixel 0 (stays), 1 (pepper) or 2 (salt).
+        image: Shape (A, C, B): the channels of a pixel are as far apart as there are elements behind them.
+        pepper: A value.
+        salt: A value.
+        out: Where to.
+    """
+    if xp is not numpy:  # which would wait for the number of those that are changed
+        marks = marks.reshape(len(out), 1, -1)
+        out[...] = xp.where(marks == 0, image, xp.where(marks == 1, pepper, salt))
+        return
+    out[...] = image
+    changed = numpy.flatnonzero(marks != 0)
+    before, beside = numpy.divmod(changed, max(1, out.shape[2]))
+    out[before, :, beside] = numpy.where(marks[changed] == 1, pepper, salt)[:, None]
 
 
 class _Elements:

@@ -128,7 +128,9 @@ def on_a_sphere(height: int, width: int) -> Points:
     def points(rows: slice) -> tuple[Any, Any]:
         x = numpy.arange(width) - (width - 1) / 2
         y = (numpy.arange(rows.start, rows.stop) - (height - 1) / 2)[:, None]
-        distance = numpy.sqrt(x * x + y * y) / radius
+        distance = x * x + y * y
+        numpy.sqrt(distance, out=distance)
+        distance /= radius
         return (width - 1) / 2 + distance * x, (height - 1) / 2 + distance * y
 
     return points
@@ -216,9 +218,12 @@ def _folded(axis: Any, extent: int, border: str) -> Any:
             period = max(1, 2 * extent - 2)
             axis = axis % period
             axis = numpy.minimum(axis, period - axis) if extent > 1 else axis * 0.0
-    margin = _MARGIN if border in _PADDED else 0
-    low, high = (-2.0 - _MARGIN, extent + 1.0 + _MARGIN) if not margin else (0.0, extent + 2.0 * margin)
-    return numpy.nan_to_num(numpy.clip(axis + margin, low, high), copy=False, nan=low)
+        if border in _PADDED:
+            axis, low, high = axis + _MARGIN, 0.0, extent + 2.0 * _MARGIN
+        else:
+            low, high = -2.0 - _MARGIN, extent + 1.0 + _MARGIN
+        near = numpy.fmax(axis, low)  # NaN becomes `low`
+    return numpy.minimum(near, high, out=near)
 
 
 def _blocks(shape: Sequence[int], size: int) -> list[slice]:
