@@ -111,12 +111,17 @@ class Part:
             return self.draw.stream(self.samples.start + sample, self.elements[place])
         return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
 
-    def canonical(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
-        """Numbers in [0, 1) of the next words of some of the numbers, two words each.
+    def canonical(self, count: int) -> Any:
+        """Numbers in [0, 1) of the first words of each number, two words each: float64 of shape (count, size)."""
+        words = self.words(2 * count)
+        return self.xp.stack([canonical(self.xp, words[i : i + 2]) for i in range(0, 2 * count, 2)])
+
+    def more(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
+        """Numbers in [0, 1) of later words of some of the numbers, two words each.
 
         Args:
             at: Which, an integer array.
-            taken: For each number how many of its words are used up, a uint64 array, which moves on.
+            taken: For each of them how many such numbers it has had, a uint64 array.
             count: How many for each.
         """
         if isinstance(self.elements, range):
@@ -126,8 +131,8 @@ class Part:
             samples, elements = at + self.samples.start, None
         else:
             samples, elements = self.samples[at], self.elements[at]
-        found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, taken[at])
-        taken[at] += self.xp.uint64(2 * count)
+        skip = taken * self.xp.uint64(2)
+        found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, skip)
         return [canonical(self.xp, found[i : i + 2]) for i in range(0, 2 * count, 2)]
 
     def of(self, value: Any) -> Any:

@@ -18,7 +18,7 @@ from ._drawing import Part
 
 __all__ = ["beta", "derangement", "permutation", "poisson", "unit64"]
 
-_AT_ONCE = 4  # uniform numbers that are made at once, of which the last may not be needed
+_AT_ONCE = 8  # uniform numbers that are made at once, of which the last may not be needed
 _SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
 
 
@@ -35,30 +35,52 @@ def poisson(part: Part, mean: Any) -> Any:
     Returns:
         float64 of shape (n,), of whole numbers.
     """
-    found = numpy.zeros(len(mean))
-    taken = numpy.zeros(len(mean), numpy.uint64)
-    small = numpy.flatnonzero((mean > 0) & (mean < _SMALL))
-    product, limit, count = numpy.ones(len(small)), numpy.exp(-mean[small]), 0
-    while len(small):
-        left = numpy.ones(len(small), bool)
-        for uniform in part.canonical(small, taken, _AT_ONCE):
+    small = (mean > 0) & (mean < _SMALL)
+    uniforms = _Uniforms(part)
+    found, product = numpy.zeros(len(mean)), numpy.ones(len(mean))
+    limit = numpy.exp(-mean, where=small, out=numpy.ones(len(mean)))
+    for uniform in uniforms.first:
+        product *= uniform
+        found += product > limit
+    left, taken = numpy.flatnonzero(product > limit), _AT_ONCE
+    product, limit = product[left], limit[left]
+    while len(left):
+        for uniform in part.more(left, numpy.full(len(left), taken, numpy.uint64), _AT_ONCE):
             product *= uniform
-            over = left & (product <= limit)
-            found[small[over]] = count
-            left &= ~over
-            count += 1
-        small, product, limit = small[left], product[left], limit[left]
+            found[left] += product > limit
+        taken, rest = taken + _AT_ONCE, product > limit
+        left, product, limit = left[rest], product[rest], limit[rest]
     large = numpy.flatnonzero(mean >= _SMALL)
     if len(large):
-        found[large] = _Large(part, taken, mean, large).numbers()
+        found[large] = _Large(uniforms, mean, large).numbers()
     return found
+
+
+class _Uniforms:
+    """Uniform numbers for each of some numbers, of which some take more than others."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self.first = part.canonical(_AT_ONCE)  #: the first ones of all, a row each
+        self._taken = numpy.zeros(part.size, numpy.uint64)
+
+    def following(self, at: Any) -> Any:
+        """The next one for each of some."""
+        taken = self._taken[at]
+        self._taken[at] = taken + numpy.uint64(1)
+        later = numpy.flatnonzero(taken >= _AT_ONCE)
+        if not len(later):
+            return self.first[taken, at]
+        found = self.first[numpy.minimum(taken, numpy.uint64(_AT_ONCE - 1)), at]
+        found[later] = self._part.more(at[later], taken[later])[0]
+        return found
 
 
 class _Large:
     """Poisson numbers of means of 12 and more."""
 
-    def __init__(self, part: Part, taken: Any, mean: Any, at: Any) -> None:
-        self._part, self._taken, self._at = part, taken, at
+    def __init__(self, uniforms: _Uniforms, mean: Any, at: Any) -> None:
+        self._uniforms, self._at = uniforms, at
         self._spare = numpy.full(len(at), numpy.nan)  # the second of each pair of normal numbers
         mean = mean[at]
         self._m = m = numpy.floor(mean)
@@ -89,7 +111,7 @@ class _Large:
         return found
 
     def _uniform(self, which: Any) -> Any:
-        return self._part.canonical(self._at[which], self._taken)[0]
+        return self._uniforms.following(self._at[which])
 
     def _proposed(self, left: Any, u: Any) -> tuple[Any, Any, Any]:
         """What to add to the mean, the logarithm of its weight, and whether it lies where it may."""
