@@ -32,7 +32,7 @@ FLOAT32 = 2**-21
 
 #: Why calls differ: what is not listed here and differs is a defect.
 KNOWN = {
-    "rotate": "int32 beyond 24 bits: DALI interpolates in float32",
+    "rotate": "int32 beyond 24 bits: DALI interpolates in float32; nearest pixels where two are as near",
     "warp_affine": "int32 beyond 24 bits: DALI interpolates in float32",
     "experimental.warp_perspective": "DALI interpolates all but bytes in steps of 1/32 pixel, and has no empty results",
     "water": "a fill beyond the type wraps around in DALI",
@@ -51,6 +51,7 @@ KNOWN = {
     "tensor_resize": "DALI leaves out regions of outer dimensions that keep their size",
     "normalize": "noise of float32 where all values are alike",
     "crop_mirror_normalize": "a scale of 0 gives NaN in DALI",
+    "crop": "fills are cut off and wrap around in DALI",
     "paste": "fills are cut off and wrap around in DALI",
     "pad": "fills are cut off and wrap around in DALI",
     "slice": "fills are cut off and wrap around in DALI",
