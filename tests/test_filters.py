@@ -160,6 +160,12 @@ def test_infinities_and_the_largest_numbers_are_filtered_without_a_word(dtype):
     assert gaussian_blur(np.ones((3, 3), dtype), sigma=1e-300).tolist() == [[1.0] * 3] * 3
 
 
+def test_float16_is_filtered_in_float32():
+    """In float16 the sums along one dimension are infinite, of which others make NaN."""
+    image = as_tensor(np.full((1, 1, 1), 18.38, np.float16), layout="DHW")
+    assert laplacian(image, window_size=7).tolist() == [[[0.0]]]
+
+
 def test_filters_of_nothing_are_nothing():
     for shape in ((0, 4, 3), (4, 0, 3), (4, 4, 0)):
         image = as_tensor(np.zeros(shape, np.uint8), layout="HWC")
@@ -227,7 +233,7 @@ def test_halves_are_rounded_away_from_zero_and_large_values_saturate():
         assert set(np.unique(found)) == {limits.min, 0, limits.max}
 
 
-@given(image=images(LAYOUTS, C=(1, 3)), data=st.data())
+@given(image=images(LAYOUTS), data=st.data())
 def test_a_filter_sums_what_is_around_each_pixel(image, data):
     image, layout = image
     count = sum(letter not in "CF" for letter in layout)
@@ -348,8 +354,11 @@ DALIS = ["HW", "HWC", "CHW", "FHWC", "FCHW", "DHW", "DHWC", "FDHWC", "XY"]
 KINDS = [d.name for d in ALL_DTYPES if d.kind != "b"]
 
 
-def as_dali(found, expected, name):
-    """Whether results agree with DALI: bytes within one level, nearly all the same; floats to four digits."""
+def as_dali(found, expected, name, image):
+    """Whether results agree with DALI: bytes within one level, nearly all the same; floats to four digits.
+
+    Of float16, which DALI filters in float16, to three of the image's.
+    """
     assert (found.shape, found.dtype) == (expected.array.shape, expected.array.dtype), name
     assert found.layout == expected.layout
     have, want = found.array.astype(np.float64), expected.array.astype(np.float64)
@@ -358,8 +367,10 @@ def as_dali(found, expected, name):
         assert (np.abs(have - want) <= allowed).all(), name
         assert np.count_nonzero(have != want) <= max(3, have.size // 100) or expected.array.dtype.itemsize > 2
     else:
-        scale = max(1.0, np.abs(want).max(initial=0))
-        np.testing.assert_allclose(have, want, rtol=1e-4, atol=scale * (1e-3 if want.dtype.itemsize == 2 else 1e-4))
+        scale = 1e-4 * max(1.0, np.abs(want).max(initial=0))
+        if image.dtype == np.float16:
+            scale = 1e-3 * max(1.0, np.abs(image).max(initial=0))
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=scale)
 
 
 @given(image=images(DALIS, KINDS, H=(1, 40), W=(1, 40)), data=st.data())
@@ -371,10 +382,11 @@ def test_blurs_are_dalis(dali: Oracle, image, data):
     if data.draw(st.booleans()):
         arguments["dtype"] = "float32"
     expected = dali.call("gaussian_blur", [Laid(image, layout)], **arguments)
-    as_dali(gaussian_blur(as_tensor(image, layout=layout), **arguments), expected, "gaussian_blur")
+    found = gaussian_blur(as_tensor(image, layout=layout), **arguments)
+    as_dali(found, expected, "gaussian_blur", image)
 
 
-@given(image=images(DALIS, [k for k in KINDS if k != "float64"], H=(1, 30), W=(1, 30)), data=st.data())
+@given(image=images(DALIS, [k for k in KINDS if k not in ("float16", "float64")], H=(1, 30), W=(1, 30)), data=st.data())
 def test_laplacians_are_dalis(dali: Oracle, image, data):
     image, layout = image
     count = sum(letter not in "CF" for letter in layout)
@@ -383,13 +395,13 @@ def test_laplacians_are_dalis(dali: Oracle, image, data):
     if data.draw(st.booleans()):
         arguments["smoothing_size"] = data.draw(st.lists(st.sampled_from([1, 3, 5]), min_size=count, max_size=count))
     if data.draw(st.booleans()):
-        arguments["scale"] = data.draw(st.lists(st.sampled_from([0.25, 0.01, -1.0]), min_size=count, max_size=count))
+        arguments["scale"] = data.draw(st.lists(st.sampled_from([0.25, 2.0**-7, -1.0]), min_size=count, max_size=count))
     else:
         arguments["normalized_kernel"] = data.draw(st.booleans())
     if data.draw(st.booleans()):
         arguments["dtype"] = "float32"
     expected = dali.call("laplacian", [Laid(image, layout)], **arguments)
-    as_dali(laplacian(as_tensor(image, layout=layout), **arguments), expected, "laplacian")
+    as_dali(laplacian(as_tensor(image, layout=layout), **arguments), expected, "laplacian", image)
 
 
 @given(image=images(DALIS[:5], ["uint8", "uint16", "int16", "float32"], H=(1, 30), W=(1, 30)), data=st.data())
@@ -409,8 +421,10 @@ def test_filters_are_dalis(dali: Oracle, image, data):
     if data.draw(st.booleans()):
         arguments["dtype"] = "float32"
     fill = [np.array(9, image.dtype)] if data.draw(st.booleans()) else []
+    if fill and layout.endswith("C") and image.shape[-1] > 3:
+        fill = []  # DALI fills three channels
     expected = dali.call("filter", [Laid(image, layout), kernel, *fill], **arguments)
-    as_dali(dynamic.filter(as_tensor(image, layout=layout), kernel, *fill, **arguments), expected, "filter")
+    as_dali(dynamic.filter(as_tensor(image, layout=layout), kernel, *fill, **arguments), expected, "filter", image)
 
 
 def test_filters_of_batches_are_dalis(dali: Oracle):
