@@ -37,8 +37,8 @@ _SURELY = 3  # times that; tasks that will take so long are shared from the firs
 _MEASURED = 3  # times; an operator's first one may be slow
 _TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
 _WORSE = 1.5  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
-_TRIED = 5  # times that an operator was shared before that is believed
-_REMEMBERED = 10.0  # seconds for which that is believed
+_TRIED = 10  # times that an operator was shared before that is believed: the system may take a CPU away for a while
+_REMEMBERED = 2.0  # seconds for which that is believed
 _MOST = 1024
 
 _lock = new_lock()

@@ -470,7 +470,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
 
 @pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
-    """It is measured: five times shared, then by one thread for ten seconds, and then tried again."""
+    """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
     by_one = []
 
     def share(function, numbers, threads, each):
@@ -486,9 +486,10 @@ def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone
         return not by_one
 
     monkeypatch.setattr(_pool, "_share", share)
-    assert [call() for _ in range(10)] == 5 * [False] + 5 * [alone]
+    tries = _pool._TRIED * [False]
+    assert [call() for _ in range(_pool._TRIED + 5)] == [*tries, *(5 * [alone])]
     clock[0] += _pool._REMEMBERED
-    assert [call() for _ in range(6)] == 5 * [False] + [alone]
+    assert [call() for _ in range(_pool._TRIED + 1)] == [*tries, alone]
 
 
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():
