@@ -510,7 +510,8 @@ def test_arrays_are_resized_as_dali_does(dali: Oracle, data):
     arguments["size_rounding"] = data.draw(st.sampled_from(["round", "truncate", "ceil"]))
     if method == "sizes":
         arguments["mode"] = data.draw(st.sampled_from(["default", "stretch", "not_larger", "not_smaller"]))
-    if len(axes) == len(shape) and data.draw(st.booleans()):
+    if len(axes) == len(shape) and "nn" not in arguments.values() and data.draw(st.booleans()):
+        # the nearest pixel may then be beyond the last one, where DALI reads other memory
         arguments["alignment"] = [data.draw(st.floats(0, 1, width=16)) for _ in axes]
     if data.draw(st.booleans()):
         arguments |= data.draw(regions([shape[axis] for axis in axes], beyond=False))
