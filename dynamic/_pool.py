@@ -53,7 +53,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.alone: tuple[float, ...] = ()  #: seconds for each byte, the last times that it was measured
-        self.shared: tuple[tuple[float, float], ...] = ()  #: the same where they were shared, behind the times
+        self.shared: tuple[tuple[float, float], ...] = ()  #: when, and the same, where they were shared
 
     def cost(self) -> float:
         """Seconds for each byte; 0 until they were measured often enough."""

@@ -222,7 +222,7 @@ def _strewn(xp: Any, marks: Array, image: Array, pepper: Any, salt: Any, out: Ar
         marks = marks.reshape(len(out), 1, -1)
         out[...] = xp.where(marks == 0, image, xp.where(marks == 1, pepper, salt))
         return
-    out[...] = image
+    convert(numpy, image, out.dtype, out)
     changed = numpy.flatnonzero(marks != 0)
     before, beside = numpy.divmod(changed, max(1, out.shape[2]))
     out[before, :, beside] = numpy.where(marks[changed] == 1, pepper, salt)[:, None]

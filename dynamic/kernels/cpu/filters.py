@@ -185,16 +185,17 @@ def _summed(image: Array, terms: Sequence[Sequence[Array]], out: Array) -> None:
 
 
 def _summed_at_once(image: Array, terms: Sequence[Sequence[Array]], real: numpy.dtype[Any], out: Array) -> None:
-    """The sum of two filters of up to 3 x 3 pixels, by one kernel: of integers, among which there is no infinity.
+    """The sum of two filters of up to 3 x 3 pixels, by one kernel.
 
-    Its weights may be 0 where the filters' own are not, and there the sum of the two would be no number.
+    Of integers only: where the weights of the two cancel out, an infinite pixel must make NaN, which one kernel
+    leaves out.
     """
+    if not image.size:
+        return
     weights = numpy.zeros((3, 3))
     for windows in terms:
         down, across = (len(window) // 2 for window in windows)
         weights[1 - down : 2 + down, 1 - across : 2 + across] += numpy.outer(*windows)
-    if not image.size:
-        return
     source, whole = _readable(image, real), numpy.array_equal(weights, numpy.rint(weights))
     direct = out.flags.c_contiguous and (out.dtype == real or (whole and _direct(source, weights, out, real)))
     values = out if direct else numpy.empty(image.shape, real)
