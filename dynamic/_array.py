@@ -251,7 +251,7 @@ def _leaf_types(value: Iterable[Any]) -> set[type]:
 # lock, and no Ctrl-C is lost in it.
 
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
-_KEPT = 1 << 28  # bytes in all loans, in use or not; the oldest are forgotten first
+_KEPT = 1 << 29  # bytes in all loans, in use or not; what was lent the longest ago is forgotten first
 
 
 class _Block(numpy.ndarray):
@@ -267,7 +267,7 @@ class _Loan(weakref.ref[_Block]):
     block: _Block
 
 
-_loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of each block, by its id; oldest block first
+_loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of each block, by its id; the latest last
 _free: collections.defaultdict[int, collections.deque[_Loan]] = collections.defaultdict(collections.deque)  # by bytes
 _kept = 0
 _lock = new_lock()
@@ -290,6 +290,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         loan = _Loan(owner, _free[block.nbytes].append)
         loan.block = block
         _loans[id(block)] = loan
+        _loans.move_to_end(id(block))
         if fresh:
             keep_blocks()
             _forget_oldest(size)

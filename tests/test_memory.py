@@ -84,6 +84,16 @@ def test_memory_that_nobody_uses_is_bounded():
     assert set(_array._loans) == {id(loan.block) for loan in _array._loans.values()}
 
 
+def test_a_block_in_frequent_use_outlives_those_that_were_lent_before_it_was_last():
+    array = empty((1 << 25,), BYTE)
+    often = next(reversed(_array._loans.values())).block
+    for size in range(1 << 26, 3 << 26, 1 << 24):
+        del array
+        array = empty((1 << 25,), BYTE)
+        empty((size,), BYTE)
+    assert np.shares_memory(array, often)
+
+
 def stress(seconds_of_work, threads=8):
     """Fill memory, pass it on to other threads, and look whether it is what it was. Returns what was not."""
     wrong, numbers, passed = [], iter(range(1 << 60)), queue.SimpleQueue()
