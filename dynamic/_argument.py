@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get
 
 import numpy
 
-from ._array import Array, asarray
+from ._array import Array, asarray, library
 from ._transfer import moved
 from .data import Batch, Tensor
 from .devices import Device
@@ -37,6 +37,8 @@ __all__ = [
     "PerSample",
     "Word",
     "argument",
+    "beside",
+    "chosen",
 ]
 
 X = TypeVar("X")
@@ -344,3 +346,15 @@ ImageType: TypeAlias = Annotated[
 DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
 #: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
 Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]
+
+
+def beside(value: Any, array: Array, dtype: Any = None) -> Array:
+    """One value, or one for each item of the first dimension of an array, where the array is, so that it broadcasts."""
+    return library(array).asarray(value, dtype).reshape(-1, *(1,) * (array.ndim - 1))
+
+
+def chosen(flags: Any, array: Array, other: Array) -> Array:
+    """An array where a flag is set, else the other: one flag, or one for each item of the first dimension."""
+    if isinstance(flags, int):
+        return array if flags else other
+    return library(array).where(beside(flags, array, bool), array, other)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy
 
 from . import _cuda
-from ._array import Array, empty, library, only_numbers
+from ._array import Array, current, empty, library, only_numbers
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device
+from .dtypes import dtype, numpy_dtype
 from .errors import DataError, DeviceError, Failure
 
-__all__ = ["Call", "Kernel", "Memory", "Planned", "Spec", "check_input", "on_one_device", "specs", "together"]
+__all__ = [
+    "Call", "Kernel", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_parts", "on_one_device", "specs",
+    "together",
+]  # fmt: skip
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
+_SMALL = 1 << 12  # bytes; to copy a sample of so many takes less than to call a function for it alone
 
 
 class Planned(NamedTuple):
@@ -42,6 +47,10 @@ class Declared(Protocol):
     devices: tuple[str, ...]
     on_host: bool
     kernel: Kernel | None
+    independent: str
+    outputs: int
+    out_kind: Callable[..., Any] | None
+    __wrapped__: Callable[..., Any]
 
 
 @dataclass(slots=True)
@@ -107,6 +116,24 @@ class Call:
     def one_array_each(self) -> bool:
         """Whether each input is a Batch that holds one array."""
         return all(isinstance(x, Batch) and x.whole is not None for x in self.inputs)
+
+    def gathered(self) -> Call | None:
+        """This call with small samples that are separate, but of one shape, copied to one array; None where it cannot.
+
+        The shapes of all but the first of them are looked at only where that is small.
+        """
+        inputs: list[Tensor | Batch] = []
+        for x in self.inputs:
+            if not isinstance(x, Batch):
+                return None
+            if x.whole is None:
+                samples = x.samples
+                shape = samples[0].shape
+                if samples[0].nbytes > _SMALL or any(sample.shape != shape for sample in samples):
+                    return None
+                x = Batch(_stacked(samples), x.layout)
+            inputs.append(x)
+        return replace(self, inputs=inputs)
 
     def likeness(self, i: int) -> Any:
         """What shape and dtype of the result of a sample depend on: samples of one are alike; None where none are."""
@@ -185,6 +212,50 @@ def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) 
         call.plans = [each.plan for each in found] * (call.count // len(found))
         found = [each.spec for each in found]
     return found
+
+
+def of_nothing(operator: Declared, call: Call, layouts: Sequence[str | None]) -> Any:
+    """What an empty Batch becomes: an empty array, or one for each output, whose layouts are told.
+
+    By default it has as many dimensions as the layout, or the input; and the dtype that is asked for, or the input's.
+    """
+    data = call.inputs[0] if call.inputs else Tensor(numpy.float32(0))
+    if operator.out_kind is None:
+        kind = call.fixed.get("dtype")
+        kind = data._numpy_dtype if kind is None else numpy_dtype(dtype(kind))
+        kinds: Any = [(len(layout) if layout else data.ndim, kind) for layout in layouts]
+    else:
+        kinds = operator.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
+        kinds = kinds if operator.outputs else [kinds]
+    with current(call.device):
+        parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
+    return parts if operator.outputs else parts[0]
+
+
+def of_parts(operator: Declared, call: Call) -> list[Array] | None:
+    """What an operator whose rows, or values, are independent makes of small ragged samples as one; None of others."""
+    whole, values = call.inputs[0], operator.independent == "values"
+    if not isinstance(whole, Batch) or len(call.inputs) > 1 or (values and call.varying):
+        return None
+    samples = whole.samples
+    rows = samples[0].shape[1:]
+    if sum(sample.nbytes for sample in samples) > _SMALL * call.count:
+        return None
+    if not values and (whole.ndim < 2 or any(sample.shape[1:] != rows for sample in samples)):
+        return None
+    ((shape, kind),) = specs(operator, call, [(samples[0],)])
+    sizes = [sample.size if values else len(sample) for sample in samples]
+    ends = list(itertools.accumulate(sizes))
+    joined = numpy.concatenate([sample.reshape(-1) for sample in samples] if values else samples)
+    varying = {name: numpy.repeat(numpy.asarray(column), sizes, axis=0) for name, column in call.varying.items()}
+    out = empty((ends[-1], *(() if values else shape[1:])), kind)
+    try:
+        operator.__wrapped__(joined, **call.fixed, **varying, out=out)
+    except Exception as error:
+        error.add_note(f"In {operator.name}(), samples 0 to {call.count - 1} of {call.count}.")
+        raise
+    parts = [out[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    return [part.reshape(sample.shape) for part, sample in zip(parts, samples, strict=True)] if values else parts
 
 
 #: What a GPU runs for a whole call: given the call, a description of each input and of the memory for the results.
@@ -308,5 +379,13 @@ def on_one_device(
 def together(samples: list[Array]) -> Array | list[Array]:
     """Samples as storage of a Batch: one array where their shapes are alike."""
     if samples and all(sample.shape == samples[0].shape for sample in samples):
-        return library(samples[0]).stack(samples)
+        return _stacked(samples)
     return samples
+
+
+def _stacked(samples: Sequence[Array]) -> Array:
+    """Samples of one shape as one array."""
+    first = samples[0]
+    if not first.ndim:
+        return library(first).stack(samples)
+    return library(first).concatenate(samples).reshape(len(samples), *first.shape)  # a fifth of what stack takes

@@ -18,7 +18,7 @@ import numpy
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Memory, Spec, check_input, on_one_device, specs
+from ._call import Call, Kernel, Memory, Spec, check_input, of_nothing, of_parts, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -56,12 +56,13 @@ class Operator(Generic[P]):
         name: str | None,
         kernel: Kernel | None = None,
         on_host: bool = False,
+        independent: str = "",
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices = (*devices, "gpu") if kernel is not None and "gpu" not in devices else devices
-        self.kernel, self.on_host = kernel, on_host
+        self.kernel, self.on_host, self.independent = kernel, on_host, independent
         self.output_of_values, self.whole = output_of_values, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
@@ -103,7 +104,7 @@ class Operator(Generic[P]):
             return _frames.each(self, inputs, arguments)
         batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
         call = self._bound(inputs, batch_size, device, arguments)
-        results = self._results(call) if call.count else self._no_results(call)
+        results = self._results(call) if call.count else of_nothing(self, call, self._layouts_out(call))
         layouts = self._layouts_out(call)
         if not self.outputs:
             return self._wrapped(call, results, layouts[0])
@@ -207,8 +208,13 @@ class Operator(Generic[P]):
 
     def _results_of_body(self, call: Call) -> Any:
         """What the function makes of the samples one by one, or of many at a time where it can."""
-        if self.whole and call.varying.keys() <= self._listed and call.one_array_each():
-            return self._results_at_once(call)
+        if self.whole and call.varying.keys() <= self._listed:
+            on_cpu = call.device.device_type == "cpu" and call.count > 1 and not self.views
+            many = call if call.one_array_each() else call.gathered() if on_cpu else None
+            if many is not None:
+                return self._results_at_once(many)
+            if self.independent and on_cpu and (parts := of_parts(self, call)) is not None:
+                return parts
         samples = call.samples()
         memory = None
         if self.output is not None:
@@ -257,23 +263,6 @@ class Operator(Generic[P]):
         _pool.run_parts(some, call.count, call.work(storage.nbytes))
         return storage
 
-    def _no_results(self, call: Call) -> Any:
-        """What an empty Batch becomes."""
-        data = call.inputs[0] if call.inputs else Tensor(numpy.float32(0))
-        if self.out_kind is None:
-            kinds: Any = [self._usual_kind(call, data, layout) for layout in self._layouts_out(call)]
-        else:
-            kinds = self.out_kind(data.ndim, data._numpy_dtype, **call.fixed)
-            kinds = kinds if self.outputs else [kinds]
-        with current(call.device):
-            parts = [call.library.empty((0,) * (1 + ndim), kind) for ndim, kind in kinds]
-        return parts if self.outputs else parts[0]
-
-    def _usual_kind(self, call: Call, data: Tensor | Batch, layout: str | None) -> tuple[int, Any]:
-        """As many dimensions as the layout has, or the input; the dtype that is asked for, or the input's."""
-        wanted = call.fixed.get("dtype")
-        return len(layout) if layout else data.ndim, data._numpy_dtype if wanted is None else numpy_dtype(dtype(wanted))
-
     def _layouts_out(self, call: Call) -> list[str | None]:
         """The layout of each result."""
         count = max(1, self.outputs)
@@ -310,6 +299,7 @@ def operator(
     across: Callable[[Call], Any] | None = None,
     kernel: Kernel | None = None,
     on_host: bool = False,
+    independent: str = "",
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -343,7 +333,10 @@ def operator(
             of the memory for the result (a list of them for several outputs), which it fills but for samples that
             failed. Needs `output`.
         on_host: Whether inputs are on the CPU wherever the result is, which `device` says.
+        independent: "values", or "rows" of the first dimension, where what becomes of each does not depend on others
+            and `whole` is declared: small ragged samples are done as one, arguments that may differ told row by row.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
-    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host)
+    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host,
+                                 independent)  # fmt: skip

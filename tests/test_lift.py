@@ -140,6 +140,69 @@ def test_arguments_may_differ_between_samples_that_are_given_at_once():
     assert seen[2:] == [(1, 1)] * 3 + [(1, 5), (1, 6)]
 
 
+def test_small_samples_of_one_shape_are_given_at_once():
+    seen = []
+
+    @lift(output=lambda a, b, **_: (a.shape, a.dtype), whole=("times",))
+    def added(a: Array, b: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+        seen.append(a.shape)
+        out[...] = a + b * np.reshape(times, (-1,) + (1,) * (b.ndim - 1))
+        return out
+
+    for shape in ((), (2,), (3, 1)):
+        arrays = [np.full(shape, i, "i4") for i in range(3)]
+        for b in (arrays, np.stack(arrays)):
+            result = added(as_batch(arrays), as_batch(b), times=as_batch([1, 2, 3]))
+            assert np.array_equal(result.whole, np.stack([i + i * (i + 1) + np.zeros(shape) for i in range(3)]))
+    large = [np.ones(1 << 12, "i4")] * 2
+    assert added(as_batch(large), as_batch(large)).tolist() == [[2] * (1 << 12)] * 2
+    assert added(as_batch([[1], [2, 3]]), as_batch([[1], [1, 1]])).tolist() == [[2], [3, 4]]
+    assert added(as_batch([[1], [2]]), as_tensor([1])).tolist() == [[2], [3]]
+    together = [(3,), (3,), (3, 2), (3, 2), (3, 3, 1), (3, 3, 1)]
+    assert seen == [*together, (1 << 12,), (1 << 12,), (1,), (2,), (1,), (1,)]
+
+
+def test_independent_rows_of_small_samples_are_given_as_one():
+    seen = []
+
+    @lift(output=lambda a, **_: ((len(a), 1), np.dtype("i8")), whole=("times",), independent="rows")
+    def total(a: Array, /, *, times: PerSample[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
+        seen.append(a.shape)
+        if a.size and a.max() > 99:
+            raise ZeroDivisionError
+        out[:, 0] = a.sum(1) * times + more
+        return out
+
+    ragged = as_batch([np.ones((n, 3), "i8") for n in (2, 0, 3)])
+    assert total(ragged, times=as_batch([1, 2, 3])).tolist() == [[[3], [3]], [], [[9], [9], [9]]]
+    assert total(ragged).shape == [(2, 1), (0, 1), (3, 1)]
+    assert seen == [(5, 3)] * 2
+    assert total(ragged, more=as_batch([1, 2, 3])).tolist() == [[[4], [4]], [], [[6], [6], [6]]]
+    assert seen[2:] == [(2, 3), (0, 3), (3, 3)]
+    wide = as_batch([np.ones((1, 2), "i8"), np.ones((2, 3), "i8"), np.ones((1, 1 << 12), "i8")])
+    assert total(wide).tolist() == [[[2]], [[3], [3]], [[1 << 12]]]
+    assert total(as_tensor(np.ones((2, 2), "i8"))).tolist() == [[2], [2]]
+    with pytest.raises(ZeroDivisionError) as caught:
+        total(as_batch([np.ones((1, 3), "i8"), np.full((2, 3), 100, "i8")]))
+    assert caught.value.__notes__ == ["In total(), samples 0 to 1 of 2."]
+
+
+def test_independent_values_of_small_samples_are_given_as_one():
+    seen = []
+
+    @lift(output=lambda a: (a.shape, np.dtype("f4")), whole=True, independent="values")
+    def half(a: Array, /, *, out: Any) -> Array:
+        seen.append(a.shape)
+        out[...] = a / 2
+        return out
+
+    arrays = [np.arange(6).reshape(2, 3), np.arange(4)[::-1].reshape(2, 2).T, np.empty((0, 5), int)]
+    result = half(as_batch(arrays, layout="HW"))
+    assert [a.tolist() for a in result] == [(a / 2).tolist() for a in arrays]
+    assert (result.shape, result.layout, result.dtype.name) == ([(2, 3), (2, 2), (0, 5)], "HW", "f32")
+    assert seen == [(10,)]
+
+
 def test_what_an_empty_batch_becomes_may_be_declared():
     @lift(
         out_layout=lambda layout, *, keep: layout if keep else None,

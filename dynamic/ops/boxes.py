@@ -10,7 +10,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, Numbers, PerSample, Word
+from dynamic._argument import Between, Numbers, PerSample, Word, beside, chosen
 from dynamic._array import Array, library
 from dynamic._call import together
 from dynamic._operator import Operator, Spec, operator
@@ -51,7 +51,10 @@ def _fours(boxes: Array) -> Array:
     return boxes.reshape(*boxes.shape[:-1], boxes.shape[-1] // 4, 4)
 
 
-@operator(dtypes=_FLOATS, output=_alike("bb_flip"), whole=True, devices=("cpu", "gpu"))
+@operator(
+    dtypes=_FLOATS, output=_alike("bb_flip"), whole=("horizontal", "vertical"), independent="rows",
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def bb_flip(
     input: Array, /, *, horizontal: PerSample[int] = 1, ltrb: bool = False, vertical: PerSample[int] = 0,
     out: Array = None,
@@ -77,12 +80,11 @@ def bb_flip(
     boxes, flipped = _fours(_real(input)), _fours(out)
     flipped[...] = boxes
     with numpy.errstate(over="ignore", invalid="ignore"):
-        for axis, wanted in enumerate((horizontal, vertical)):
-            if wanted and ltrb:
-                flipped[..., axis] = 1 - boxes[..., axis + 2]
-                flipped[..., axis + 2] = 1 - boxes[..., axis]
-            elif wanted:
-                flipped[..., axis] = 1 - (boxes[..., axis] + boxes[..., axis + 2])
+        for axis, given in enumerate((horizontal, vertical)):
+            first, last = boxes[..., axis], boxes[..., axis + 2]
+            ends = [(axis, last), (axis + 2, first)] if ltrb else [(axis, first + last)]
+            for place, end in ends:
+                flipped[..., place] = chosen(given, 1 - end, boxes[..., place])
     return out
 
 
@@ -91,7 +93,10 @@ def _real(boxes: Array) -> Array:
     return boxes if boxes.dtype == numpy.float64 else boxes.astype(numpy.float32, copy=False)
 
 
-@operator(dtypes=_FLOATS, output=_alike("bbox_paste"), whole=True, devices=("cpu", "gpu"))
+@operator(
+    dtypes=_FLOATS, output=_alike("bbox_paste"), whole=("paste_x", "paste_y", "ratio"), independent="rows",
+    devices=("cpu", "gpu"),
+)  # fmt: skip
 def bbox_paste(
     input: Array, /, *, ltrb: bool = False, paste_x: PerSample[float] = 0.5, paste_y: PerSample[float] = 0.5,
     ratio: PerSample[_Ratio], out: Array = None,
@@ -115,21 +120,23 @@ def bbox_paste(
     >>> bbox_paste([[0.5, 0.5, 0.25, 0.25]], ratio=2, paste_x=0).tolist()
     [[0.25, 0.5, 0.125, 0.125]]
     """
-    boxes, pasted = _real(input), _fours(out)
-    real = boxes.dtype.type
-    scale, room = 1 / real(ratio), (real(ratio) - 1) / real(ratio)
-    shifts = [_inside(scale, real(place) * room) for place in (paste_x, paste_y)]
+    boxes, pasted = _fours(_real(input)), _fours(out)
+    ratios, *places = (numpy.asarray(each, boxes.dtype) for each in (ratio, paste_x, paste_y))
+    scale, room = 1 / ratios, (ratios - 1) / ratios
+    shifts = [_inside(scale, place * room) for place in places]
     with numpy.errstate(over="ignore"):
-        pasted[...] = _fours(boxes) * scale + library(out).asarray(shifts * 2 if ltrb else [*shifts, 0, 0], boxes.dtype)
+        for axis in range(4):
+            shift = shifts[axis % 2] if ltrb or axis < 2 else 0
+            column = boxes[..., axis]
+            pasted[..., axis] = column * beside(scale, column) + beside(shift, column, boxes.dtype)
     return out
 
 
-def _inside(scale: Any, shift: Any) -> Any:
-    """A shift that is made less where rounding would take what is scaled beyond 1."""
-    if scale + shift > 1:
-        shift = 1 - scale
-        while scale + shift > 1:
-            shift = numpy.nextafter(shift, -scale)
+def _inside(scale: Array, shift: Array) -> Array:
+    """Shifts that are made less where rounding would take what is scaled beyond 1."""
+    shift = numpy.where(scale + shift > 1, 1 - scale, shift)
+    while (beyond := scale + shift > 1).any():
+        shift = numpy.where(beyond, numpy.nextafter(shift, -scale), shift)
     return shift
 
 

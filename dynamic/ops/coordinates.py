@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, Numbers, PerSample, Word
+from dynamic._argument import DTypeArgument, Numbers, PerSample, Word, beside, chosen
 from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
@@ -44,7 +44,10 @@ def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
     return points.shape, _as_float(points.ndim, points.dtype)[1]
 
 
-@operator(output=_flipped, out_kind=_as_float, whole=True, devices=("cpu", "gpu"))
+@operator(
+    output=_flipped, out_kind=_as_float, devices=("cpu", "gpu"), independent="rows",
+    whole=("center_x", "center_y", "center_z", "flip_x", "flip_y", "flip_z"),
+)  # fmt: skip
 def coord_flip(
     points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
     center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
@@ -75,13 +78,9 @@ def coord_flip(
     asked = {"x": (flip_x, center_x), "y": (flip_y, center_y), "z": (flip_z, center_z)}
     for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
         flip, center = asked[letter]
-        if flip:
-            if library(out) is numpy:
-                numpy.subtract(2 * center, points[..., place], out=out[..., place], dtype=out.dtype, casting="unsafe")
-            else:
-                out[..., place] = out.dtype.type(2 * center) - points[..., place].astype(out.dtype)
-        else:
-            out[..., place] = points[..., place]
+        values, target = points[..., place], out[..., place]
+        mirrored = (2 * beside(center, values, numpy.float64)).astype(out.dtype) - values.astype(out.dtype)
+        target[...] = chosen(flip, mirrored, values)
     return out
 
 

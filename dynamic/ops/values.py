@@ -33,7 +33,7 @@ def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None
     copies.window(inputs[0], target)
 
 
-@operator(output=_as_dtype, whole=True, kernel=_convert_on_gpu)
+@operator(output=_as_dtype, whole=True, kernel=_convert_on_gpu, independent="values")
 def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
@@ -80,7 +80,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     return cast(input, dtype=other.dtype, batch_size=batch_size, device=device)
 
 
-@operator(output=_as_input, whole=True, kernel=_convert_on_gpu)
+@operator(output=_as_input, whole=True, kernel=_convert_on_gpu, independent="values")
 def copy(input: Array, /, *, out: Array) -> Array:
     """Copy into new memory.
 
