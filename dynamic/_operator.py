@@ -57,12 +57,13 @@ class Operator(Generic[P]):
         kernel: Kernel | None = None,
         on_host: bool = False,
         independent: str = "",
+        many: Callable[[Call, Sequence[tuple[Array, ...]], Memory], None] | None = None,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices = (*devices, "gpu") if kernel is not None and "gpu" not in devices else devices
-        self.kernel, self.on_host, self.independent = kernel, on_host, independent
+        self.kernel, self.on_host, self.independent, self.many = kernel, on_host, independent, many
         self.output_of_values, self.whole = output_of_values, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
@@ -219,6 +220,9 @@ class Operator(Generic[P]):
         memory = None
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
+            if self.many is not None and call.count > 1 and call.device.device_type == "cpu":
+                self.many(call, samples, memory)
+                return memory.storages()
         results: list[Any] = [None] * call.count
         outs = results if memory is None else memory.outs
         lent = [(name, outs if name == "out" else call.plans) for name in self._lent]
@@ -300,6 +304,7 @@ def operator(
     kernel: Kernel | None = None,
     on_host: bool = False,
     independent: str = "",
+    many: Callable[[Call, Sequence[tuple[Array, ...]], Memory], None] | None = None,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -335,8 +340,10 @@ def operator(
         on_host: Whether inputs are on the CPU wherever the result is, which `device` says.
         independent: "values", or "rows" of the first dimension, where what becomes of each does not depend on others
             and `whole` is declared: small ragged samples are done as one, arguments that may differ told row by row.
+        many: Called instead of the function for all samples of a Batch on the CPU, with the call, the inputs of each
+            sample and the memory for the results. Needs `output`.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
     return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host,
-                                 independent)  # fmt: skip
+                                 independent, many)  # fmt: skip

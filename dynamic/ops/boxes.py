@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
+from dynamic import _pool
 from dynamic._argument import Between, Numbers, PerSample, Word, beside, chosen
 from dynamic._array import Array, library
-from dynamic._call import together
+from dynamic._call import Call, Memory, together
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.dtypes import numpy_dtype
@@ -31,6 +32,7 @@ _Side: TypeAlias = Annotated[int, Between(0)]
 _Extent: TypeAlias = Annotated[float, Between(0)]
 
 
+_CACHED = 1 << 20  # coordinates of anchors, for all samples that are done at once
 _ROTATE = "bbox_rotate"
 _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
 
@@ -260,9 +262,24 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
     return [(ndim, dtype), (1, "int32")]
 
 
+def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory) -> None:
+    """`box_encoder` of all samples: of as many at once as the cache holds."""
+    given, (made, classes) = call.fixed, memory.storages()
+    offsets = (given["means"], given["stds"], given["scale"]) if given["offset"] else None
+    anchors = _anchors(given["anchors"], samples[0][0])
+    step = max(1, _CACHED // given["anchors"].size)
+
+    def some(k: int) -> None:
+        part = slice(k * step, (k + 1) * step)
+        bboxes, labels = zip(*samples[part], strict=True)
+        _encode(bboxes, labels, anchors, given["criteria"], offsets, made[part], classes[part])
+
+    _pool.run(some, -(-call.count // step), call.work(memory.nbytes), "box_encoder")
+
+
 @operator(
     dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets,
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu"), many=_encode_many,
 )  # fmt: skip
 def box_encoder(
     bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
@@ -296,24 +313,33 @@ def box_encoder(
     ([[0.375, 0.3125, 0.5, 0.375], [0.75, 0.75, 0.5, 0.5]], [3, 0])
     """
     made, classes = out
+    offsets = (means, stds, scale) if offset else None
     if library(bboxes) is not numpy:
-        _encode_on_gpu(bboxes, labels, anchors, criteria, (means, stds, scale) if offset else None, made, classes)
+        _encode_on_gpu(bboxes, labels, anchors, criteria, offsets, made, classes)
         return out
-    boxes = _real(bboxes)
-    fixed = anchors.reshape(-1, 4).astype(boxes.dtype)
+    _encode([bboxes], [labels], _anchors(anchors, bboxes), criteria, offsets, made[None], classes[None])
+    return out
+
+
+def _encode(
+    bboxes: Sequence[Array], labels: Sequence[Array], anchors: kernels.Anchors, criteria: float, offsets: Any,
+    made: Array, classes: Array,
+) -> None:  # fmt: skip
+    """`box_encoder` of some samples at once."""
+    boxes = _real(numpy.concatenate(bboxes))
     classes[...] = 0
     with numpy.errstate(over="ignore", invalid="ignore"):
-        made[...] = 0 if offset else kernels.encoded(fixed)
-        if not len(boxes):
-            return out
-        whose, which = kernels.matched(boxes, fixed, criteria)
-        chosen = boxes[whose[which]]
-        if offset:
-            made[which] = kernels.offsets(chosen, fixed[which], means, stds, scale)
-        else:
-            made[which] = kernels.encoded(chosen)
-    classes[which] = labels.reshape(-1)[whose[which]]
-    return out
+        made[...] = 0 if offsets else kernels.encoded(anchors.boxes)
+        samples, places, which = kernels.matched(boxes, list(map(len, bboxes)), anchors, criteria)
+        chosen = boxes[which]
+        known = kernels.offsets(chosen, anchors.boxes[places], *offsets) if offsets else kernels.encoded(chosen)
+        made[samples, places] = known
+    classes[samples, places] = numpy.concatenate([each.reshape(-1) for each in labels])[which]
+
+
+def _anchors(given: Array, boxes: Array) -> kernels.Anchors:
+    """Anchors in the type in which boxes are computed."""
+    return kernels.anchored(given.reshape(-1, 4).astype(_real(boxes[:0]).dtype))
 
 
 def _encode_on_gpu(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -15,7 +15,7 @@ from dynamic._array import Array
 
 from .rotations import quarter_turns
 
-__all__ = ["areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
+__all__ = ["Anchors", "anchored", "areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
 
 _PLAIN = ("xyXY", "xyzXYZ")
 
@@ -121,30 +121,52 @@ def areas(boxes: Array) -> Array:
     return found
 
 
-def matched(boxes: Array, anchors: Array, criteria: float) -> tuple[Array, Array]:
-    """Which anchor stands for which box: the box that overlaps it most, if it does so by more than `criteria`.
+class Anchors(NamedTuple):
+    """Boxes of which some will stand for others."""
+
+    boxes: Array
+    edges: Array  #: a row for each of left, top, right and bottom; from the last anchor to the first
+    sizes: Array  #: their areas, in the same order
+
+
+def anchored(boxes: Array) -> Anchors:
+    """What is to be known of anchors before they are matched."""
+    edges = numpy.ascontiguousarray(_ordered(boxes)[::-1].T)
+    return Anchors(boxes, edges, (edges[2] - edges[0]) * (edges[3] - edges[1]))
+
+
+def matched(boxes: Array, counts: Sequence[int], anchors: Anchors, criteria: float) -> tuple[Array, Array, Array]:
+    """Which anchors stand for which boxes: each for the one that overlaps it most, if by more than `criteria`.
 
     Each box has the anchor that overlaps it most, unless a later box needs the same. Of equals the last one is taken.
 
     Args:
-        boxes: Any number.
+        boxes: Those of all samples, one sample after the other.
+        counts: How many boxes each sample has.
         anchors: One or more.
         criteria: A part of the union of an anchor and a box.
 
     Returns:
-        For each anchor its box, and whether it stands for one.
+        For each anchor of a sample that stands for a box: the number of the sample, of the anchor, and of the box.
     """
-    columns = numpy.ascontiguousarray(_ordered(anchors).T)
-    sizes = (columns[2] - columns[0]) * (columns[3] - columns[1])
-    best = numpy.full(len(anchors), numpy.finfo(boxes.dtype).tiny, boxes.dtype)
-    whose = numpy.zeros(len(anchors), numpy.intp)
-    overlaps, other = numpy.empty_like(best), numpy.empty_like(best)
-    for i, box in enumerate(_ordered(boxes)):
-        _overlaps(box, columns, sizes, overlaps, other)
-        overlaps[len(overlaps) - 1 - int(overlaps[::-1].argmax())] = 2
-        better = numpy.flatnonzero(overlaps >= best)
-        best[better], whose[better] = overlaps[better], i
-    return whose, best > max(boxes.dtype.type(criteria), numpy.finfo(boxes.dtype).tiny)
+    sized, ordered, count = numpy.array(counts), _ordered(boxes), len(anchors.boxes)
+    order = numpy.argsort(-sized, kind="stable")  # those that have an i-th box come before those that have none
+    firsts = (numpy.cumsum(sized) - sized)[order]
+    tiny = numpy.finfo(boxes.dtype).tiny
+    best = numpy.full((len(counts), count), tiny, boxes.dtype)
+    whose = numpy.zeros(best.shape, numpy.int32)  # the number of the box, from 1 on
+    memory = numpy.empty((2, *best.shape), boxes.dtype)
+    for i in range(max(counts)):
+        having = numpy.count_nonzero(sized > i)
+        overlaps, other = memory[:, :having]
+        _overlaps(ordered[firsts[:having] + i], anchors, overlaps, other)
+        overlaps[numpy.arange(having), overlaps.argmax(1)] = 2
+        better = (overlaps >= best[:having]).view(numpy.int8)
+        numpy.maximum(whose[:having], better * numpy.int32(i + 1), out=whose[:having])
+        numpy.fmax(best[:having], overlaps, out=best[:having])
+    standing = numpy.flatnonzero(best > max(boxes.dtype.type(criteria), tiny))
+    rows, which = numpy.divmod(standing, count)
+    return order[rows], count - 1 - which, firsts[rows] + whose.reshape(-1)[standing] - 1
 
 
 def _ordered(boxes: Array) -> Array:
@@ -152,22 +174,23 @@ def _ordered(boxes: Array) -> Array:
     return numpy.concatenate([boxes[:, :2], numpy.maximum(boxes[:, 2:], boxes[:, :2])], axis=1)
 
 
-def _overlaps(box: Array, anchors: Array, sizes: Array, out: Array, other: Array) -> None:
-    """Write the intersection of a box with each anchor, as a part of their union.
+def _overlaps(boxes: Array, anchors: Anchors, out: Array, other: Array) -> None:
+    """Write the intersection of each box with each anchor, as a part of their union.
 
     Args:
-        box: The box.
-        anchors: A row for each coordinate.
-        sizes: Their areas.
-        out: Where to.
+        boxes: The boxes.
+        anchors: The anchors.
+        out: Where to: a row for each box, in the order of the edges.
         other: Memory as large.
     """
-    numpy.clip(anchors[2], box[0], box[2], out=out)
-    out -= numpy.clip(anchors[0], box[0], box[2], out=other)
-    height = numpy.clip(anchors[3], box[1], box[3])
-    height -= numpy.clip(anchors[1], box[1], box[3], out=other)
+    left, top, right, bottom = boxes.T[:, :, None]
+    x, y, end_x, end_y = anchors.edges
+    numpy.clip(end_x, left, right, out=out)
+    out -= numpy.clip(x, left, right, out=other)
+    height = numpy.clip(end_y, top, bottom)
+    height -= numpy.clip(y, top, bottom, out=other)
     out *= height
-    numpy.add(sizes, (box[2] - box[0]) * (box[3] - box[1]), out=other)
+    numpy.add(anchors.sizes, (right - left) * (bottom - top), out=other)
     other -= out
     numpy.maximum(other, numpy.finfo(out.dtype).tiny, out=other)
     out /= other
