@@ -367,9 +367,57 @@ class Words:
             self.known += self._draw.some(self._sample, len(self.known), more)
 
 
+class Samples:
+    """The inputs and arguments of each sample of a random operator, checked before anything is drawn.
+
+    Args:
+        call: The call.
+        inputs: Its inputs.
+        check: Called with the inputs and arguments of each sample.
+    """
+
+    def __init__(self, call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object]) -> None:
+        if call.device.device_type != "cpu":
+            raise DeviceError(f"{call.name}() runs on cpu; pass device='cpu'.")
+        self.call, self.origin = call, inputs[0].origin
+        self.count = count = 1 if call.n is None else call.n
+        columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
+        self.inputs = list(zip(*columns, strict=True))
+        varying = {name: call.values[name] for name in call.varying}
+        self.values = [call.values] * count
+        if varying:
+            self.values = [{**call.values, **{name: own[i] for name, own in varying.items()}} for i in range(count)]
+        for i in range(count):
+            self.noted(i, check)
+
+    def noted(self, i: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function makes of a sample; in errors it is named."""
+        try:
+            return function(*arguments, *self.inputs[i], **self.values[i])
+        except Exception as error:
+            error.add_note(f"In {self.call.name}(), sample {i} of {self.count}.")
+            raise
+
+    def wrapped(self, columns: Sequence[list[Array]], kinds: Sequence[tuple[int, Any]]) -> tuple[Tensor | Batch, ...]:
+        """Results as Tensors or Batches.
+
+        Args:
+            columns: For each result what each sample gives.
+            kinds: The number of dimensions and the dtype of each, for an empty Batch.
+        """
+        if self.call.n is None:
+            return tuple(Tensor(column[0]) for column in columns)
+        if not self.count:
+            return tuple(Batch([], None, self.origin, numpy.dtype(kind), ndim) for ndim, kind in kinds)
+        return tuple(Batch(together(column), None, self.origin) for column in columns)
+
+
+_AHEAD = 8  # words of each sample that are made together
+
+
 def sampled(
     call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
-    kinds: Sequence[tuple[int, Any]], ahead: int = 8,
+    kinds: Sequence[tuple[int, Any]],
 ) -> tuple[Tensor | Batch, ...]:  # fmt: skip
     """The results of a random operator that has inputs, made sample by sample. Here the source moves on.
 
@@ -379,34 +427,15 @@ def sampled(
         check: Called with the inputs and arguments of each sample before anything is drawn.
         make: Called with the words of a sample, and its inputs and arguments: its results.
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
-        ahead: How many words a sample needs, about: those of all samples are computed together.
     """
-    if call.device.device_type != "cpu":
-        raise DeviceError(f"{call.name}() runs on cpu; pass device='cpu'.")
-    count = 1 if call.n is None else call.n
-    columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
-    samples = [tuple(column[i] for column in columns) for i in range(count)]
-    values = [{**call.values, **{name: call.values[name][i] for name in call.varying}} for i in range(count)]
-    results: list[tuple[Array, ...]] = [()] * count
-
-    def noted(i: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments, *samples[i], **values[i])
-        except Exception as error:
-            error.add_note(f"In {call.name}(), sample {i} of {count}.")
-            raise
+    samples = Samples(call, inputs, check)
+    draw = call.source.draw(call.n)
+    first = draw.following(_AHEAD).tolist()
+    results: list[tuple[Array, ...]] = [()] * samples.count
 
     def one(i: int) -> None:
-        results[i] = noted(i, make, Words(draw, i, beginnings[i]))
+        results[i] = samples.noted(i, make, Words(draw, i, first[i]))
 
-    for i in range(count):
-        noted(i, check)
-    draw = call.source.draw(call.n)
-    beginnings = draw.beginnings(ahead).tolist()
-    _pool.run(one, count, sum(array.nbytes for arrays in samples for array in arrays), call.name)
-    if call.n is None:
-        return tuple(map(Tensor, results[0]))
-    origin = inputs[0].origin
-    if not count:
-        return tuple(Batch([], None, origin, numpy.dtype(kind), ndim) for ndim, kind in kinds)
-    return tuple(Batch(together(list(column)), None, origin) for column in zip(*results, strict=True))
+    work = sum(array.nbytes for arrays in samples.inputs for array in arrays)
+    _pool.run(one, samples.count, work, call.name)
+    return samples.wrapped([*map(list, zip(*results, strict=True))], kinds)

@@ -295,14 +295,24 @@ class Draw(NamedTuple):
         counter = int(self.high[sample]) << 64 | self.low
         return words(self.key, (4 * counter + self.phase + start) % (1 << 130), count)
 
-    def beginnings(self, count: int) -> Any:
-        """The first words of each sample, of all samples at once: uint32 of shape (n, count)."""
-        each = (self.phase + count + 3) // 4
-        steps = numpy.arange(each, dtype=numpy.uint64)
-        low = steps + numpy.uint64(self.low)
-        high = numpy.asarray(self.high)[:, None] + (low < numpy.uint64(self.low))
-        found = blocks(numpy, self.key, numpy.tile(low, len(high)), high.reshape(-1))
-        return numpy.stack(found, axis=1).reshape(len(high), 4 * each)[:, self.phase : self.phase + count]
+    def following(self, count: int, samples: Any = slice(None), starts: Any = 0) -> Any:
+        """Some of the words of many samples at once, on the CPU.
+
+        Args:
+            count: How many of each.
+            samples: The numbers of the samples; by default all.
+            starts: For each how many words of it to pass over, an int64 array; or one number for all.
+
+        Returns:
+            uint32 of shape (samples, count).
+        """
+        high = numpy.asarray(self.high)[samples]
+        first, skip = numpy.divmod(numpy.broadcast_to(starts, len(high)) + self.phase, 4)
+        each = numpy.arange((int(skip.max(initial=0)) + count + 3) // 4, dtype=numpy.uint64)
+        low = first.astype(numpy.uint64)[:, None] + each + numpy.uint64(self.low)
+        found = blocks(numpy, self.key, low.reshape(-1), (high[:, None] + (low < numpy.uint64(self.low))).reshape(-1))
+        words = numpy.stack(found, axis=1).reshape(len(high), 4 * len(each))
+        return words[numpy.arange(len(high))[:, None], skip[:, None] + numpy.arange(count)]
 
     def stream(self, sample: int, element: int = 0) -> Iterator[int]:
         """The words of one element, one after the other without end: for methods that reject some."""

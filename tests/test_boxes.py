@@ -25,6 +25,8 @@ from dynamic import (
     random_bbox_crop,
     rotate,
 )
+from dynamic._distributions import below
+from dynamic.kernels.cpu import box_windows
 from dynamic.random import RNG
 
 units = st.floats(0, 1, width=16)
@@ -293,6 +295,40 @@ def test_windows_overlap_the_boxes_as_they_should(array, seed, metric, every, th
         near = (np.abs(centres[:, None] - np.array(window).reshape(2, 2)) < 1e-5).any((1, 2))
         assert np.array_equal(np.isin(np.arange(len(array)), kept.array) | near, inside | near)
         assert len(left) > 0
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32), attempts=st.integers(1, 9), ndim=st.sampled_from([2, 3]),
+       fixed=st.booleans(), most=st.integers(1, 60), prune=st.none() | units)  # fmt: skip
+def test_windows_do_not_depend_on_what_is_drawn_at_once(data, seed, attempts, ndim, fixed, most, prune):
+    arrays = data.draw(st.lists(boxes(ndim=ndim), min_size=1, max_size=5))
+    scales = {"scaling": (0.3, 1.0), "aspect_ratio": data.draw(st.sampled_from([(0.5, 2.0), (0.8, 0.8)]))}
+    sizes = {"crop_shape": (30, 50, 40)[:ndim], "input_shape": (60, 40, 90)[:ndim]}
+    arguments = {"thresholds": (0.0, 0.3, 0.6), "num_attempts": attempts, "total_num_attempts": most, "quiet": True}
+    arguments |= {"bbox_prune_threshold": prune, "output_bbox_indices": True, **(sizes if fixed else scales)}
+    rng, ids = RNG(seed), list(range(len(arrays)))
+    with pytest.MonkeyPatch.context() as patch:
+        together = random_bbox_crop(as_batch(arrays), rng=rng.keyed(ids)["windows"], **arguments)
+        for name, value in {"_AT_ONCE": 1, "_FIRST_ROUNDS": 1, "_PAIRS": 1}.items():
+            patch.setattr(box_windows, name, value)
+        apart = random_bbox_crop(as_batch(arrays), rng=rng.keyed(ids)["windows"], **arguments)
+        alone = [random_bbox_crop(array, rng=rng.keyed(i)["windows"], **arguments) for i, array in enumerate(arrays)]
+    for a, b, *each in zip(together, apart, *alone, strict=True):
+        assert a.tolist() == b.tolist() == [one.tolist() for one in each]
+
+
+def test_words_that_choose_no_threshold_are_passed_over():
+    class Draw:
+        words = np.array([0, 0, 3 << 30, 1 << 31, 1 << 31, 1 << 30, 1 << 30, 0, 5, 6, 7, 8, 9] * 4, np.uint32)
+
+        def following(self, count, samples, starts):
+            return np.stack([self.words[start : start + count] for start in starts])
+
+    rules = box_windows.Rules((0.5,) * 3, 1, 9, (0.5, 1.0), ((0.5, 2.0),), of_boxes=False, all_boxes=True, prune=None)
+    rounds = box_windows._Random(Draw(), rules, 2, np.array([0]), None, None).draw(2)
+    stream = iter(Draw.words.tolist())
+    first = below(stream, 3)
+    next(stream), next(stream), next(stream), next(stream)
+    assert rounds.chosen.tolist() == [[first, below(stream, 3)]]
 
 
 def test_the_whole_image_is_one_of_the_outcomes():

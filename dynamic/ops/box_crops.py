@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
 from dynamic._argument import Between, PerSample, Word
 from dynamic._array import Array
-from dynamic._drawing import Call, Words, distribution, on_cpu, sampled
+from dynamic._drawing import Call, Samples, distribution, on_cpu
+from dynamic._philox import Draw
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -132,9 +133,8 @@ def random_bbox_crop(
         kinds.append((inputs["labels"].ndim, inputs["labels"]._numpy_dtype))
     if call.values["output_bbox_indices"]:
         kinds.append((1, "int32"))
-    make = functools.partial(_cropped, rules)
-    ahead = min(256, 40 + 6 * rules.attempts)
-    return sampled(call, list(inputs.values()), _check, make, kinds, ahead)
+    samples = Samples(call, list(inputs.values()), _check)
+    return samples.wrapped(_cropped(samples, rules, len(kinds)), kinds)
 
 
 def _rules(call: Call) -> box_windows.Rules:
@@ -172,14 +172,12 @@ def _check(boxes: Array, labels: Array | None = None, /, **values: Any) -> None:
     if labels is not None and (not labels.ndim or len(labels) != len(boxes)):
         raise ArgumentError(_NAME, "labels", f"one for each of the {len(boxes)} boxes", f"shape {labels.shape}")
     ndim = boxes.shape[1] // 2
-    layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
-    ends = read(boxes, layout) if "W" in layout else boxes
-    if len(boxes) and not -_TOLERANCE <= ends.min() <= ends.max() <= 1 + _TOLERANCE:
-        raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
+    _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
     for name in ("crop_shape", "input_shape"):
         _extents(name, values[name], values["shape_layout"], ndim)
 
 
+@functools.lru_cache(maxsize=64)
 def _box_layout(ndim: int, layout: str | None, *, ltrb: bool) -> str:
     """The layout of boxes that the arguments mean."""
     starts, ends, extents = "xyz"[:ndim], "XYZ"[:ndim], "WHD"[:ndim]
@@ -193,43 +191,104 @@ def _box_layout(ndim: int, layout: str | None, *, ltrb: bool) -> str:
 
 def _extents(name: str, shape: tuple[int, ...] | None, layout: str | None, ndim: int) -> tuple[int, ...] | None:
     """The extents of the image or the window, x first."""
-    letters = "WHD"[:ndim]
-    layout = letters if layout is None else layout
-    if not set(letters) <= set(layout):
-        raise ArgumentError(_NAME, "shape_layout", f"letters of which {ndim} are {', '.join(letters)}", repr(layout))
+    layout, places = _letters(layout, ndim)
     if shape is None:
         return None
     if len(shape) != len(layout):
         raise ArgumentError(_NAME, name, f"{len(layout)} extents, as {layout!r} names them", shown(shape))
-    return tuple(shape[layout.index(letter)] for letter in letters)
+    return tuple(shape[place] for place in places)
 
 
-def _cropped(
-    rules: box_windows.Rules, words: Words, boxes: Array, labels: Array | None = None, /,
-    **values: Any,
-) -> tuple[Array, ...]:  # fmt: skip
-    """The results of a sample."""
-    ndim = boxes.shape[1] // 2
-    layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
-    image, crop = (_extents(name, values[name], values["shape_layout"], ndim) for name in ("input_shape", "crop_shape"))
-    real = numpy.float64 if boxes.dtype == numpy.float64 else numpy.float32
-    corners = read(boxes.astype(real, copy=False), layout)
-    found, satisfied = box_windows.search(words, corners.astype(numpy.float32, copy=False), rules, image, crop)
-    if not satisfied and not values["quiet"]:
+@functools.lru_cache(maxsize=64)
+def _letters(layout: str | None, ndim: int) -> tuple[str, list[int]]:
+    """The layout of extents, and where in it those of x, y and z are."""
+    letters = "WHD"[:ndim]
+    layout = letters if layout is None else layout
+    if not set(letters) <= set(layout):
+        raise ArgumentError(_NAME, "shape_layout", f"letters of which {ndim} are {', '.join(letters)}", repr(layout))
+    return layout, [layout.index(letter) for letter in letters]
+
+
+class _Group(NamedTuple):
+    """Some of the samples of a call, whose boxes have one number of dimensions."""
+
+    samples: list[int]
+    layout: str
+    counts: Array  #: how many boxes each has
+    boxes: Array  #: those of all, one sample after the other, as they were given
+    corners: Array  #: the same as starts and ends, float32 or float64
+    labels: list[Sequence[Array]]
+    images: Array | None  #: extents, x first
+    crops: Array | None
+
+
+def _groups(samples: Samples) -> Iterator[_Group]:
+    """The samples of a call by the number of dimensions."""
+    values, widths = samples.call.values, [boxes.shape[1] for boxes, *_ in samples.inputs]
+    for width in sorted(set(widths)):
+        chosen, ndim = [i for i, own in enumerate(widths) if own == width], width // 2
+        each, *labels = zip(*(samples.inputs[i] for i in chosen), strict=True)
+        boxes, counts = numpy.concatenate(each), numpy.array([*map(len, each)])
+        layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
+        corners = read(boxes.astype(numpy.promote_types(boxes.dtype, numpy.float32), copy=False), layout)
+        images, crops = (_all_extents(samples, chosen, name, ndim) for name in ("input_shape", "crop_shape"))
+        outside = numpy.flatnonzero(~((corners >= -_TOLERANCE) & (corners <= 1 + _TOLERANCE)).all(1))
+        if len(outside):
+            sample = int(numpy.searchsorted(numpy.cumsum(counts), outside[0], side="right"))
+            samples.noted(chosen[sample], _refuse)
+        yield _Group(chosen, layout, counts, boxes, corners, list(labels), images, crops)
+
+
+def _refuse(*_: Array, **__: Any) -> None:
+    raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
+
+
+def _cropped(samples: Samples, rules: box_windows.Rules, results: int) -> list[list[Array]]:
+    """Each result of all samples. Here the source moves on."""
+    columns: list[list[Array]] = [[None] * samples.count for _ in range(results)]
+    groups = list(_groups(samples))
+    draw = samples.call.source.draw(samples.call.n)
+    for group in groups:
+        for column, found in zip(columns, _windows(group, rules, draw, samples.call.values), strict=True):
+            for i, result in zip(group.samples, found, strict=True):
+                column[i] = result
+    return columns
+
+
+def _windows(
+    group: _Group, rules: box_windows.Rules, draw: Draw, values: Mapping[str, Any]
+) -> list[Sequence[Array]]:  # fmt: skip
+    """Each result of some samples."""
+    corners, counts, ndim = group.corners, group.counts, group.corners.shape[1] // 2
+    narrow = corners.astype(numpy.float32, copy=False)
+    found = box_windows.search(draw, numpy.array(group.samples), narrow, counts, rules, group.images, group.crops)
+    if not found.satisfied.all() and not values["quiet"]:
         text = f"{_NAME}(): no window overlaps the boxes enough; the best one is taken. quiet=True says nothing."
         warnings.warn(text, UserWarning, stacklevel=2)
-    if found is None:
-        anchor, shape = numpy.zeros(ndim, numpy.float32), numpy.ones(ndim, numpy.float32)
-        kept, left = numpy.ones(len(boxes), bool), boxes.copy()
-    else:
-        start, end = found.window[:ndim], found.window[ndim:]
-        anchor = start if found.pixels is None else numpy.array(found.pixels, numpy.float32)
-        shape = end - start if crop is None else numpy.array(crop, numpy.float32)
-        kept = found.kept
-        left = written(box_windows.remapped(corners[kept], found.window.astype(real)), layout)
-    results = [anchor, shape, left.astype(boxes.dtype, copy=False)]
-    if labels is not None:
-        results.append(labels[kept])
+    starts, ends = found.windows[:, :ndim], found.windows[:, ndim:]
+    shapes = ends - starts
+    if group.crops is not None:
+        sized = found.any[:, None]
+        starts, shapes = numpy.where(sized, found.pixels, starts), numpy.where(sized, group.crops, shapes)
+    owners = numpy.repeat(numpy.arange(len(counts)), counts)
+    left = written(box_windows.remapped(corners, found.windows[owners].astype(corners.dtype)), group.layout)
+    left = numpy.where(found.any[owners, None], left.astype(group.boxes.dtype), group.boxes)
+    last = numpy.cumsum(counts).tolist()
+    parts = [slice(end - count, end) for end, count in zip(last, counts.tolist(), strict=True)]
+    kept = [found.kept[part] for part in parts]
+    results: list[Sequence[Array]] = [
+        list(starts.astype(numpy.float32, copy=False)), list(shapes.astype(numpy.float32, copy=False)),
+        [left[part][keep] for part, keep in zip(parts, kept, strict=True)],
+        *([own[keep] for own, keep in zip(column, kept, strict=True)] for column in group.labels),
+    ]  # fmt: skip
     if values["output_bbox_indices"]:
-        results.append(numpy.flatnonzero(kept).astype(numpy.int32))
-    return tuple(results)
+        results.append([numpy.flatnonzero(keep).astype(numpy.int32) for keep in kept])
+    return results
+
+
+def _all_extents(samples: Samples, chosen: list[int], name: str, ndim: int) -> Array | None:
+    """The extents of the images or the windows of some samples, x first; None where they are not given."""
+    if samples.call.values[name] is None:
+        return None
+    layout = samples.call.values["shape_layout"]
+    return numpy.array([_extents(name, samples.values[i][name], layout, ndim) for i in chosen], numpy.int64)

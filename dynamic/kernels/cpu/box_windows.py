@@ -1,7 +1,7 @@
 """Random windows that overlap bounding boxes as they should, drawn word by word as DALI draws them.
 
 A word may begin a window, or be its second word, depending on the windows before it. So windows are computed for all
-words at once, and then it is found which of them were drawn.
+words at once, and then it is found which of them were drawn; for all samples together, one threshold after the other.
 """
 
 from __future__ import annotations
@@ -9,21 +9,26 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy
 
 from dynamic._array import Array
 from dynamic._distributions import below
 from dynamic._drawing import Words
+from dynamic._philox import Draw
 from dynamic._rejection import permutation
 
 from .boxes import areas
 
 __all__ = ["Found", "Rules", "remapped", "search"]
 
-_AT_ONCE = 256  # windows that are compared with boxes at once
+_AT_ONCE = 1 << 12  # windows that are drawn at once, of all samples together
+_FIRST_ROUNDS = 16  # thresholds that are drawn at once at first: most samples need few
+_PAIRS = 1 << 18  # of windows and boxes that are compared at once
+_SPARE = 8  # words; some may be rejected
 _UNIT = numpy.float32(2.0**-32)
 _BELOW_ONE = numpy.float32(1 - 2.0**-24)
 
@@ -35,7 +40,7 @@ Pair: TypeAlias = tuple[int, int]
 class Rules:
     """What a window must be like."""
 
-    thresholds: tuple[float | None, ...]  #: least overlaps, of which one is drawn; None is for the whole image
+    thresholds: tuple[float | None, ...]  #: least overlaps, of which one is drawn; None, the last, is the whole image
     attempts: int  #: how many windows are drawn for a threshold
     most: int  #: no new threshold is drawn after so many windows
     scaling: tuple[float, float]  #: range of the extents
@@ -46,92 +51,195 @@ class Rules:
 
 
 class Found(NamedTuple):
-    """A window."""
+    """The windows of some samples, and what is left of their boxes."""
 
-    window: Array  #: its start and end, in units of the image
-    pixels: Extents | None  #: its start in pixels, where it has a fixed size
-    kept: Array  #: which boxes are left
+    any: Array  #: for each sample whether there is a window; else it is the whole image
+    satisfied: Array  #: for each sample whether the window is as the rules say, not only the best one
+    windows: Array  #: for each sample start and end in units of the image
+    pixels: Array  #: for each sample the start in pixels, where windows have a fixed size
+    kept: Array  #: for each box whether it is left
+
+
+class _Rounds(NamedTuple):
+    """A threshold, and attempts to draw a window for it, several times for each of some samples."""
+
+    chosen: Array  #: (samples, rounds) the number of the threshold
+    low: Array  #: (dimensions, samples, rounds * attempts) where windows begin
+    high: Array  #: where they end
+    there: Array  #: (samples, rounds * attempts) whether an attempt gave a window at all
+    pixels: Array  #: where they begin in pixels, for windows of a fixed size
+
+
+class _Source(Protocol):
+    """What draws for those samples that still need a window."""
+
+    def keep(self, chosen: Array) -> None:
+        """Go on with some of them."""
+
+    def draw(self, rounds: int) -> _Rounds:
+        """The next rounds of each."""
 
 
 def search(
-    words: Words, boxes: Array, rules: Rules, image: Extents | None, crop: Extents | None
-) -> tuple[Found | None, bool]:
+    draw: Draw, samples: Array, boxes: Array, counts: Array, rules: Rules, images: Array | None, crops: Array | None
+) -> Found:
     """Draw windows for a threshold, and for another one until any window was good; then take the last good one.
 
     Args:
-        words: The words of the sample.
-        boxes: float32, starts and ends in units of the image.
+        draw: Where the words of samples lie.
+        samples: Their numbers there.
+        boxes: float32, starts and ends in units of the image, of one sample after the other.
+        counts: How many boxes each sample has.
         rules: What the window must be like.
-        image: The extents of the image, x first, where they are known.
-        crop: The extents of the window in pixels, or None for random ones.
-
-    Returns:
-        A window, or None for the whole image; and whether it is as the rules say, not only the best one.
+        images: The extents of each image, x first, where they are known.
+        crops: The extents of each window in pixels, or None for random ones.
     """
-    source = _Random(rules, boxes.shape[1] // 2, image) if crop is None else _Fixed(crop, image or ())
-    sizes = areas(boxes)
-    count, best = 0, -1.0
-    found: Found | None = None
-    good = False
-    while not good and count < rules.most:
-        threshold = rules.thresholds[below(words, len(rules.thresholds))]
-        if threshold is None:
-            return None, True
-        for start in range(0, rules.attempts, _AT_ONCE):
-            windows, pixels = source.draw(words, min(_AT_ONCE, rules.attempts - start))
-            chosen = None
-            for k, overlap in enumerate(_overlaps(windows, boxes, sizes, rules)):
-                if overlap >= threshold or overlap > best:
-                    best, chosen = overlap, k
-            if chosen is not None:
-                kept = _kept(windows[chosen], boxes, rules.prune)
-                found = Found(windows[chosen], pixels[chosen] if pixels else None, kept)
-                good = best >= threshold and (not len(boxes) or bool(kept.any()))
-        count += rules.attempts
-    return found, good
-
-
-def _overlaps(windows: Array, boxes: Array, sizes: Array, rules: Rules) -> list[float]:
-    """For each window the least overlap with a box, or the largest one if one box is enough."""
-    if not len(boxes) or not len(windows):
-        return [0.0] * len(windows)
-    common = _common(windows, boxes)
-    whole = numpy.broadcast_to(sizes, common.shape)
-    if not rules.of_boxes:
-        whole = sizes + areas(windows)[:, None] - common
-    found = numpy.divide(common, whole, out=numpy.zeros_like(common), where=common > 0)
-    overlaps: list[float] = (found.min(1) if rules.all_boxes else found.max(1)).tolist()
-    return overlaps
-
-
-def _common(windows: Array, boxes: Array) -> Array:
-    """The area that each window has in common with each box."""
-    ndim = boxes.shape[1] // 2
-    extents = [
-        numpy.minimum(windows[:, None, ndim + d], boxes[:, ndim + d]) - numpy.maximum(windows[:, None, d], boxes[:, d])
-        for d in range(ndim)
-    ]
-    found = numpy.maximum(extents[0], 0)
-    for extent in extents[1:]:
-        found *= numpy.maximum(extent, 0)
+    n, ndim = len(samples), boxes.shape[1] // 2
+    owners, sizes = numpy.repeat(numpy.arange(n), counts), areas(boxes)
+    found = Found(numpy.zeros(n, bool), numpy.zeros(n, bool), numpy.zeros((n, 2 * ndim), numpy.float32),
+                  numpy.zeros((n, ndim), numpy.int64), numpy.ones(len(boxes), bool))  # fmt: skip
+    best, most = numpy.full(n, -1.0), -(-rules.most // rules.attempts)
+    step = max(1, _AT_ONCE // rules.attempts)
+    for start in range(0, n, step):
+        active, done = numpy.arange(start, min(start + step, n)), 0
+        some = samples[active], *(None if each is None else each[active] for each in (images, crops))
+        source: _Source = _Random(draw, rules, ndim, *some) if crops is None else _Fixed(draw, rules, *some)
+        while len(active) and done < most:
+            rounds = max(1, min(_AT_ONCE // (len(active) * rules.attempts), most - done, max(done, _FIRST_ROUNDS)))
+            chosen = numpy.zeros(n, bool)
+            chosen[active] = True
+            theirs = numpy.flatnonzero(chosen[owners])
+            going = _resolved(
+                source.draw(rounds), active, boxes[theirs], sizes[theirs], counts[active], rules, best, found
+            )
+            active, done = active[going], done + rounds
+            source.keep(going)
+    found.windows[~found.any] = numpy.repeat([0.0, 1.0], ndim)
+    left = _left(found.windows[owners].T, boxes.T, rules.prune)
+    found.kept[...] = left | ~found.any[owners]
     return found
 
 
-def _kept(window: Array, boxes: Array, prune: float | None) -> Array:
-    """Which boxes are left in a window."""
-    ndim = boxes.shape[1] // 2
+def _resolved(
+    drawn: _Rounds, samples: Array, boxes: Array, sizes: Array, counts: Array, rules: Rules, best: Array, found: Found
+) -> Array:
+    """Take the windows that rounds end with, or else the best ones so far. Returns which samples need more rounds.
+
+    Args:
+        drawn: The rounds.
+        samples: The numbers of their samples.
+        boxes: The boxes of these.
+        sizes: Their areas.
+        counts: How many boxes each of the samples has.
+        rules: What windows must be like.
+        best: For each sample of the search the overlap of the window that is taken so far.
+        found: What was taken.
+    """
+    k, rounds = drawn.chosen.shape
+    whole = drawn.chosen == (len(rules.thresholds) - 1 if rules.thresholds[-1] is None else -1)
+    least = numpy.array([numpy.inf if threshold is None else threshold for threshold in rules.thresholds])[drawn.chosen]
+    overlaps = _overlaps(drawn, boxes, sizes, counts, rules).reshape(k, rounds, rules.attempts)
+    passing = overlaps >= least[..., None]
+    passes = passing.any(2)
+    which = numpy.where(passes, rules.attempts - 1 - passing[..., ::-1].argmax(2), overlaps.argmax(2))
+    reached = numpy.take_along_axis(overlaps, which[..., None], 2)[..., 0]
+    places = which + numpy.arange(rounds) * rules.attempts
+    low, high = _beside(drawn.low, places), _beside(drawn.high, places)
+    ends = whole | (passes & _any_left(low, high, boxes, counts, rules.prune))
+    ended, last = ends.any(1), ends.argmax(1)
+    # Where no round ends it: the last one that passes, or the first of those after it that is better than all before.
+    numbers, each = numpy.arange(rounds), numpy.arange(k)
+    passed = numpy.where(passes.any(1), rounds - 1 - passes[:, ::-1].argmax(1), -1)
+    before = numpy.where(passed >= 0, reached[each, passed], best[samples])
+    later = numpy.where(numbers > passed[:, None], reached, -numpy.inf)
+    better = later.max(1) > before
+    picked = numpy.where(ended, last, numpy.where(better, later.argmax(1), passed))
+    best[samples] = numpy.where(better, later.max(1), before)
+    found.any[samples] |= picked >= 0
+    entire = ended & whole[each, last]
+    found.any[samples[entire]] = False
+    found.satisfied[samples[ended]] = True
+    taken = numpy.flatnonzero(~entire & (picked >= 0))
+    at = (slice(None), taken, picked[taken])
+    found.windows[samples[taken]] = numpy.concatenate([low[at], high[at]]).T
+    found.pixels[samples[taken]] = drawn.pixels[:, taken, places[taken, picked[taken]]].T
+    return ~ended
+
+
+def _any_left(low: Array, high: Array, boxes: Array, counts: Array, prune: float | None) -> Array:
+    """Whether any box of a sample is left in each of some windows of it, or it has none."""
+    left = numpy.ones(low.shape[1:], bool)
+    having = numpy.flatnonzero(counts)
+    if len(having):
+        own = numpy.repeat(numpy.arange(len(counts)), counts)
+        windows = numpy.concatenate([low, high])[:, own]
+        kept = _left(windows, boxes.T[:, :, None], prune)
+        left[having] = numpy.logical_or.reduceat(kept, (numpy.cumsum(counts) - counts)[having], axis=0)
+    return left
+
+
+def _overlaps(drawn: _Rounds, boxes: Array, sizes: Array, counts: Array, rules: Rules) -> Array:
+    """For each window the least overlap with a box, or the largest one if one box is enough; -2 where there is none."""
+    overlaps = numpy.zeros(drawn.there.shape, numpy.float32)
+    having = numpy.flatnonzero(counts)
+    own, ends = numpy.repeat(numpy.arange(len(counts)), counts), boxes.T[:, :, None]
+    firsts = (numpy.cumsum(counts) - counts)[having]
+    fold = numpy.minimum if rules.all_boxes else numpy.maximum
+    step = max(1, _PAIRS // max(1, len(boxes)))
+    for start in range(0, overlaps.shape[1] if len(having) else 0, step):
+        part = slice(start, start + step)
+        low, high = drawn.low[..., part], drawn.high[..., part]
+        common = _common(low[:, own], high[:, own], ends)
+        whole = sizes[:, None]
+        if not rules.of_boxes:
+            extents = high - low
+            for extent in extents[1:]:
+                extents[0] *= extent
+            whole = whole + extents[0][own] - common
+        parts = numpy.divide(common, whole, out=numpy.zeros_like(common), where=common > 0)
+        overlaps[having, part] = fold.reduceat(parts, firsts, axis=0)
+    overlaps[~drawn.there] = -2
+    return overlaps
+
+
+def _common(low: Sequence[Array], high: Sequence[Array], boxes: Array) -> Array:
+    """The area that windows have in common with boxes.
+
+    Args:
+        low: Where windows start in each dimension.
+        high: Where they end.
+        boxes: Where boxes start in each dimension, and then where they end.
+    """
+    ndim = len(low)
+    found: Array = numpy.float32(1)
+    for d in range(ndim):
+        extent = numpy.minimum(high[d], boxes[ndim + d]) - numpy.maximum(low[d], boxes[d])
+        found = found * numpy.maximum(extent, 0)
+    return found
+
+
+def _left(windows: Array, boxes: Array, prune: float | None) -> Array:
+    """Which boxes are left in the windows beside them; starts and ends come first of both."""
+    ndim = len(boxes) // 2
+    low, high, start, end = windows[:ndim], windows[ndim:], boxes[:ndim], boxes[ndim:]
     if prune is None:
-        centres = (boxes[:, :ndim] + boxes[:, ndim:]) / 2
-        return numpy.asarray(((window[:ndim] <= centres) & (centres < window[ndim:])).all(1))
-    common = _common(window[None], boxes)[0]
-    parts = numpy.divide(common, areas(boxes), out=numpy.zeros_like(common), where=common > 0)
+        inside: Any = True
+        for d in range(ndim):
+            centre = (start[d] + end[d]) / 2
+            inside = inside & (low[d] <= centre) & (centre < high[d])
+        return inside
+    common = _common(low, high, boxes)
+    size = end[0] - start[0]
+    for d in range(1, ndim):
+        size = size * (end[d] - start[d])
+    parts = numpy.divide(common, size, out=numpy.zeros_like(common), where=common > 0)
     return (parts >= numpy.float32(prune)) & (parts > 0)
 
 
-def remapped(boxes: Array, window: Array) -> Array:
-    """Boxes in units of a window, cut off at its edges."""
+def remapped(boxes: Array, windows: Array) -> Array:
+    """Boxes in units of the windows beside them, cut off at their edges."""
     ndim = boxes.shape[1] // 2
-    low, high = window[:ndim], window[ndim:]
+    low, high = windows[:, :ndim], windows[:, ndim:]
     corners = numpy.maximum(boxes[:, :ndim], low), numpy.minimum(boxes[:, ndim:], high)
     return numpy.concatenate([numpy.clip((corner - low) / (high - low), 0, 1) for corner in corners], axis=1)
 
@@ -139,18 +247,31 @@ def remapped(boxes: Array, window: Array) -> Array:
 class _Fixed:
     """Windows of a fixed size in pixels; where it is larger than the image, that lies inside of it."""
 
-    def __init__(self, crop: Extents, image: Extents) -> None:
-        self._crop, self._image = crop, image
+    def __init__(self, draw: Draw, rules: Rules, samples: Array, images: Array | None, crops: Array | None) -> None:
+        assert images is not None, "a window of a fixed size has an image of a known size"
+        assert crops is not None, "and a size"
+        self._words, self._rules = [Words(draw, sample, []) for sample in samples.tolist()], rules
+        self._crops, self._images = crops, images
 
-    def draw(self, words: Words, attempts: int) -> tuple[Array, list[Extents]]:
-        """Some windows, and where they begin in pixels."""
-        starts = []
-        for _ in range(attempts):
-            room = [whole - part for part, whole in zip(self._crop, self._image, strict=True)]
-            starts.append(tuple(below(words, abs(r) + 1) + min(r, 0) if r else 0 for r in room))
-        image = numpy.array(self._image, numpy.float32)
-        low = numpy.array(starts, numpy.float32) / image
-        return numpy.concatenate([low, numpy.array(self._crop, numpy.float32) / image + low], axis=1), starts
+    def keep(self, chosen: Array) -> None:
+        """Go on with some samples."""
+        self._words = list(itertools.compress(self._words, chosen))
+        self._crops, self._images = self._crops[chosen], self._images[chosen]
+
+    def draw(self, rounds: int) -> _Rounds:
+        """The next rounds of each sample."""
+        count, attempts, ndim = len(self._rules.thresholds), self._rules.attempts, self._crops.shape[1]
+        chosen: list[int] = []
+        starts: list[int] = []
+        for words, room in zip(self._words, (self._images - self._crops).tolist(), strict=True):
+            for _ in range(rounds):
+                chosen.append(below(words, count))
+                starts += [below(words, abs(r) + 1) + min(r, 0) if r else 0 for _ in range(attempts) for r in room]
+        pixels = numpy.array(starts, numpy.int64).reshape(len(self._words), -1, ndim).transpose(2, 0, 1)
+        images, crops = (each.T[:, :, None].astype(numpy.float32) for each in (self._images, self._crops))
+        low = pixels.astype(numpy.float32) / images
+        there = numpy.ones(low.shape[1:], bool)
+        return _Rounds(numpy.array(chosen).reshape(-1, rounds), low, crops / images + low, there, pixels)
 
 
 @functools.lru_cache(maxsize=64)
@@ -163,52 +284,86 @@ def _ratios(given: tuple[tuple[float, float], ...], ndim: int) -> tuple[dict[Pai
     return allowed, {**fixed, **{(j, i): numpy.float32(1 / float(ratio)) for (i, j), ratio in fixed.items()}}
 
 
+def _beside(values: Array, places: Array) -> Array:
+    """For each row the values in some places of it."""
+    return values[..., numpy.arange(len(places))[:, None], places]
+
+
 class _Random:
     """Windows of random extents and places."""
 
-    def __init__(self, rules: Rules, ndim: int, image: Extents | None) -> None:
-        self._ndim = ndim
+    def __init__(
+        self, draw: Draw, rules: Rules, ndim: int, samples: Array, images: Array | None, _: Array | None
+    ) -> None:
+        self._draw, self._rules, self._ndim, self._samples = draw, rules, ndim, samples
         low, high = (numpy.float32(bound) for bound in rules.scaling)
         self._low, self._range = low, high - low
-        self._image = None if image is None else numpy.array(image, numpy.float32)[:, None]
+        self._images = None if images is None else images.astype(numpy.float32)
         self._ratios, self._fixed = _ratios(rules.ratios, ndim)
-        self._first = self._end = 0  # the words whose windows are known
-        self._fits: list[bool] = []
+        self._places = numpy.zeros(len(samples), numpy.int64)  # the words that each sample has used
 
-    def draw(self, words: Words, attempts: int) -> tuple[Array, None]:
-        """The windows of some attempts; those without an allowed aspect ratio are left out."""
-        end = words.place + 2 * self._ndim * attempts
-        if self._end < end:
-            words.look(end + 1)
-            self._prepare(words)
-        place, places = words.place - self._first, []
-        for _ in range(attempts):
-            if self._fits[place]:
-                places.append(place)
-                place += self._ndim
-            place += self._ndim
-        words.place = self._first + place
-        starts = self._starts[:, places]
-        return numpy.concatenate([starts, starts + self._extents[:, places]]).T, None
+    def keep(self, chosen: Array) -> None:
+        """Go on with some samples."""
+        self._samples, self._places = self._samples[chosen], self._places[chosen]
+        self._images = None if self._images is None else self._images[chosen]
 
-    def _prepare(self, words: Words) -> None:
-        """Compute the windows of all known words from this place on."""
-        ndim, self._first, self._end = self._ndim, words.place, len(words.known) - 1
-        found = numpy.array(words.known[words.place :], numpy.uint32)
-        units = numpy.minimum(found.astype(numpy.float32) * _UNIT, _BELOW_ONE)
-        count = len(units) - 2 * ndim
-        each = numpy.arange(ndim)[:, None] + numpy.arange(count)
-        extents = (units * self._range + self._low)[each]
-        absolute = extents if self._image is None else extents * self._image
+    def draw(self, rounds: int) -> _Rounds:
+        """The next rounds of each sample; attempts without an allowed aspect ratio give no window."""
+        ndim, attempts = self._ndim, self._rules.attempts
+        words = self._draw.following(rounds * (1 + 2 * ndim * attempts) + _SPARE, self._samples, self._places)
+        count = words.shape[1] - 2 * ndim + 1
+        starts, extents, fits = self._windows(words, count)
+        k = len(words)
+        rows = numpy.arange(k)[:, None] * count  # places are counted through all of them
+        later = numpy.minimum(numpy.arange(count) + ndim * (1 + fits), count - 1) + rows
+        jumps = [later.reshape(-1)]  # for each word where it goes on 1, 2, 4, ... attempts later
+        while 2 << len(jumps) <= 2 * attempts:
+            jumps.append(jumps[-1].take(jumps[-1]))
+        chosen = numpy.zeros((k, rounds), numpy.int64)
+        places = numpy.zeros((k, rounds, attempts), numpy.int64)
+        place = rows[:, 0]
+        for number in range(rounds):
+            chosen[:, number], place = self._below(words, place - rows[:, 0])
+            place = places[:, number, 0] = place + rows[:, 0]
+            for bit, jump in enumerate(jumps):
+                if attempts >> bit & 1:
+                    place = jump.take(place)
+        for bit, jump in enumerate(jumps):
+            more = places[..., 1 << bit : 2 << bit]
+            more[...] = jump.take(places[..., : more.shape[2]])
+        self._places += place - rows[:, 0]
+        flat = places.reshape(k, -1)
+        low, extents = (each.reshape(ndim, -1).take(flat, axis=1) for each in (starts, extents))
+        return _Rounds(chosen, low, low + extents, fits.reshape(-1).take(flat), numpy.zeros_like(low, numpy.int64))
+
+    def _below(self, words: Array, place: Array) -> tuple[Array, Array]:
+        """The number of a threshold for each sample, as `below` finds it from a place on, and the place after it."""
+        count, each, found = len(self._rules.thresholds), numpy.arange(len(words)), place
+        rejected: Any = True
+        while numpy.any(rejected):
+            product = words[each, place] * numpy.uint64(count)
+            found = numpy.where(rejected, product >> numpy.uint64(32), found)
+            place = place + rejected
+            rejected = rejected & (product & numpy.uint64(0xFFFFFFFF) < (1 << 32) % count)
+        return found, place
+
+    def _windows(self, words: Array, count: int) -> tuple[Array, Array, Array]:
+        """The windows that begin at the first words: starts, extents, and whether they have an allowed ratio."""
+        ndim = self._ndim
+        units = numpy.minimum(words.astype(numpy.float32) * _UNIT, _BELOW_ONE)
+        extents = numpy.stack([units[:, d : d + count] for d in range(ndim)]) * self._range + self._low
+        images = None if self._images is None else self._images.T[:, :, None]
+        absolute = extents if images is None else extents * images
         if self._fixed:
-            absolute = self._with_fixed_ratios(absolute, found[ndim : ndim + count])
-            extents = absolute if self._image is None else absolute / self._image
-        fits = numpy.ones(count, bool)
+            absolute = self._with_fixed_ratios(absolute, words[:, ndim : ndim + count])
+            extents = absolute if images is None else absolute / images
+        fits = numpy.ones(absolute.shape[1:], bool)
         with numpy.errstate(divide="ignore", invalid="ignore"):
             for (i, j), (least, largest) in self._ratios.items():
                 ratio = absolute[i] / absolute[j]
                 fits &= (least <= ratio) & (ratio <= largest)
-        self._starts, self._extents, self._fits = units[each + ndim] * (1 - extents), extents, fits.tolist()
+        starts = numpy.stack([units[:, d : d + count] for d in range(ndim, 2 * ndim)]) * (1 - extents)
+        return starts, extents, fits
 
     def _with_fixed_ratios(self, extents: Array, words: Array) -> Array:
         """Set extents that have a fixed ratio to others, in random order, and keep the largest extent."""
