@@ -20,8 +20,8 @@ from .dtypes import dtype, numpy_dtype
 from .errors import DataError, DeviceError, Failure
 
 __all__ = [
-    "Call", "Kernel", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_parts", "on_one_device", "specs",
-    "together",
+    "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_parts", "on_one_device",
+    "specs", "together",
 ]  # fmt: skip
 
 #: Shape and NumPy dtype of a result.
@@ -296,6 +296,11 @@ class Memory:
             storage if storage.ndim == places[0].ndim + 1 and storage.dtype == places[0].dtype else places
             for storage, places in zip(self._storages, self._places, strict=True)
         ]
+
+
+#: What the CPU runs for a whole call: given the call, the inputs of each sample and the memory for the results, if that
+#: is known, it gives what each output becomes: an array or a list of them.
+Many: TypeAlias = Callable[[Call, "Sequence[tuple[Array, ...]]", "Memory | None"], Any]
 
 
 class _Rows(Sequence["tuple[Array, ...]"]):

@@ -18,7 +18,7 @@ import numpy
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Memory, Spec, check_input, of_nothing, of_parts, on_one_device, specs
+from ._call import Call, Kernel, Many, Memory, Spec, check_input, of_nothing, of_parts, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -57,7 +57,7 @@ class Operator(Generic[P]):
         kernel: Kernel | None = None,
         on_host: bool = False,
         independent: str = "",
-        many: Callable[[Call, Sequence[tuple[Array, ...]], Memory], None] | None = None,
+        many: Many | None = None,
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
@@ -220,9 +220,8 @@ class Operator(Generic[P]):
         memory = None
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
-            if self.many is not None and call.count > 1 and call.device.device_type == "cpu":
-                self.many(call, samples, memory)
-                return memory.storages()
+        if self.many is not None and call.count > 1 and call.device.device_type == "cpu":
+            return self.many(call, samples, memory)
         results: list[Any] = [None] * call.count
         outs = results if memory is None else memory.outs
         lent = [(name, outs if name == "out" else call.plans) for name in self._lent]
@@ -304,7 +303,7 @@ def operator(
     kernel: Kernel | None = None,
     on_host: bool = False,
     independent: str = "",
-    many: Callable[[Call, Sequence[tuple[Array, ...]], Memory], None] | None = None,
+    many: Many | None = None,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Lift a function on one sample to Tensors and Batches.
 
@@ -341,7 +340,7 @@ def operator(
         independent: "values", or "rows" of the first dimension, where what becomes of each does not depend on others
             and `whole` is declared: small ragged samples are done as one, arguments that may differ told row by row.
         many: Called instead of the function for all samples of a Batch on the CPU, with the call, the inputs of each
-            sample and the memory for the results. Needs `output`.
+            sample and, where there is `output`, the memory for the results: what the function makes of each sample.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)

@@ -203,6 +203,40 @@ def test_independent_values_of_small_samples_are_given_as_one():
     assert seen == [(10,)]
 
 
+def test_all_samples_of_a_batch_may_be_done_by_another_function():
+    seen = []
+
+    def of_many(call, samples, memory):
+        seen.append((call.column("times"), [a.shape for (a,) in samples], memory is not None))
+        results = [a * times for (a,), times in zip(samples, call.column("times"), strict=True)]
+        if memory is None:
+            return results
+        for out, result in zip(memory.outs, results, strict=True):
+            out[...] = result
+        return memory.storages()
+
+    def scaled(a: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+        out[...] = a * times
+        return out
+
+    def grown(a: Array, /, *, times: PerSample[int] = 1) -> Array:
+        return a * times
+
+    with_memory = lift(output=lambda a, **_: (a.shape, a.dtype), many=of_many)(scaled)
+    without = lift(many=of_many)(grown)
+    for operator in (with_memory, without):
+        batch = as_batch([[1], [2, 3]])
+        assert operator(batch, times=as_batch([5, 6])).tolist() == [[5], [12, 18]]
+        assert operator(as_batch([[1], [2]]), times=3).tolist() == [[3], [6]]
+        assert operator(batch[:1], times=3).tolist() == [[3]], "one sample is done by the function itself"
+        assert operator([1, 2], times=3).tolist() == [3, 6]
+    assert seen == [
+        ([*times], shapes, given)
+        for given in (True, False)
+        for times, shapes in (((5, 6), [(1,), (2,)]), ((3, 3), [(1,), (1,)]))
+    ]
+
+
 def test_what_an_empty_batch_becomes_may_be_declared():
     @lift(
         out_layout=lambda layout, *, keep: layout if keep else None,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
@@ -34,6 +35,7 @@ _Extent: TypeAlias = Annotated[float, Between(0)]
 
 _CACHED = 1 << 20  # coordinates of anchors, for all samples that are done at once
 _ROTATE = "bbox_rotate"
+_Extents: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
 
 
@@ -142,6 +144,78 @@ def _inside(scale: Array, shift: Array) -> Array:
     return shift
 
 
+def _rotated(
+    bboxes: Sequence[Array], labels: Sequence[Array | None], angles: Sequence[Any], extents: Sequence[_Extents],
+    layout: str, mode: str, least: float, *, normalized: bool,
+) -> tuple[list[Array], list[Array]]:  # fmt: skip
+    """The boxes of some samples that are left, and their labels."""
+    counts, given = list(map(len, bboxes)), bboxes[0].dtype
+    boxes = kernels.read(_real(numpy.concatenate(bboxes)), layout)
+    images, canvases = zip(*extents, strict=True)
+    turns = kernels.turns(angles, images, canvases, counts, boxes.dtype)
+    with numpy.errstate(all="ignore"):
+        turned = kernels.rotated(boxes, turns, mode, normalized=normalized)
+        found, kept = kernels.within(turned, turns, least)
+    found = kernels.written(found, layout)
+    if normalized:
+        found *= 1 / numpy.stack([turns.canvas_width, turns.canvas_height] * 2, axis=1)
+    found = found.astype(given, copy=False)
+    parts = [slice(end - count, end) for end, count in zip(itertools.accumulate(counts), counts, strict=True)]
+    none = numpy.empty(0, numpy.int32)
+    return [found[part][kept[part]] for part in parts], [
+        none if own is None else own[kept[part]] for part, own in zip(parts, labels, strict=True)
+    ]
+
+
+def _rotate_many(call: Call, samples: Sequence[tuple[Any, ...]], _: Memory | None) -> tuple[list[Array], list[Array]]:
+    """`bbox_rotate` of all samples at once."""
+    given, names = call.fixed, ("angle", "bbox_layout", "input_shape", "keep_size", "shape_layout", "size")
+    samples = [(bboxes, labels[0] if labels else None) for bboxes, *labels in samples]
+    extents = []
+    for i, (bboxes, labels) in enumerate(samples):
+        own = call.arguments(i)
+        try:
+            extents.append(_checked_rotation(bboxes, labels, **{name: own[name] for name in names}))
+        except Exception as error:
+            error.add_note(call.note(_ROTATE, i))
+            raise
+    of_boxes, of_labels = zip(*samples, strict=True)
+    return _rotated(of_boxes, of_labels, call.column("angle"), extents, given["bbox_layout"], given["mode"],
+                    given["remove_threshold"], normalized=given["bbox_normalized"])  # fmt: skip
+
+
+def _checked_rotation(bboxes: Array, labels: Array | None, *, bbox_layout: str, **arguments: Any) -> _Extents:
+    """Width and height of an image and of the rotated one."""
+    if bboxes.ndim != 2 or bboxes.shape[1] != 4:
+        raise ArgumentError(_ROTATE, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
+    if labels is not None and (not labels.ndim or len(labels) != len(bboxes)):
+        raise ArgumentError(_ROTATE, "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
+    if bbox_layout not in {"xyXY", "xyWH"}:
+        raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
+    return _image_and_canvas(**arguments)
+
+
+def _image_and_canvas(
+    angle: float, input_shape: tuple[int, ...], shape_layout: str, size: tuple[float, ...] | None, keep_size: bool
+) -> _Extents:
+    """Width and height of the image and of the rotated one."""
+    if not {"H", "W"} <= set(shape_layout):
+        raise ArgumentError(_ROTATE, "shape_layout", "letters of which H and W are two", repr(shape_layout))
+    places = shape_layout.index("H"), shape_layout.index("W")
+    if len(input_shape) <= max(places):
+        raise ArgumentError(_ROTATE, "input_shape", f"extents as {shape_layout!r} names them", f"tuple {input_shape}")
+    height, width = (input_shape[place] for place in places)
+    size = size or None
+    if size is not None and keep_size:
+        raise ArgumentError(_ROTATE, "size", "left out where keep_size is True", f"tuple {size}")
+    if size is not None and len(size) != 2:
+        raise ArgumentError(_ROTATE, "size", "a height and a width", f"tuple {size}")
+    if keep_size:
+        return (width, height), (width, height)
+    rows, columns = rotations.canvas((height, width), angle) if size is None else map(int, size)
+    return (width, height), (columns, rows)
+
+
 class _Rotation(Operator[P]):
     """`bbox_rotate`: it has a second result only where there are labels."""
 
@@ -162,7 +236,7 @@ def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotation[P]:
     floats = frozenset(numpy_dtype(word) for word in _FLOATS.split())
     return _Rotation(body, layouts=None, dtypes=floats, output=None, out_layout=(None, lambda *_, **__: None),
                      out_kind=_kinds_of_rotated, across=None, output_of_values=False, whole=False, devices=("cpu",),
-                     name=None)  # fmt: skip
+                     name=None, many=_rotate_many)  # fmt: skip
 
 
 def _kinds_of_rotated(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
@@ -205,41 +279,12 @@ def bbox_rotate(
     >>> labels.tolist()
     [7]
     """
-    if bboxes.ndim != 2 or bboxes.shape[1] != 4:
-        raise ArgumentError(_ROTATE, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
-    if labels is not None and (not labels.ndim or len(labels) != len(bboxes)):
-        raise ArgumentError(_ROTATE, "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
-    if bbox_layout not in {"xyXY", "xyWH"}:
-        raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
-    image, canvas = _image_and_canvas(angle, input_shape, shape_layout, size or None, keep_size=keep_size)
-    boxes = kernels.read(_real(bboxes), bbox_layout)
-    with numpy.errstate(all="ignore"):
-        turned = kernels.rotated(boxes, angle, image, canvas, mode, normalized=bbox_normalized)
-        found, kept = kernels.within(turned, canvas, remove_threshold)
-    found = kernels.written(found, bbox_layout)
-    if bbox_normalized:
-        found *= 1 / numpy.array(canvas * 2, found.dtype)
-    return found.astype(bboxes.dtype, copy=False), numpy.empty(0, numpy.int32) if labels is None else labels[kept]
-
-
-def _image_and_canvas(
-    angle: float, input_shape: tuple[int, ...], shape_layout: str, size: tuple[float, ...] | None, *, keep_size: bool
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Width and height of the image and of the rotated one."""
-    if not {"H", "W"} <= set(shape_layout):
-        raise ArgumentError(_ROTATE, "shape_layout", "letters of which H and W are two", repr(shape_layout))
-    places = shape_layout.index("H"), shape_layout.index("W")
-    if len(input_shape) <= max(places):
-        raise ArgumentError(_ROTATE, "input_shape", f"extents as {shape_layout!r} names them", f"tuple {input_shape}")
-    height, width = (input_shape[place] for place in places)
-    if size is not None and keep_size:
-        raise ArgumentError(_ROTATE, "size", "left out where keep_size is True", f"tuple {size}")
-    if size is not None and len(size) != 2:
-        raise ArgumentError(_ROTATE, "size", "a height and a width", f"tuple {size}")
-    if keep_size:
-        return (width, height), (width, height)
-    rows, columns = rotations.canvas((height, width), angle) if size is None else map(int, size)
-    return (width, height), (columns, rows)
+    arguments = {"angle": angle, "input_shape": input_shape, "shape_layout": shape_layout, "size": size,
+                 "keep_size": keep_size}  # fmt: skip
+    extents = _checked_rotation(bboxes, labels, bbox_layout=bbox_layout, **arguments)
+    found, left = _rotated([bboxes], [labels], [angle], [extents], bbox_layout, mode, remove_threshold,
+                           normalized=bbox_normalized)  # fmt: skip
+    return found[0], left[0]
 
 
 _Four: TypeAlias = tuple[float, float, float, float]
@@ -262,8 +307,9 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
     return [(ndim, dtype), (1, "int32")]
 
 
-def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory) -> None:
+def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Sequence[Array]:
     """`box_encoder` of all samples: of as many at once as the cache holds."""
+    assert memory is not None, "it declares an output"
     given, (made, classes) = call.fixed, memory.storages()
     offsets = (given["means"], given["stds"], given["scale"]) if given["offset"] else None
     anchors = _anchors(given["anchors"], samples[0][0])
@@ -275,6 +321,7 @@ def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memor
         _encode(bboxes, labels, anchors, given["criteria"], offsets, made[part], classes[part])
 
     _pool.run(some, -(-call.count // step), call.work(memory.nbytes), "box_encoder")
+    return made, classes
 
 
 @operator(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -15,9 +15,23 @@ from dynamic._array import Array
 
 from .rotations import quarter_turns
 
-__all__ = ["Anchors", "anchored", "areas", "encoded", "matched", "offsets", "read", "rotated", "within", "written"]
+__all__ = [
+    "Anchors",
+    "Turns",
+    "anchored",
+    "areas",
+    "encoded",
+    "matched",
+    "offsets",
+    "read",
+    "rotated",
+    "turns",
+    "within",
+    "written",
+]
 
 _PLAIN = ("xyXY", "xyzXYZ")
+Pair: TypeAlias = tuple[int, int]
 
 
 def read(boxes: Array, layout: str) -> Array:
@@ -49,27 +63,51 @@ def _order(layout: str) -> list[int]:
     return [layout.index(letter) for letter in "xyz"[:half] + ("WHD" if "W" in layout else "XYZ")[:half]]
 
 
-def rotated(
-    boxes: Array, angle: float, size: tuple[int, int], canvas: tuple[int, int], mode: str, *, normalized: bool
-) -> Array:
-    """The boxes around the boxes of a rotated image, in pixels, which may reach over its edges.
+class Turns(NamedTuple):
+    """How the image of each box is turned: arrays with one number for each, in the dtype of the boxes."""
+
+    cos: Array
+    sin: Array
+    width: Array  #: of the image
+    height: Array
+    canvas_width: Array  #: of the turned image
+    canvas_height: Array
+
+
+def turns(
+    angles: Sequence[float], images: Sequence[Pair], canvases: Sequence[Pair], counts: Sequence[int], dtype: Any
+) -> Turns:  # fmt: skip
+    """How the images of some samples are turned, for each of their boxes.
+
+    Args:
+        angles: Degrees, counter-clockwise.
+        images: Width and height of each image.
+        canvases: Width and height of each turned image.
+        counts: How many boxes each sample has.
+        dtype: Of the boxes.
+    """
+    each = [
+        (*_cos_and_sin(angle), *image, *canvas) for angle, image, canvas in zip(angles, images, canvases, strict=True)
+    ]
+    return Turns(*numpy.repeat(numpy.array(each, dtype).reshape(-1, 6).T, counts, axis=1))
+
+
+def rotated(boxes: Array, turns: Turns, mode: str, *, normalized: bool) -> Array:
+    """The boxes around the boxes of rotated images, in pixels, which may reach over the edges.
 
     Args:
         boxes: Of two dimensions, float32 or float64.
-        angle: Degrees, counter-clockwise.
-        size: Width and height of the image.
-        canvas: Width and height of the rotated image.
+        turns: How the image of each is turned.
         mode: "expand" keeps all of the rotated boxes inside, "fixed" their old size, "halfway" is between.
         normalized: Whether the boxes are in units of the image, not of pixels.
     """
     real = boxes.dtype.type
-    (width, height), (canvas_width, canvas_height) = map(real, size), map(real, canvas)
+    cos, sin, width, height, canvas_width, canvas_height = (each[:, None] for each in turns)
     x, y = boxes[:, [0, 2, 0, 2]], boxes[:, [1, 1, 3, 3]]
     if normalized:
         x, y = (x - real(0.5)) * width, (y - real(0.5)) * height
     else:
         x, y = x - width / 2, y - height / 2
-    cos, sin = map(real, _cos_and_sin(angle))
     turned_x, turned_y = x * cos + y * sin, y * cos - x * sin
     turned_x, turned_y = turned_x + canvas_width / 2, turned_y + canvas_height / 2
     found = numpy.empty_like(boxes)
@@ -105,11 +143,11 @@ def _shrink(boxes: Array, width: Array, height: Array, share: Any) -> None:
     boxes[:, 3] -= less_height
 
 
-def within(boxes: Array, canvas: tuple[int, int], least: float) -> tuple[Array, Array]:
-    """Boxes cut off at the edges of a canvas, and which of them keep at least such a part of their area."""
-    cut = numpy.minimum(numpy.maximum(boxes, 0), numpy.array(canvas * 2, boxes.dtype))
-    kept = areas(cut) / areas(boxes) >= boxes.dtype.type(least)
-    return cut[kept], kept
+def within(boxes: Array, turns: Turns, least: float) -> tuple[Array, Array]:
+    """Boxes cut off at the edges of their canvas, and which of them keep at least such a part of their area."""
+    edges = numpy.stack([turns.canvas_width, turns.canvas_height] * 2, axis=1)
+    cut = numpy.minimum(numpy.maximum(boxes, 0), edges)
+    return cut, areas(cut) / areas(boxes) >= boxes.dtype.type(least)
 
 
 def areas(boxes: Array) -> Array:
