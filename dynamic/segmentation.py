@@ -13,10 +13,11 @@ import numpy
 
 from ._argument import Between, PerSample, Word
 from ._array import Array
+from ._call import Planned
 from ._distributions import below
 from ._drawing import Call, Words, distribution, on_cpu, sampled
 from ._locks import new_lock
-from ._operator import Spec, operator
+from ._operator import operator
 from ._rejection import unit64
 from ._rng import Source
 from .data import Batch, Tensor
@@ -269,29 +270,30 @@ def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     return found
 
 
-def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) -> tuple[Spec, Spec]:
+def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) -> Planned:
+    """Shapes and dtypes of what is selected, and which polygons these are."""
     if mask_ids.ndim != 1:
         raise ArgumentError(_SELECT, "mask_ids", "of one dimension", f"shape {mask_ids.shape}")
     if polygons.ndim != 2 or polygons.shape[1] != 3 or polygons.dtype.kind not in "iu":
         raise ArgumentError(_SELECT, "polygons", "integers of shape (N, 3)", f"shape {polygons.shape} {polygons.dtype}")
     if vertices.ndim != 2:
         raise ArgumentError(_SELECT, "vertices", "of two dimensions", f"shape {vertices.shape}")
-    rows = _rows(mask_ids, polygons)
-    low, high = polygons[rows, 1], polygons[rows, 2]
-    if not ((low >= 0) & (low <= high) & (high <= len(vertices))).all():
+    chosen = _chosen(mask_ids.tolist(), polygons.tolist())
+    if not all(0 <= start <= end <= len(vertices) for _, start, end in chosen):
         raise ArgumentError(_SELECT, "polygons", f"ranges of the {len(vertices)} vertices", "a start or an end beyond")
-    count = int((high.astype(numpy.int64) - low.astype(numpy.int64)).sum())
-    return ((len(rows), 3), polygons.dtype), ((count, vertices.shape[1]), vertices.dtype)
+    count = sum(end - start for _, start, end in chosen)
+    specs = ((len(chosen), 3), polygons.dtype), ((count, vertices.shape[1]), vertices.dtype)
+    return Planned(specs, chosen)
 
 
-def _rows(mask_ids: Array, polygons: Array) -> list[int]:
+def _chosen(mask_ids: list[int], polygons: list[list[int]]) -> list[list[int]]:
     """Which polygons are those of some masks, mask by mask."""
-    wanted: dict[int, list[int]] = {mask: [] for mask in mask_ids.tolist()}
+    wanted: dict[int, list[list[int]]] = {mask: [] for mask in mask_ids}
     if len(wanted) < len(mask_ids):
-        raise ArgumentError(_SELECT, "mask_ids", "masks that are all different", shown(mask_ids.tolist()))
-    for row, mask in enumerate(polygons[:, 0].tolist()):
-        if mask in wanted:
-            wanted[mask].append(row)
+        raise ArgumentError(_SELECT, "mask_ids", "masks that are all different", shown(mask_ids))
+    for row in polygons:
+        if row[0] in wanted:
+            wanted[row[0]].append(row)
     for mask, rows in wanted.items():
         if not rows:
             raise ArgumentError(_SELECT, "mask_ids", "masks that have polygons", str(mask))
@@ -307,8 +309,8 @@ def _kinds_of_selected(*_: Any, **__: Any) -> list[tuple[int, Any]]:
     out_layout=(lambda *_, **__: None, lambda *_, **__: None), out_kind=_kinds_of_selected,
 )  # fmt: skip
 def select_masks(
-    mask_ids: Array, polygons: Array, vertices: Array, /, *, reindex_masks: bool = False,
-    out: tuple[Array, Array] = (None, None),
+    mask_ids: Array, polygons: Array, vertices: Array, /, *, reindex_masks: bool = False,  # noqa: ARG001 - see plan
+    plan: Sequence[tuple[int, int, int]] = (), out: tuple[Array, Array] = (None, None),
 ) -> tuple[Array, Array]:  # fmt: skip
     """Select the polygons of some masks, and their vertices.
 
@@ -329,11 +331,11 @@ def select_masks(
     ([[7, 0, 3]], [[4, 4], [4, 5], [5, 4]])
     """
     chosen, points = out
-    place = 0
     numbers = {mask: number for number, mask in enumerate(mask_ids.tolist())}
-    for result, row in zip(chosen, _rows(mask_ids, polygons), strict=True):
-        mask, start, end = polygons[row].tolist()
-        result[:] = numbers[mask] if reindex_masks else mask, place, place + end - start
+    place, rows = 0, []
+    for mask, start, end in plan:
         points[place : place + end - start] = vertices[start:end]
+        rows.append((numbers[mask] if reindex_masks else mask, place, place + end - start))
         place += end - start
+    chosen[...] = numpy.array(rows, chosen.dtype).reshape(-1, 3)
     return out
