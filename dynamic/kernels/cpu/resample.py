@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import cv2
 import numpy
@@ -27,6 +26,7 @@ __all__ = ["filter_values", "resample", "spacing"]
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
 _MOST_PLACES = 1 << 18  # pixels of a result whose places are kept
 _FEW = 8
+_SHORT = 256  # pixels; many dimensions of so many may be remembered
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
@@ -141,10 +141,8 @@ def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
     real = numpy.dtype(numpy.float64 if image.dtype in _DOUBLE else numpy.float32)
     taps = {}
     for axis, step in steps.items():
-        indices, weights = _taps(step, image.shape[axis], out.shape[axis])
-        low, high = int(indices.min()), int(indices.max()) + 1
-        taps[axis] = indices - low, weights
-        image = image[(slice(None),) * axis + (slice(low, high),)]
+        taps[axis] = _taps(step, image.shape[axis], out.shape[axis])
+        image = image[(slice(None),) * axis + (taps[axis].pixels,)]
     if not _in_order(image):  # products of matrices add up in an order that depends on that of memory
         image = numpy.ascontiguousarray(image)
     along = _multiplied if image.dtype.kind != "f" or numpy.isfinite(image).all() else _summed
@@ -152,7 +150,7 @@ def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
         size = out.shape[axis]
         outer, inner = math.prod(image.shape[:axis]), math.prod(image.shape[axis + 1 :])
         shape = (*image.shape[:axis], size, *image.shape[axis + 1 :])
-        image = along(image.reshape(outer, image.shape[axis], inner), *taps[axis], real).reshape(shape)
+        image = along(image.reshape(outer, image.shape[axis], inner), taps[axis], real).reshape(shape)
     if out.dtype.kind == "u" and out.itemsize <= 2 and along is _multiplied:
         _rounded(image, out)
     else:
@@ -171,11 +169,10 @@ def _rounded(values: Array, out: Array) -> None:
     out[...] = numpy.clip(values, 0, numpy.iinfo(out.dtype).max, out=values)
 
 
-def _multiplied(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]) -> Array:
+def _multiplied(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     """The second of three dimensions resized, by products of matrices."""
     outer, _, inner = image.shape
-    size = len(indices)
-    matrix = _matrix(indices, weights, image.shape[1], real)
+    size, matrix = len(taps.indices), taps.matrix(real)
     if inner == 1:
         result = numpy.empty((outer, size), real)
         _product(matrix, image[..., 0].T, result.T)
@@ -203,31 +200,48 @@ def _swapped(image: Array) -> Array:
     return numpy.ascontiguousarray(image.swapaxes(0, 1))
 
 
-@dataclass(slots=True)
-class _Matrix:
-    """The rows of a matrix in blocks, and for each block the columns that are not 0."""
-
-    blocks: list[tuple[slice, slice, Array]]
+#: The rows of a matrix in blocks: the rows, the columns that are not 0 in all of them, and these.
+_Matrix: TypeAlias = "list[tuple[slice, slice, Array]]"
 
 
-def _matrix(indices: Array, weights: Array, extent: int, real: numpy.dtype[Any]) -> _Matrix:
-    size = len(indices)
-    rows = int(min(32, max(8, 32 * size / extent)))
-    starts = numpy.arange(0, size, rows)
-    low = numpy.minimum.reduceat(indices.min(axis=1), starts)
-    width = numpy.maximum.reduceat(indices.max(axis=1), starts) + 1 - low
-    most = int(width.max())
-    flat = (indices - low.repeat(rows)[:size, None] + numpy.arange(size)[:, None] * most).reshape(-1)
-    full = numpy.bincount(flat, weights.reshape(-1), size * most).reshape(size, most).astype(real)
-    return _Matrix([
-        (slice(start, start + rows), slice(first, first + extent), full[start : start + rows, :extent])
-        for start, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
-    ])  # fmt: skip
+class _Taps:
+    """The pixels of an input that each pixel of a result is made of, along one dimension.
+
+    Args:
+        indices: For each pixel of the result those of the input.
+        weights: Theirs.
+    """
+
+    def __init__(self, indices: Array, weights: Array) -> None:
+        low, high = int(indices.min()), int(indices.max()) + 1
+        self.pixels = slice(low, high)  #: the pixels of the input that are needed
+        self.indices, self.weights = indices - low, weights  #: counted from the first of these
+        self._matrices: dict[numpy.dtype[Any], _Matrix] = {}
+
+    def matrix(self, real: numpy.dtype[Any]) -> _Matrix:
+        """What a column of these pixels is multiplied by."""
+        if real not in self._matrices:
+            self._matrices[real] = self._made(real)
+        return self._matrices[real]
+
+    def _made(self, real: numpy.dtype[Any]) -> _Matrix:
+        indices, size, extent = self.indices, len(self.indices), self.pixels.stop - self.pixels.start
+        rows = int(min(32, max(8, 32 * size / extent)))
+        starts = numpy.arange(0, size, rows)
+        low = numpy.minimum.reduceat(indices.min(axis=1), starts)
+        width = numpy.maximum.reduceat(indices.max(axis=1), starts) + 1 - low
+        most = int(width.max())
+        flat = (indices - low.repeat(rows)[:size, None] + numpy.arange(size)[:, None] * most).reshape(-1)
+        full = numpy.bincount(flat, self.weights.reshape(-1), size * most).reshape(size, most).astype(real)
+        return [
+            (slice(start, start + rows), slice(first, first + extent), full[start : start + rows, :extent])
+            for start, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
+        ]
 
 
 def _product(matrix: _Matrix, source: Array, target: Array) -> None:
     """`target` = `matrix` @ `source`, in pieces that stay in the cache: many in one call, without Python's lock."""
-    for rows, columns, block in matrix.blocks:
+    for rows, columns, block in matrix:
         part, result = source[columns].astype(target.dtype, copy=False), target[rows]
         step = max(16, _PRODUCTS // block.size // 16 * 16)
         whole = part.shape[1] // step * step
@@ -242,18 +256,22 @@ def _pieces(matrix: Array, step: int) -> Array:
     return matrix.reshape(len(matrix), -1, step).swapaxes(0, 1)
 
 
-def _summed(image: Array, indices: Array, weights: Array, real: numpy.dtype[Any]) -> Array:
+def _summed(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     """The second of three dimensions resized, tap by tap: infinities and NaN reach no farther than the filter."""
-    total = numpy.zeros((len(image), len(indices), image.shape[2]), real)
+    total = numpy.zeros((len(image), len(taps.indices), image.shape[2]), real)
     with numpy.errstate(invalid="ignore", over="ignore"):
-        for index, weight in zip(indices.T, weights.T, strict=True):
+        for index, weight in zip(taps.indices.T, taps.weights.T, strict=True):
             total += image.take(index, axis=1) * weight.astype(real)[:, None]
     return total
 
 
-@functools.lru_cache(16)
-def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
-    """For each pixel of the result the pixels of the input that it is made of, and their weights, which sum up to 1."""
+def _taps(step: Along, extent: int, size: int) -> _Taps:
+    """For each pixel of the result the pixels of the input that it is made of, and their weights."""
+    return (_few_taps if max(extent, size) <= _SHORT else _many_taps)(step, extent, size)
+
+
+def _found_taps(step: Along, extent: int, size: int) -> _Taps:
+    """The same; the weights of a pixel sum up to 1."""
     one = numpy.float32
     table = filter_values(step.filter)
     last = len(table) - 1
@@ -268,8 +286,10 @@ def _taps(step: Along, extent: int, size: int) -> tuple[Array, Array]:
     weights = low + (at - below.astype(one)) * (high - low)
     total = weights.sum(axis=1, keepdims=True)
     weights /= numpy.where(total == 0, one(1), total)
-    indices = numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, extent - 1)
-    return indices, weights
+    return _Taps(numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, extent - 1), weights)
+
+
+_many_taps, _few_taps = functools.lru_cache(16)(_found_taps), functools.lru_cache(256)(_found_taps)
 
 
 def spacing(filter: str, start: Any, end: Any, size: Any, antialias: Any) -> tuple[Any, Any, Any]:
