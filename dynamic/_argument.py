@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get
 
 import numpy
 
-from ._array import Array, asarray, library
+from ._array import Array, asarray, library, stacked
 from ._transfer import moved
 from .data import Batch, Tensor
 from .devices import Device
@@ -39,6 +39,7 @@ __all__ = [
     "argument",
     "beside",
     "chosen",
+    "together",
 ]
 
 X = TypeVar("X")
@@ -132,11 +133,11 @@ class Argument:
         if len(batch) != n:
             expected = f"one value for each of the {n} samples"
             raise ArgumentError(self.operator, self.name, expected, f"a Batch of {len(batch)}")
-        column = self._column(batch.whole) if self.kind.column else None
+        whole = together(batch) if self.kind.column or self.kind.arrays else None
+        column = self._column(whole) if self.kind.column else None
         if column is not None:
             return column
-        whole = batch.whole if self.kind.arrays and batch.ndim else None
-        if isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
+        if self.kind.arrays and batch.ndim and isinstance(whole, numpy.ndarray) and numpy.isfinite(whole).all():
             return list(whole.astype(numpy.float64))
         values = []
         for i, sample in enumerate(batch.samples):
@@ -358,3 +359,10 @@ def chosen(flags: Any, array: Array, other: Array) -> Array:
     if isinstance(flags, int):
         return array if flags else other
     return library(array).where(beside(flags, array, bool), array, other)
+
+
+def together(batch: Batch) -> Array | None:
+    """The samples of a Batch as one array; None where they have not one shape."""
+    if batch.whole is None and len(batch) and batch.device is Device.CPU:
+        return stacked(batch.samples)
+    return batch.whole

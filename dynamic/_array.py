@@ -38,6 +38,7 @@ __all__ = [
     "keep_blocks",
     "library",
     "only_numbers",
+    "stacked",
 ]
 
 #: A numpy.ndarray or a cupy.ndarray.
@@ -243,6 +244,16 @@ def _leaf_types(value: Iterable[Any]) -> set[type]:
         if type(item) in nested:
             leaves |= _leaf_types(item)
     return leaves
+
+
+def stacked(arrays: Sequence[Array]) -> Array | None:
+    """Some arrays as one (N, ...) array; None where they have not one shape."""
+    first = arrays[0]
+    if any(array.shape != first.shape for array in arrays):
+        return None
+    if not first.ndim:
+        return library(first).stack(arrays)
+    return library(first).concatenate(arrays).reshape(len(arrays), *first.shape)  # a fifth of what stack takes
 
 
 # Memory for results. Fresh megabytes cost more in page faults than many a kernel needs to fill them, so large blocks

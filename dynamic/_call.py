@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from . import _cuda
-from ._array import Array, current, empty, library, only_numbers
+from ._array import Array, current, empty, only_numbers, stacked
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
@@ -127,11 +127,10 @@ class Call:
             if not isinstance(x, Batch):
                 return None
             if x.whole is None:
-                samples = x.samples
-                shape = samples[0].shape
-                if samples[0].nbytes > _SMALL or any(sample.shape != shape for sample in samples):
+                whole = stacked(x.samples) if x.samples[0].nbytes <= _SMALL else None
+                if whole is None:
                     return None
-                x = Batch(_stacked(samples), x.layout)
+                x = Batch(whole, x.layout)
             inputs.append(x)
         return replace(self, inputs=inputs)
 
@@ -383,14 +382,5 @@ def on_one_device(
 
 def together(samples: list[Array]) -> Array | list[Array]:
     """Samples as storage of a Batch: one array where their shapes are alike."""
-    if samples and all(sample.shape == samples[0].shape for sample in samples):
-        return _stacked(samples)
-    return samples
-
-
-def _stacked(samples: Sequence[Array]) -> Array:
-    """Samples of one shape as one array."""
-    first = samples[0]
-    if not first.ndim:
-        return library(first).stack(samples)
-    return library(first).concatenate(samples).reshape(len(samples), *first.shape)  # a fifth of what stack takes
+    whole = stacked(samples) if samples else None
+    return samples if whole is None else whole

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, get_type_hints
 
 import numpy
 
-from ._argument import Argument, Numbers, PerSample, argument
+from ._argument import Argument, Numbers, PerSample, argument, together
 from ._array import Array, asarray
 from ._transfer import moved
 from .data import Batch, Tensor
@@ -114,7 +114,7 @@ class _Call:
             return numpy.array([value], numpy.float64)
         if not isinstance(value, Batch):
             return numpy.asarray(known.one(value), numpy.float64).reshape(-1)
-        whole = value.whole
+        whole = together(value)
         fits = isinstance(whole, numpy.ndarray) and (known.plain is not float or whole.size == len(whole))
         if whole is not None and fits and numpy.isfinite(whole).all():
             return whole.reshape(len(whole), math.prod(whole.shape[1:])).astype(numpy.float64)
