@@ -26,6 +26,7 @@ from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, shown
 
 __all__ = [
+    "SMALL",
     "Array",
     "asarray",
     "checked_array",
@@ -246,10 +247,13 @@ def _leaf_types(value: Iterable[Any]) -> set[type]:
     return leaves
 
 
-def stacked(arrays: Sequence[Array]) -> Array | None:
-    """Some arrays as one (N, ...) array; None where they have not one shape."""
+SMALL = 1 << 12  # bytes; to copy an array of so many takes less than to call a function for it alone
+
+
+def stacked(arrays: Sequence[Array], most: float = math.inf) -> Array | None:
+    """Arrays as one (N, ...) array; None where they have not one shape, or the first has more than so many bytes."""
     first = arrays[0]
-    if any(array.shape != first.shape for array in arrays):
+    if first.nbytes > most or any(array.shape != first.shape for array in arrays):
         return None
     if not first.ndim:
         return library(first).stack(arrays)

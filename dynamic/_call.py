@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from . import _cuda
-from ._array import Array, current, empty, only_numbers, stacked
+from ._array import SMALL, Array, current, empty, only_numbers, stacked
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor
@@ -28,7 +28,6 @@ __all__ = [
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
-_SMALL = 1 << 12  # bytes; to copy a sample of so many takes less than to call a function for it alone
 
 
 class Planned(NamedTuple):
@@ -127,7 +126,7 @@ class Call:
             if not isinstance(x, Batch):
                 return None
             if x.whole is None:
-                whole = stacked(x.samples) if x.samples[0].nbytes <= _SMALL else None
+                whole = stacked(x.samples, SMALL)
                 if whole is None:
                     return None
                 x = Batch(whole, x.layout)
@@ -238,7 +237,7 @@ def of_parts(operator: Declared, call: Call) -> list[Array] | None:
         return None
     samples = whole.samples
     rows = samples[0].shape[1:]
-    if sum(sample.nbytes for sample in samples) > _SMALL * call.count:
+    if sum(sample.nbytes for sample in samples) > SMALL * call.count:
         return None
     if not values and (whole.ndim < 2 or any(sample.shape[1:] != rows for sample in samples)):
         return None

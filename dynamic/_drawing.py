@@ -415,6 +415,12 @@ class Samples:
 _AHEAD = 8  # words of each sample that are made together
 
 
+def streams(draw: Draw, count: int) -> list[Words]:
+    """The words of each of so many samples, of which the first ones are made together."""
+    known = draw.following(_AHEAD).tolist()
+    return [Words(draw, i, known[i]) for i in range(count)]
+
+
 def sampled(
     call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
     kinds: Sequence[tuple[int, Any]],
@@ -429,12 +435,11 @@ def sampled(
         kinds: Number of dimensions and dtype of each result, for an empty Batch.
     """
     samples = Samples(call, inputs, check)
-    draw = call.source.draw(call.n)
-    first = draw.following(_AHEAD).tolist()
+    words = streams(call.source.draw(call.n), samples.count)
     results: list[tuple[Array, ...]] = [()] * samples.count
 
     def one(i: int) -> None:
-        results[i] = samples.noted(i, make, Words(draw, i, first[i]))
+        results[i] = samples.noted(i, make, words[i])
 
     work = sum(array.nbytes for arrays in samples.inputs for array in arrays)
     _pool.run(one, samples.count, work, call.name)

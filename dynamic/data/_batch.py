@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _pool, _repr
 from dynamic._arithmetic import evaluate, operand, together
-from dynamic._array import Array, asarray, current, device_of, is_array, library
+from dynamic._array import SMALL, Array, asarray, current, device_of, is_array, library, stacked
 from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
@@ -364,10 +364,11 @@ def _numpy_dtype_of(value: DTypeLike) -> numpy.dtype[Any]:
 
 def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
     """For each output of the ufunc one (n, ...) array, or a list of arrays."""
-    wholes = [_empty_whole(x) if isinstance(x, Batch) and not n else x for x in operands]
-    if all(x.whole is not None for x in wholes if isinstance(x, Batch)):
-        ndim = max(x.ndim for x in wholes)
-        arrays = [_aligned(x, ndim) if isinstance(x, Batch) else x for x in wholes]
+    wholes = [_whole(x) if isinstance(x, Batch) else x for x in operands]
+    if all(whole is not None for whole in wholes):
+        ndim = max(x.ndim for x in operands)
+        both = zip(operands, wholes, strict=True)
+        arrays = [_aligned(whole, ndim) if isinstance(x, Batch) else x for x, whole in both]
         result = evaluate(ufunc, together(operands, arrays), kwargs)
         return list(result) if isinstance(result, tuple) else [result]
     columns = list(zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True))
@@ -383,19 +384,19 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
 
     on_gpu = any(isinstance(x, Batch) and x._ready is not None for x in operands)
     _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in columns[0]), ufunc.__name__)
-    parts = zip(*results, strict=True)
-    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in part] for part in parts]
+    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
 
 
-def _empty_whole(batch: Batch) -> Batch:
-    return batch if batch.whole is not None else Batch(numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype))
+def _whole(batch: Batch) -> Array | None:
+    """The samples of a Batch as one array, where they are one, or small and alike on the CPU, or there are none."""
+    if batch.whole is None and not len(batch):
+        return numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype)
+    return stacked(batch.samples, SMALL) if batch.whole is None and batch._ready is None else batch.whole
 
 
-def _aligned(batch: Batch, ndim: int) -> Array:
+def _aligned(whole: Array, ndim: int) -> Array:
     """The whole of a Batch with extents of 1 put in, so that samples are broadcast to `ndim` dimensions."""
-    whole = batch.whole
-    assert whole is not None, "asked of whole Batches only"
-    missing = ndim - batch.ndim
+    missing = ndim + 1 - whole.ndim
     return whole.reshape(len(whole), *(1,) * missing, *whole.shape[1:]) if missing else whole
 
 

@@ -14,9 +14,10 @@ import numpy
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array, asarray
 from dynamic._call import Call as Together
+from dynamic._call import together
 from dynamic._described import Described
 from dynamic._distributions import below
-from dynamic._drawing import Call, distribution
+from dynamic._drawing import Call, distribution, streams
 from dynamic._operator import Spec, operator
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
@@ -408,13 +409,11 @@ def roi_random_crop(
     if input is not None:
         columns["in_shape"] = input.shape if isinstance(input, Batch) else [input.shape] * n
     rooms = [_rooms(**{key: values[i] for key, values in columns.items()}) for i in range(n)]
-    draw = call.source.draw(call.n)
-    streams = map(draw.stream, range(n))
     starts = [numpy.array([low + below(words, count) for low, count in room], numpy.int64)
-              for words, room in zip(streams, rooms, strict=True)]  # fmt: skip
+              for words, room in zip(streams(call.source.draw(call.n), n), rooms, strict=True)]  # fmt: skip
     if call.n is None:
         return Tensor(starts[0])
-    return Batch(starts, None, None if input is None else input.origin, numpy.dtype("int64"), 1)
+    return Batch(together(starts), None, None if input is None else input.origin, numpy.dtype("int64"), 1)
 
 
 def _rooms(
