@@ -2,7 +2,8 @@
 
     python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--markdown]
 
-Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, and random numbers.
+Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, boxes, points, and
+random numbers.
 Every library has the same number of threads: the direct calls are shared out to as many, each writing to memory of its
 own. Where a library does the same thing it is a rival; one that is not installed is left out. Ratios are medians over
 the rounds of our time to the other's. Rounds decode the same files; `training.py` decodes files that nobody has seen.
@@ -57,7 +58,7 @@ class Case:
     name: str
     call: Callable[[Any, Any], Any]
     rivals: dict[str, Direct] = field(default_factory=dict)
-    of: str = "images"  #: what it is called with: "images", "files", "paths", "labels" or "nothing"
+    of: str = "images"  #: what it is called with: "images", "files", "paths", "labels" and so on, see `data`
 
 
 def rotated(image: Image) -> Image:
@@ -118,6 +119,22 @@ def drawn(name: str, shape: list[int]) -> Callable[[Any, Any], Any]:
     return lambda lib, _: getattr(lib.random, name)(batch_size=64, **({"shape": shape} if shape else {}))
 
 
+def anchors() -> list[float]:
+    """The 8732 anchors of SSD300 (Liu and others, 2016), in one list."""
+    found: list[float] = []
+    for cells, size, many in ((38, 0.1, 4), (19, 0.2, 6), (10, 0.375, 6), (5, 0.55, 6), (3, 0.725, 4), (1, 0.9, 4)):
+        for ratio in (1, 1.2, 2, 1 / 2, 3, 1 / 3)[:many]:
+            y, x = (numpy.indices((cells, cells)).reshape(2, -1) + 0.5) / cells
+            half = size * ratio**0.5 / 2, size / ratio**0.5 / 2
+            ends = [x - half[0], y - half[1], x + half[0], y + half[1]]
+            found += numpy.clip(numpy.stack(ends, 1), 0, 1).reshape(-1).tolist()
+    return found
+
+
+ANCHORS = anchors()
+#: How SSD is trained.
+WINDOWS = {"aspect_ratio": [0.5, 2.0], "thresholds": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9], "scaling": [0.3, 1.0],
+           "bbox_layout": "xyXY", "allow_no_crop": True}  # fmt: skip
 BILINEAR = 2  # of Pillow
 CASES = [
     Case("decoders.image", lambda lib, x: lib.decoders.image(x),
@@ -178,6 +195,18 @@ CASES = [
     Case("stack", lambda lib, x: lib.stack(x, x), rivals(numpy=lambda image: numpy.stack([image, image]))),
     Case("cat", lambda lib, x: lib.cat(x, x), rivals(numpy=lambda image: numpy.concatenate([image, image]))),
     Case("one_hot", lambda lib, x: lib.one_hot(x, num_classes=1000), of="labels"),
+    Case("cast of labels", lambda lib, x: lib.cast(x, dtype=lib.float32), of="labels"),
+    Case("x + 1 of labels", lambda _, x: x + 1, of="labels"),
+    Case("bb_flip", lambda lib, x: lib.bb_flip(x[0], ltrb=True), of="boxes"),
+    Case("bbox_paste", lambda lib, x: lib.bbox_paste(x[0], ratio=2.0, paste_x=0.3, paste_y=0.2, ltrb=True), of="boxes"),
+    Case("bbox_rotate", lambda lib, x: lib.bbox_rotate(*x, angle=20.0, input_shape=[375, 500]), of="boxes"),
+    Case("random_bbox_crop", lambda lib, x: lib.random_bbox_crop(*x, **WINDOWS), of="boxes"),
+    Case("random_bbox_crop, 50 attempts", lambda lib, x: lib.random_bbox_crop(*x, num_attempts=50, **WINDOWS),
+         of="boxes"),
+    Case("box_encoder, 8732 anchors", lambda lib, x: lib.box_encoder(*x, anchors=ANCHORS, offset=True), of="boxes"),
+    Case("coord_flip", lambda lib, x: lib.coord_flip(x), of="points"),
+    Case("coord_transform", lambda lib, x: lib.coord_transform(x, M=[0.9, 0.1, 0.1, 0.8], T=[1.0, 2.0]), of="points"),
+    Case("transforms.rotation", lambda lib, x: lib.transforms.rotation(angle=x), of="angles"),
     *(Case(f"random.{name}{f' of {shape}' if shape else ''}", drawn(name, shape), of="nothing")
       for name in ("uniform", "normal", "coin_flip") for shape in ([], [100], [100, 1000])),
     Case("equalize", lambda lib, x: lib.equalize(x)),
@@ -211,14 +240,29 @@ def data(folder: Path) -> dict[str, dict[str, Any]]:
     for title, some in files.items():
         for file, path in zip(some, paths[title], strict=True):
             file.tofile(path)
-    labels = {"64 numbers": [numpy.int64(13 * i % 1000) for i in range(64)]}
-    return {"images": of_each, "files": files, "paths": paths, "labels": labels, "nothing": {"64 samples": [None] * 64}}
+    small = {
+        "labels": {"64 numbers": [numpy.int64(13 * i % 1000) for i in range(64)]},
+        "angles": {"64 numbers": [numpy.float32(i) for i in range(64)]},
+        "boxes": {"64 x 1 to 7 boxes": [detected(i) for i in range(64)]},
+        "points": {"64 x 50 points": [numpy.random.default_rng(i).random((50, 2), numpy.float32) for i in range(64)]},
+        "nothing": {"64 samples": [None] * 64},
+    }
+    return {"images": of_each, "files": files, "paths": paths, **small}
+
+
+def detected(seed: int) -> tuple[Any, Any]:
+    """Boxes and labels as a photo has them."""
+    chance = numpy.random.default_rng(seed)
+    starts, extents = chance.random((2, int(chance.integers(1, 8)), 2), numpy.float32) / 2
+    return numpy.concatenate([starts, starts + extents], 1), numpy.arange(len(starts), dtype=numpy.int32)
 
 
 def given(library: Any, case: Case, samples: list[Any]) -> Any:
     """What a library calls the samples of a case."""
     if case.of in ("paths", "nothing"):
         return samples
+    if case.of == "boxes":
+        return tuple(library.as_batch(list(column)) for column in zip(*samples, strict=True))
     return library.as_batch(samples, **({"layout": "HWC"} if case.of == "images" else {}))
 
 
