@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
@@ -195,6 +196,7 @@ def _checked_rotation(bboxes: Array, labels: Array | None, *, bbox_layout: str, 
     return _image_and_canvas(**arguments)
 
 
+@functools.lru_cache(maxsize=256)  # often they are the same for all samples
 def _image_and_canvas(
     angle: float, input_shape: tuple[int, ...], shape_layout: str, size: tuple[float, ...] | None, keep_size: bool
 ) -> _Extents:

@@ -5,6 +5,7 @@ Boxes are arrays of shape (n, 2 * d): where they start, then where they end, x b
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -119,6 +120,7 @@ def rotated(boxes: Array, turns: Turns, mode: str, *, normalized: bool) -> Array
     return found
 
 
+@functools.lru_cache(maxsize=256)
 def _cos_and_sin(angle: float) -> tuple[float, float]:
     """Of an angle in degrees, exact for quarter turns; radians are rounded to float32, as DALI does."""
     quarters = quarter_turns(angle)
