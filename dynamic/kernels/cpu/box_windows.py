@@ -338,13 +338,14 @@ class _Random:
 
     def _below(self, words: Array, place: Array) -> tuple[Array, Array]:
         """The number of a threshold for each sample, as `below` finds it from a place on, and the place after it."""
-        count, each, found = len(self._rules.thresholds), numpy.arange(len(words)), place
-        rejected: Any = True
-        while numpy.any(rejected):
-            product = words[each, place] * numpy.uint64(count)
-            found = numpy.where(rejected, product >> numpy.uint64(32), found)
-            place = place + rejected
-            rejected = rejected & (product & numpy.uint64(0xFFFFFFFF) < (1 << 32) % count)
+        count, rows = len(self._rules.thresholds), numpy.arange(len(words)) * words.shape[1]
+        product = words.take(place + rows) * numpy.uint64(count)
+        found, place, least = product >> numpy.uint64(32), place + 1, (1 << 32) % count
+        rejected = product & numpy.uint64(0xFFFFFFFF) < least
+        while least and rejected.any():
+            product = words.take(place + rows) * numpy.uint64(count)
+            found, place = numpy.where(rejected, product >> numpy.uint64(32), found), place + rejected
+            rejected &= product & numpy.uint64(0xFFFFFFFF) < least
         return found, place
 
     def _windows(self, words: Array, count: int) -> tuple[Array, Array, Array]:
