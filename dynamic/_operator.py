@@ -210,7 +210,7 @@ class Operator(Generic[P]):
     def _results_of_body(self, call: Call) -> Any:
         """What the function makes of the samples one by one, or of many at a time where it can."""
         if self.whole and call.varying.keys() <= self._listed:
-            on_cpu = call.device.device_type == "cpu" and call.count > 1 and not self.views
+            on_cpu = call.device.device_type == "cpu" and call.count > 1
             many = call if call.one_array_each() else call.gathered() if on_cpu else None
             if many is not None:
                 return self._results_at_once(many)
