@@ -1,7 +1,8 @@
 """Random windows that overlap bounding boxes as they should, drawn word by word as DALI draws them.
 
 A word may begin a window, or be its second word, depending on the windows before it. So windows are computed for all
-words at once, and then it is found which of them were drawn; for all samples together, one threshold after the other.
+words at once, and then it is found which of them were drawn: of all samples together, and for many thresholds, of which
+those after the last one that was needed are forgotten.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["Found", "Rules", "remapped", "search"]
 _AT_ONCE = 1 << 12  # windows that are drawn at once, of all samples together
 _FIRST_ROUNDS = 16  # thresholds that are drawn at once at first: most samples need few
 _PAIRS = 1 << 18  # of windows and boxes that are compared at once
-_SPARE = 8  # words; some may be rejected
+_SPARE = 8  # words; a threshold may reject some, each about once in a billion times
 _UNIT = numpy.float32(2.0**-32)
 _BELOW_ONE = numpy.float32(1 - 2.0**-24)
 
@@ -67,7 +68,7 @@ class _Rounds(NamedTuple):
     low: Array  #: (dimensions, samples, rounds * attempts) where windows begin
     high: Array  #: where they end
     there: Array  #: (samples, rounds * attempts) whether an attempt gave a window at all
-    pixels: Array  #: where they begin in pixels, for windows of a fixed size
+    pixels: Array | None = None  #: where they begin in pixels, for windows of a fixed size
 
 
 class _Source(Protocol):
@@ -162,7 +163,8 @@ def _resolved(
     taken = numpy.flatnonzero(~entire & (picked >= 0))
     at = (slice(None), taken, picked[taken])
     found.windows[samples[taken]] = numpy.concatenate([low[at], high[at]]).T
-    found.pixels[samples[taken]] = drawn.pixels[:, taken, places[taken, picked[taken]]].T
+    if drawn.pixels is not None:
+        found.pixels[samples[taken]] = drawn.pixels[:, taken, places[taken, picked[taken]]].T
     return ~ended
 
 
@@ -334,7 +336,7 @@ class _Random:
         self._places += place - rows[:, 0]
         flat = places.reshape(k, -1)
         low, extents = (each.reshape(ndim, -1).take(flat, axis=1) for each in (starts, extents))
-        return _Rounds(chosen, low, low + extents, fits.reshape(-1).take(flat), numpy.zeros_like(low, numpy.int64))
+        return _Rounds(chosen, low, low + extents, fits.reshape(-1).take(flat))
 
     def _below(self, words: Array, place: Array) -> tuple[Array, Array]:
         """The number of a threshold for each sample, as `below` finds it from a place on, and the place after it."""
