@@ -92,6 +92,13 @@ class Call:
             for x in self.inputs
         )
 
+    def sizes(self) -> list[int] | None:
+        """Bytes of the inputs of each sample, where these are separate; those that are not are all of one size."""
+        apart = [x.samples for x in self.inputs if isinstance(x, Batch) and x.whole is None]
+        if len(apart) == 1:
+            return [array.nbytes for array in apart[0]]
+        return [sum(array.nbytes for array in arrays) for arrays in zip(*apart, strict=True)] if apart else None
+
     def work(self, more: int) -> int:
         """Bytes that threads share, of the inputs and so many more; none on a GPU, whose work is only begun here."""
         return self.bytes() + more if self.device.device_type == "cpu" else 0

@@ -238,7 +238,8 @@ class Operator(Generic[P]):
                 error.add_note(call.note(self.name, i))
                 raise
 
-        _pool.run(one, call.count, 0 if self.views else call.work(memory.nbytes if memory else 0), self.name)
+        work = 0 if self.views else call.work(memory.nbytes if memory else 0)
+        _pool.run(one, call.count, work, self.name, call.sizes() if work else None)
         if call.failures:
             return call.settled(self.name, outs)
         if memory is not None:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ._locks import new_lock
@@ -36,7 +36,7 @@ _SURELY = 3  # times as long; tasks that will surely take it are shared from the
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _MEASURED = 3  # times; an operator's first one may be slow
 _TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
-_WORSE = 1.5  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
+_WORSE = 1.25  # times what one thread takes; operators that take so long are not shared
 _TRIED = 10  # times that an operator was shared before that is believed: the system may take a CPU away for a while
 _REMEMBERED = 2.0  # seconds for which that is believed
 _MOST = 1024
@@ -136,7 +136,7 @@ def checked(operator: str, num_threads: int | None) -> int | None:
     return num_threads
 
 
-def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> None:
+def run(function: Callable[[int], None], n: int, work: int, name: str = "", sizes: Sequence[int] | None = None) -> None:
     """Call ``function(i)`` for each i below n, in any order, on several threads where that pays.
 
     Args:
@@ -145,6 +145,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         work: Bytes that all calls together read and write.
         name: Of what is done. What took long the last times is shared from its first call on, and what was slower
             shared is not.
+        sizes: For each call about how much there is to do, in bytes, where that differs.
     """
     available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
     if available <= 1:
@@ -153,7 +154,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
         return
     threads, each = min(available, n), max(1, available // n)
     known = _known.setdefault(name, _Known()) if name else _Known()
-    size = max(1, work) / n
+    size = max(1, work if sizes is None else sum(sizes)) / n
     expected, least = known.cost() * size, _WORTH_SHARING if size < _LARGE else _WORTH_SHARING / 2
     timed = 1 if expected >= least else min(_TIMED, max(1, n // 4))
     worth, alone = expected >= _SURELY * least, known.lost()
@@ -170,12 +171,19 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "") -> N
     finally:
         _limit.num_threads = outside
     if first:
-        known.alone = (*known.alone, (took if first > 1 else min(took, expected or took)) / size)[-_MEASURED:]
+        cost = took / _mean(sizes, slice(int(first > 1), first), size)
+        known.alone = (*known.alone, cost if first > 1 else min(cost, known.cost() or cost))[-_MEASURED:]
     if first < n:
         begun = time.perf_counter()
         _share(function, range(first, n), min(threads, n - first), each)
         now = time.perf_counter()
-        known.shared = (*known.shared, (now, (now - begun) / (n - first) / size))[-_TRIED:]
+        cost = (now - begun) / (n - first) / _mean(sizes, slice(first, n), size)
+        known.shared = (*known.shared, (now, cost))[-_TRIED:]
+
+
+def _mean(sizes: Sequence[int] | None, part: slice, size: float) -> float:
+    """The mean of some sizes, or the one that all have."""
+    return size if sizes is None else max(1, sum(sizes[part])) / max(1, len(sizes[part]))
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:

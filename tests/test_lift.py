@@ -565,7 +565,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
             meeting.reset()
 
 
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.2, False), (1.3, True), (2.0, True)])
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
     by_one = []
@@ -587,6 +587,25 @@ def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone
     assert [call() for _ in range(_pool._TRIED + 5)] == [*tries, *(5 * [alone])]
     clock[0] += _pool._REMEMBERED
     assert [call() for _ in range(_pool._TRIED + 1)] == [*tries, alone]
+
+
+def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
+    """Else small samples would seem to have gained from being shared after large ones were timed."""
+    sizes = [4 << 20] * 4 + [1 << 20] * 12
+
+    def share(function, numbers, threads, each):
+        for i in numbers:
+            function(i)
+
+    def task(i):
+        clock[0] += sizes[i] * 1e-9
+
+    monkeypatch.setattr(_pool, "_share", share)
+    for _ in range(3):
+        _pool.run(task, 16, 1 << 30, "sized", sizes)
+    known = _pool._known["sized"]
+    assert known.cost() == pytest.approx(1e-9)
+    assert [cost for _, cost in known.shared] == [pytest.approx(1e-9)] * 3
 
 
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():

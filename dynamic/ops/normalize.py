@@ -20,6 +20,7 @@ from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]
 
+_FLOAT32 = numpy.dtype("float32")
 _Axes: TypeAlias = int | tuple[int, ...]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
 
@@ -198,6 +199,11 @@ def _normalize(
     image = image.reshape(shape)
     if not image.size:
         return
+    alone = plan.mean is plan.deviation is found is variance is None and len(axes) == image.ndim
+    if alone and library(image) is numpy and image.dtype == out.dtype == _FLOAT32:
+        flat, result = numpy.ascontiguousarray(image).reshape(-1), out.reshape(-1)
+        if image.nbytes < _pool.WORTH_SPLITTING and kernels.normalized_alone(flat, ddof, epsilon, scale, shift, result):
+            return
     mean = plan.mean if plan.mean is not None else found
     if mean is None:
         mean = _sums(image, axes) / plan.count

@@ -14,7 +14,7 @@ from dynamic.dtypes import convert
 
 from .filters import real_of, stored
 
-__all__ = ["normalized", "squares", "sums"]
+__all__ = ["normalized", "normalized_alone", "squares", "sums"]
 
 _SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
 #: Element types of tables, each with one of the same size that OpenCV can look up.
@@ -186,6 +186,30 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
                 stored(values, result)
 
     _pool.split(some, len(image), image.nbytes + out.nbytes)
+
+
+@_QUIET
+def normalized_alone(values: Array, ddof: int, epsilon: float, scale: float, shift: float, out: Array) -> bool:
+    """Numbers normalised by a mean and a deviation of their own, in few steps; False where that loses digits.
+
+    Args:
+        values: float32, contiguous, of one dimension, not empty.
+        ddof: What is taken from how many there are before their variance is divided by that.
+        epsilon: Added to the variance.
+        scale: Factor of the result.
+        shift: Added to the result.
+        out: Where to, float32.
+    """
+    mean = cv2.sumElems(values[None])[0] / values.size
+    squares = _at_once(values, numpy.array([mean]), [0])
+    if squares is None:
+        return False
+    deviation = math.sqrt(float(squares[0]) / (values.size - ddof) + epsilon) if values.size > ddof else epsilon**0.5
+    numpy.subtract(values, numpy.float32(mean), out=out)
+    numpy.multiply(out, numpy.float32(scale / deviation if deviation else 0.0), out=out)
+    if shift:
+        numpy.add(out, numpy.float32(shift), out=out)
+    return True
 
 
 def _along_rows(*parameters: Array) -> bool:
