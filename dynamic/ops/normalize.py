@@ -199,11 +199,10 @@ def _normalize(
     image = image.reshape(shape)
     if not image.size:
         return
-    alone = plan.mean is plan.deviation is found is variance is None and len(axes) == image.ndim
-    if alone and library(image) is numpy and image.dtype == out.dtype == _FLOAT32:
-        flat, result = numpy.ascontiguousarray(image).reshape(-1), out.reshape(-1)
-        if image.nbytes < _pool.WORTH_SPLITTING and kernels.normalized_alone(flat, ddof, epsilon, scale, shift, result):
-            return
+    if _is_of_rows(plan, image, out, axes) and found is None and variance is None:
+        width = math.prod(shape[axis] for axis in axes)
+        kernels.normalized_rows(image.reshape(-1, width), ddof, epsilon, scale, shift, out.reshape(-1, width))
+        return
     mean = plan.mean if plan.mean is not None else found
     if mean is None:
         mean = _sums(image, axes) / plan.count
@@ -212,6 +211,14 @@ def _normalize(
     factor = _factor(plan.deviation, variance, epsilon, scale)
     normalized = kernels.normalized if library(image) is numpy else arrays.normalized
     normalized(image, mean, factor, shift, out.reshape(shape))
+
+
+def _is_of_rows(plan: _Plan, image: Array, out: Array, axes: list[int]) -> bool:
+    """Whether an image are rows of float32 that lie side by side, of which nothing is given; and is not large."""
+    if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
+        return False
+    fitting = image.dtype == out.dtype == _FLOAT32 and image.flags.c_contiguous and out.flags.c_contiguous
+    return fitting and bool(axes) and axes[0] == image.ndim - len(axes) and image.nbytes < _pool.WORTH_SPLITTING
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:

@@ -14,7 +14,7 @@ from dynamic.dtypes import convert
 
 from .filters import real_of, stored
 
-__all__ = ["normalized", "normalized_alone", "squares", "sums"]
+__all__ = ["normalized", "normalized_rows", "squares", "sums"]
 
 _SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
 #: Element types of tables, each with one of the same size that OpenCV can look up.
@@ -189,27 +189,29 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
 
 
 @_QUIET
-def normalized_alone(values: Array, ddof: int, epsilon: float, scale: float, shift: float, out: Array) -> bool:
-    """Numbers normalised by a mean and a deviation of their own, in few steps; False where that loses digits.
+def normalized_rows(rows: Array, ddof: int, epsilon: float, scale: float, shift: float, out: Array) -> None:
+    """Rows, each normalised by a mean and a deviation of its own, in as few steps as can be.
 
     Args:
-        values: float32, contiguous, of one dimension, not empty.
-        ddof: What is taken from how many there are before their variance is divided by that.
-        epsilon: Added to the variance.
+        rows: float32, contiguous, of two dimensions, not empty.
+        ddof: What is taken from how many numbers a row has before its variance is divided by that.
+        epsilon: Added to the variances.
         scale: Factor of the result.
         shift: Added to the result.
-        out: Where to, float32.
+        out: Where to, the same.
     """
-    mean = cv2.sumElems(values[None])[0] / values.size
-    squares = _at_once(values, numpy.array([mean]), [0])
-    if squares is None:
-        return False
-    deviation = math.sqrt(float(squares[0]) / (values.size - ddof) + epsilon) if values.size > ddof else epsilon**0.5
-    numpy.subtract(values, numpy.float32(mean), out=out)
-    numpy.multiply(out, numpy.float32(scale / deviation if deviation else 0.0), out=out)
+    count, one = rows.shape[1], len(rows) == 1
+    totals = numpy.array([[cv2.sumElems(rows)[0]]]) if one else cv2.reduce(rows, 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
+    numpy.subtract(rows, (totals / count).astype(numpy.float32), out=out)
+    if one:
+        found = numpy.array([[cv2.norm(out, cv2.NORM_L2SQR)]])
+    else:
+        found = cv2.reduce(numpy.square(out), 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
+    roots = numpy.sqrt((found / (count - ddof) if count > ddof else numpy.zeros_like(found)) + epsilon)
+    factors = numpy.divide(scale, roots, out=numpy.zeros(roots.shape), where=roots != 0)
+    numpy.multiply(out, factors.astype(numpy.float32), out=out)
     if shift:
         numpy.add(out, numpy.float32(shift), out=out)
-    return True
 
 
 def _along_rows(*parameters: Array) -> bool:
