@@ -69,7 +69,7 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
     blocks = _blocks(array, axes)
     before, _, behind = blocks.shape
     shape = _kept(array.shape, axes)
-    centres = None if centre is None else numpy.broadcast_to(centre, shape).reshape(before, 1, behind)
+    centres = None if centre is None else _filled(shape, centre).reshape(before, 1, behind)
     if _is_long(blocks, 1 << 14):
         each = [None] * before if centres is None else centres[:, 0]
         by_opencv = _squares_of_integers if array.dtype.kind in "iu" else _squares_by_opencv
@@ -128,9 +128,22 @@ def _squares_of_integers(block: Array, centre: Array | None) -> Array:
     return numpy.array([around(*numbers) for numbers in zip(sums, squares.tolist(), centre.tolist(), strict=False)])
 
 
+def _squares_of_row(row: Array, centre: float) -> Array:
+    """The sum of squares of (K,), as an array of one number."""
+    if not centre:
+        return numpy.array([cv2.norm(row, cv2.NORM_L2SQR)])
+    found, distances = 0.0, empty((min(_AT_ONCE, len(row)),), numpy.dtype(numpy.float32))
+    for k in range(0, len(row), _AT_ONCE):
+        part = row[k : k + _AT_ONCE]
+        found += cv2.norm(numpy.subtract(part, numpy.float32(centre), out=distances[: len(part)]), cv2.NORM_L2SQR)
+    return numpy.array([found])
+
+
 def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
     """Sums of squares of (K, B): of a table with long rows first, whose columns are added at once."""
     count, behind = block.shape
+    if behind == 1:
+        return _squares_of_row(block[:, 0], 0.0 if centre is None else float(centre[0]))
     width = _LONG // behind
     whole = count // width * width
     sums = numpy.zeros(behind)
@@ -143,12 +156,9 @@ def _squares_by_opencv(block: Array, centre: Array | None) -> Array:
             part = table[k : k + len(distances)]
             if centres is not None:
                 part = numpy.subtract(part, centres, out=distances[: len(part), :columns])
-            elif part.dtype == numpy.uint8 and behind > 1:
+            elif part.dtype == numpy.uint8:
                 part = part.astype(numpy.uint16)  # of which OpenCV is faster
-            if behind == 1:
-                squares[0] += cv2.norm(part, cv2.NORM_L2SQR)
-            else:
-                squares += cv2.reduce(part, 0, cv2.REDUCE_SUM2, dtype=cv2.CV_64F)[0]
+            squares += cv2.reduce(part, 0, cv2.REDUCE_SUM2, dtype=cv2.CV_64F)[0]
         sums += numpy.add.reduce(squares.reshape(-1, behind), axis=0)
     return sums
 
@@ -180,6 +190,13 @@ def _squares_by_numpy(blocks: Array, centres: Array | None) -> Array:
             sums[:, : more.shape[1]] += numpy.multiply(more, more, out=more)
         result[chosen] = _folded(numpy.add, sums, _FLOAT64)
     return result
+
+
+def _filled(shape: Sequence[int], values: Array) -> Array:
+    """Values that broadcast to a shape, written out: in a fifth of the time of `broadcast_to` where they are few."""
+    filled = numpy.empty(shape, values.dtype)
+    filled[...] = values
+    return filled
 
 
 def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
