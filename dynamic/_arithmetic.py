@@ -161,25 +161,38 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
     """A large result, in recycled memory: for each thread a part of the first dimension that is long enough."""
     if not arguments.keys() <= {"dtype", "casting"}:
         return ufunc(*arrays, **arguments)
-    shape = numpy.broadcast_shapes(*(a.shape for a in arrays))
-    kinds = ufunc.resolve_dtypes((*(a.dtype for a in arrays), None), casting="unsafe",
-                                 signature=(*(None for _ in arrays), arguments.get("dtype")))  # fmt: skip
-    out = empty(shape, kinds[-1])
+    shape = _shape(arrays)
+    out = empty(shape, _kind(ufunc, *(a.dtype for a in arrays), wanted=arguments.get("dtype")))
+
+    def some(parts: Sequence[Array], there: Array) -> None:
+        with numpy.errstate(all="ignore"):  # which puts the size of buffers back too
+            numpy.setbufsize(_BUFFER)
+            ufunc(*parts, out=there, **arguments)
+
+    if not threads or out.nbytes < _SHARED:
+        some(arrays, out)
+        return out
     arrays = [numpy.broadcast_to(a, shape) for a in arrays]
     longest = max(range(len(shape)), key=shape.__getitem__)
     axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), longest)
-
-    def some(part: slice) -> None:
-        place = (slice(None),) * axis + (part,)
-        with numpy.errstate(all="ignore"):  # which puts the size of buffers back too
-            numpy.setbufsize(_BUFFER)
-            ufunc(*(a[place] for a in arrays), out=out[place], **arguments)
-
-    if threads and out.nbytes >= _SHARED:
-        _pool.run_parts(some, shape[axis], out.nbytes + sum(a.nbytes for a in arrays))
-    else:
-        some(slice(None))
+    before = (slice(None),) * axis
+    work = out.nbytes + sum(a.nbytes for a in arrays)
+    _pool.run_parts(lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work)
     return out
+
+
+def _shape(arrays: Sequence[Array]) -> tuple[int, ...]:
+    """What arrays broadcast to; mostly they are alike, or one is a number."""
+    shapes = {a.shape for a in arrays if a.ndim}
+    return shapes.pop() if len(shapes) == 1 else numpy.broadcast_shapes(*shapes)
+
+
+@functools.cache
+def _kind(ufunc: numpy.ufunc, *kinds: numpy.dtype[Any], wanted: Any) -> numpy.dtype[Any]:
+    """The dtype of what a function makes of such arrays."""
+    signature = (*(None for _ in kinds), wanted)
+    found: numpy.dtype[Any] = ufunc.resolve_dtypes((*kinds, None), casting="unsafe", signature=signature)[-1]
+    return found
 
 
 @functools.cache
