@@ -36,7 +36,7 @@ _SURELY = 3  # times as long; tasks that will surely take it are shared from the
 _LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _MEASURED = 3  # times; an operator's first one may be slow
 _TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
-_WORSE = 1.25  # times what one thread takes; operators that take so long are not shared
+_WORSE = 1.5  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
 _TRIED = 10  # times that an operator was shared before that is believed: the system may take a CPU away for a while
 _REMEMBERED = 2.0  # seconds for which that is believed
 _MOST = 1024
@@ -145,7 +145,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
         work: Bytes that all calls together read and write.
         name: Of what is done. What took long the last times is shared from its first call on, and what was slower
             shared is not.
-        sizes: For each call about how much there is to do, in bytes, where that differs.
+        sizes: For each call about what part of `work` it is, in any unit, where that differs.
     """
     available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
     if available <= 1:
@@ -154,7 +154,7 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
         return
     threads, each = min(available, n), max(1, available // n)
     known = _known.setdefault(name, _Known()) if name else _Known()
-    size = max(1, work if sizes is None else sum(sizes)) / n
+    size = max(1, work) / n
     expected, least = known.cost() * size, _WORTH_SHARING if size < _LARGE else _WORTH_SHARING / 2
     timed = 1 if expected >= least else min(_TIMED, max(1, n // 4))
     worth, alone = expected >= _SURELY * least, known.lost()
@@ -182,8 +182,10 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
 
 
 def _mean(sizes: Sequence[int] | None, part: slice, size: float) -> float:
-    """The mean of some sizes, or the one that all have."""
-    return size if sizes is None else max(1, sum(sizes[part])) / max(1, len(sizes[part]))
+    """The bytes of each of some calls, on average, where those of all are `size`."""
+    if sizes is None:
+        return size
+    return size * max(1, sum(sizes[part])) / max(1, sum(sizes)) * len(sizes) / max(1, len(sizes[part]))
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:

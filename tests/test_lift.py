@@ -565,7 +565,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
             meeting.reset()
 
 
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.2, False), (1.3, True), (2.0, True)])
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
     by_one = []
@@ -602,7 +602,7 @@ def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
 
     monkeypatch.setattr(_pool, "_share", share)
     for _ in range(3):
-        _pool.run(task, 16, 1 << 30, "sized", sizes)
+        _pool.run(task, 16, sum(sizes), "sized", sizes)
     known = _pool._known["sized"]
     assert known.cost() == pytest.approx(1e-9)
     assert [cost for _, cost in known.shared] == [pytest.approx(1e-9)] * 3
