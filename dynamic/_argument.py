@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get
 
 import numpy
 
-from ._array import Array, asarray, library, stacked
+from ._array import Array, asarray, library
 from ._transfer import moved
-from .data import Batch, Tensor
+from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import WORDS, DType, dtype, rounded
 from .errors import ArgumentError, shown
@@ -39,7 +39,6 @@ __all__ = [
     "argument",
     "beside",
     "chosen",
-    "together",
 ]
 
 X = TypeVar("X")
@@ -133,7 +132,7 @@ class Argument:
         if len(batch) != n:
             expected = f"one value for each of the {n} samples"
             raise ArgumentError(self.operator, self.name, expected, f"a Batch of {len(batch)}")
-        whole = together(batch) if self.kind.column or self.kind.arrays else None
+        whole = as_one(batch) if self.kind.column or self.kind.arrays else None
         column = self._column(whole) if self.kind.column else None
         if column is not None:
             return column
@@ -359,10 +358,3 @@ def chosen(flags: Any, array: Array, other: Array) -> Array:
     if isinstance(flags, int):
         return array if flags else other
     return library(array).where(beside(flags, array, bool), array, other)
-
-
-def together(batch: Batch) -> Array | None:
-    """The samples of a Batch as one array; None where they have not one shape."""
-    if batch.whole is None and len(batch) and batch.device is Device.CPU:
-        return stacked(batch.samples)
-    return batch.whole

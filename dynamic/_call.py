@@ -14,7 +14,7 @@ from . import _cuda
 from ._array import SMALL, Array, current, empty, only_numbers, stacked
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
-from .data import Batch, Tensor
+from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype
 from .errors import DataError, DeviceError, Failure
@@ -130,14 +130,10 @@ class Call:
         """
         inputs: list[Tensor | Batch] = []
         for x in self.inputs:
-            if not isinstance(x, Batch):
+            whole = as_one(x) if isinstance(x, Batch) else None
+            if whole is None:
                 return None
-            if x.whole is None:
-                whole = stacked(x.samples, SMALL)
-                if whole is None:
-                    return None
-                x = Batch(whole, x.layout)
-            inputs.append(x)
+            inputs.append(Batch(whole, x.layout))
         return replace(self, inputs=inputs)
 
     def likeness(self, i: int) -> Any:

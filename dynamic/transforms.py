@@ -14,10 +14,10 @@ from typing import Any, ParamSpec, get_type_hints
 
 import numpy
 
-from ._argument import Argument, Numbers, PerSample, argument, together
+from ._argument import Argument, Numbers, PerSample, argument
 from ._array import Array, asarray
 from ._transfer import moved
-from .data import Batch, Tensor
+from .data import Batch, Tensor, as_one
 from .devices import Device, DeviceLike
 from .devices import device as checked_device
 from .errors import ArgumentError, DeviceError, shown
@@ -114,7 +114,7 @@ class _Call:
             return numpy.array([value], numpy.float64)
         if not isinstance(value, Batch):
             return numpy.asarray(known.one(value), numpy.float64).reshape(-1)
-        whole = together(value)
+        whole = as_one(value) if len(value) else None
         fits = isinstance(whole, numpy.ndarray) and (known.plain is not float or whole.size == len(whole))
         if whole is not None and fits and numpy.isfinite(whole).all():
             return whole.reshape(len(whole), math.prod(whole.shape[1:])).astype(numpy.float64)

@@ -324,7 +324,7 @@ def test_words_that_choose_no_threshold_are_passed_over():
             return np.stack([self.words[start : start + count] for start in starts])
 
     rules = box_windows.Rules((0.5,) * 3, 1, 9, (0.5, 1.0), ((0.5, 2.0),), of_boxes=False, all_boxes=True, prune=None)
-    rounds = box_windows._Random(Draw(), rules, 2, np.array([0]), None, None).draw(2)
+    rounds = box_windows._Random(Draw(), rules, 2, np.array([0]), None).draw(2)
     stream = iter(Draw.words.tolist())
     first = below(stream, 3)
     next(stream), next(stream), next(stream), next(stream)

@@ -364,7 +364,7 @@ def _numpy_dtype_of(value: DTypeLike) -> numpy.dtype[Any]:
 
 def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
     """For each output of the ufunc one (n, ...) array, or a list of arrays."""
-    wholes = [_whole(x) if isinstance(x, Batch) else x for x in operands]
+    wholes = [as_one(x) if isinstance(x, Batch) else x for x in operands]
     if all(whole is not None for whole in wholes):
         ndim = max(x.ndim for x in operands)
         both = zip(operands, wholes, strict=True)
@@ -387,7 +387,7 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
 
 
-def _whole(batch: Batch) -> Array | None:
+def as_one(batch: Batch) -> Array | None:
     """The samples of a Batch as one array, where they are one, or small and alike on the CPU, or there are none."""
     if batch.whole is None and not len(batch):
         return numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype)

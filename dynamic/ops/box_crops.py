@@ -255,9 +255,7 @@ def _cropped(samples: Samples, rules: box_windows.Rules, results: int) -> list[l
     return columns
 
 
-def _windows(
-    group: _Group, rules: box_windows.Rules, draw: Draw, values: Mapping[str, Any]
-) -> list[Sequence[Array]]:  # fmt: skip
+def _windows(group: _Group, rules: box_windows.Rules, draw: Draw, values: Mapping[str, Any]) -> list[Sequence[Array]]:
     """Each result of some samples."""
     corners, counts, ndim = group.corners, group.counts, group.corners.shape[1] // 2
     narrow = corners.astype(numpy.float32, copy=False)

@@ -103,8 +103,10 @@ def search(
     step = max(1, _AT_ONCE // rules.attempts)
     for start in range(0, n, step):
         active, done = numpy.arange(start, min(start + step, n)), 0
-        some = samples[active], *(None if each is None else each[active] for each in (images, crops))
-        source: _Source = _Random(draw, rules, ndim, *some) if crops is None else _Fixed(draw, rules, *some)
+        image, crop = (None if each is None else each[active] for each in (images, crops))
+        source: _Source = _Random(draw, rules, ndim, samples[active], image)
+        if crop is not None:
+            source = _Fixed(draw, rules, samples[active], image, crop)
         while len(active) and done < most:
             rounds = max(1, min(_AT_ONCE // (len(active) * rules.attempts), most - done, max(done, _FIRST_ROUNDS)))
             chosen = numpy.zeros(n, bool)
@@ -249,9 +251,8 @@ def remapped(boxes: Array, windows: Array) -> Array:
 class _Fixed:
     """Windows of a fixed size in pixels; where it is larger than the image, that lies inside of it."""
 
-    def __init__(self, draw: Draw, rules: Rules, samples: Array, images: Array | None, crops: Array | None) -> None:
+    def __init__(self, draw: Draw, rules: Rules, samples: Array, images: Array | None, crops: Array) -> None:
         assert images is not None, "a window of a fixed size has an image of a known size"
-        assert crops is not None, "and a size"
         self._words, self._rules = [Words(draw, sample, []) for sample in samples.tolist()], rules
         self._crops, self._images = crops, images
 
@@ -294,9 +295,7 @@ def _beside(values: Array, places: Array) -> Array:
 class _Random:
     """Windows of random extents and places."""
 
-    def __init__(
-        self, draw: Draw, rules: Rules, ndim: int, samples: Array, images: Array | None, _: Array | None
-    ) -> None:
+    def __init__(self, draw: Draw, rules: Rules, ndim: int, samples: Array, images: Array | None) -> None:
         self._draw, self._rules, self._ndim, self._samples = draw, rules, ndim, samples
         low, high = (numpy.float32(bound) for bound in rules.scaling)
         self._low, self._range = low, high - low
