@@ -407,6 +407,20 @@ def test_points_that_are_none(array, layout, told):
         coord_flip(array, layout=layout)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+def test_mirrored_points_do_not_depend_on_those_of_other_samples(dtype):
+    """And centres that float16 cannot hold are infinite without a warning."""
+    large = 60000 if dtype == "float16" else 2**53 + 1
+    arrays = [np.array([[3, 2]], dtype), np.array([[large, 1], [0, 5]], dtype)]
+    for flags in ([0, 0], [0, 1]):
+        for center in (0.5, -1e6):
+            found = coord_flip(as_batch(arrays), flip_x=as_batch(flags), center_x=center, center_y=center)
+            for array, flag, mirrored in zip(arrays, flags, found, strict=True):
+                alone = coord_flip(array, flip_x=flag, center_x=center, center_y=center)
+                assert np.array_equal(alone.array, mirrored.array)
+                assert np.array_equal(alone.array[:, 0], array[:, 0].astype(alone.array.dtype)) or flag
+
+
 @given(st.data(), any_dtype, any_dtype, st.integers(1, 6), st.integers(2, 6))
 def test_points_are_multiplied_and_moved(data, kind, dtype, columns, rows):
     array = data.draw(arrays(kind, st.tuples(st.integers(0, 3), st.integers(0, 3), st.just(columns))))

@@ -78,9 +78,10 @@ def coord_flip(
     asked = {"x": (flip_x, center_x), "y": (flip_y, center_y), "z": (flip_z, center_z)}
     for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
         flip, center = asked[letter]
-        values, target = points[..., place], out[..., place]
-        mirrored = (2 * beside(center, values, numpy.float64)).astype(out.dtype) - values.astype(out.dtype)
-        target[...] = chosen(flip, mirrored, values)
+        values = points[..., place].astype(out.dtype)
+        with numpy.errstate(over="ignore"):
+            mirrored = (2 * beside(center, values, numpy.float64)).astype(out.dtype) - values
+        out[..., place] = chosen(flip, mirrored, values)
     return out
 
 
