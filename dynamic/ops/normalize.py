@@ -214,7 +214,7 @@ def _normalize(
 
 
 def _is_of_rows(plan: _Plan, image: Array, out: Array, axes: list[int]) -> bool:
-    """Whether an image are rows of float32 that lie side by side, of which nothing is given; and is not large."""
+    """Whether what is normalised are rows of float32, side by side and not large, without a given mean or deviation."""
     if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
         return False
     fitting = image.dtype == out.dtype == _FLOAT32 and image.flags.c_contiguous and out.flags.c_contiguous
