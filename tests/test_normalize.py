@@ -271,3 +271,17 @@ def test_pooled_values_do_not_depend_on_threads_or_on_the_order_of_memory(thread
     with EvalContext(num_threads=threads):
         found = normalize(as_batch([np.asfortranarray(x) for x in samples]), axes=[0, 1], batch=True)
     assert all(np.array_equal(a, b) for a, b in zip(found.samples, expected.samples, strict=True))
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    axes=st.sampled_from([[1], [0, 1]]),
+)
+def test_the_order_of_memory_changes_no_bit(seed, shape, axes):
+    array = np.random.default_rng(seed).normal(3, 2, shape).astype(np.float32)
+    found = normalize(array, axes=axes).array
+    assert np.array_equal(normalize(np.asfortranarray(array), axes=axes).array, found)
+    apart = np.zeros((shape[0], 2 * shape[1]), np.float32)[:, ::2]
+    apart[...] = array
+    assert np.array_equal(normalize(apart, axes=axes).array, found)

@@ -199,9 +199,10 @@ def _normalize(
     image = image.reshape(shape)
     if not image.size:
         return
-    if _is_of_rows(plan, image, out, axes) and found is None and variance is None:
+    if _is_of_rows(plan, image, out.dtype, axes) and found is None and variance is None:
         width = math.prod(shape[axis] for axis in axes)
-        kernels.normalized_rows(image.reshape(-1, width), ddof, epsilon, scale, shift, out.reshape(-1, width))
+        rows = numpy.ascontiguousarray(image).reshape(-1, width)
+        kernels.normalized_rows(rows, ddof, epsilon, scale, shift, out.reshape(-1, width))
         return
     mean = plan.mean if plan.mean is not None else found
     if mean is None:
@@ -213,12 +214,12 @@ def _normalize(
     normalized(image, mean, factor, shift, out.reshape(shape))
 
 
-def _is_of_rows(plan: _Plan, image: Array, out: Array, axes: list[int]) -> bool:
-    """Whether what is normalised are rows of float32, side by side and not large, without a given mean or deviation."""
+def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[int]) -> bool:
+    """Whether what is normalised are rows of float32, together not large, without a given mean or deviation."""
     if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
         return False
-    fitting = image.dtype == out.dtype == _FLOAT32 and image.flags.c_contiguous and out.flags.c_contiguous
-    return fitting and bool(axes) and axes[0] == image.ndim - len(axes) and image.nbytes < _pool.WORTH_SPLITTING
+    last = bool(axes) and axes[0] == image.ndim - len(axes)
+    return last and image.dtype == dtype == _FLOAT32 and image.nbytes < _pool.WORTH_SPLITTING
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
