@@ -155,7 +155,7 @@ class Argument:
         if whole.dtype.kind == "f" and not numpy.isfinite(whole).all():
             return None
         column = whole.reshape(-1)
-        numbers: list[Any] = (column if self.kind.column is int else column.astype(numpy.float64)).tolist()
+        numbers: list[Any] = (column if self.kind.column is int else column.astype(numpy.float64) + 0.0).tolist()
         return numbers
 
 
@@ -286,7 +286,7 @@ def _real(value: Any) -> float:
     number = float(value) if not isinstance(value, (str, bytes)) else math.nan
     if not math.isfinite(number):
         raise ValueError(value)
-    return number
+    return number + 0.0  # not -0.0, for which what is remembered for 0.0 would be taken: they are equal
 
 
 def _integer(value: Any) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from ._locks import new_lock
 from .errors import ArgumentError, shown
@@ -31,14 +33,11 @@ __all__ = [
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
-_WORTH_SHARING = 1e-4  # seconds; threads that take turns so often wait for each other longer than they work
+_WORTH_SHARING = 1e-4  # seconds; tasks that take so long are shared
+_WORTH_TRYING = 2e-5  # tasks that take so long are where it is faster: mostly, threads that take turns so often wait
 _SURELY = 3  # times as long; tasks that will surely take it are shared from the first
-_LARGE = 1 << 20  # bytes of a task: those that take half as long are shared, as most of it goes without Python's lock
 _MEASURED = 3  # times; an operator's first one may be slow
 _TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
-_WORSE = 1.5  # times what one thread takes, more than two do on one CPU; operators that take so long are not shared
-_TRIED = 10  # times that an operator was shared before that is believed: the system may take a CPU away for a while
-_REMEMBERED = 2.0  # seconds for which that is believed
 _MOST = 1024
 
 _lock = new_lock()
@@ -46,27 +45,40 @@ _executor: ThreadPoolExecutor | None = None
 _wanted: int | None = None
 
 
+class _Rule(NamedTuple):
+    """When one thread does what was shared before."""
+
+    worse: float  #: where several took so many times as long as one
+    tried: int  #: each of so many times
+    seconds: float  #: for so long
+
+
+_LONG = _Rule(1.5, 10, 2.0)  # more than two threads take on one CPU: the system may take one away for a while
+_SHORT = _Rule(0.95, 4, 10.0)
+
+
 class _Known:
     """What is known of the tasks of an operator: what one thread took for them, and several."""
 
-    __slots__ = ("alone", "shared")
+    __slots__ = ("alone", "shared", "when")
 
     def __init__(self) -> None:
         self.alone: tuple[float, ...] = ()  #: seconds for each byte, the last times that it was measured
+        self.when = -math.inf  #: when it was last
         self.shared: tuple[tuple[float, float], ...] = ()  #: when, and the same, where they were shared
 
     def cost(self) -> float:
         """Seconds for each byte; 0 until they were measured often enough."""
         return min(self.alone) if len(self.alone) == _MEASURED else 0.0
 
-    def lost(self) -> bool:
+    def lost(self, rule: _Rule) -> bool:
         """Whether the last calls were slower shared, and not long ago."""
-        since, cost = time.perf_counter() - _REMEMBERED, self.cost()
-        recent = [shared for when, shared in self.shared if when > since]
-        return cost > 0 and len(recent) == _TRIED and min(recent) > _WORSE * cost
+        since, cost = time.perf_counter() - rule.seconds, self.cost()
+        recent = [shared for when, shared in self.shared[-rule.tried :] if when > since]
+        return cost > 0 and len(recent) == rule.tried and min(recent) > rule.worse * cost
 
 
-_known: dict[str, _Known] = {}
+_known: dict[tuple[str, int], _Known] = {}  # by what is done, and how often 2 goes into the bytes of a task
 
 
 class _Limit(threading.local):
@@ -143,8 +155,8 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
         function: What it raises ends the whole call; the first error is raised once no call is under way.
         n: Number of calls.
         work: Bytes that all calls together read and write.
-        name: Of what is done. What took long the last times is shared from its first call on, and what was slower
-            shared is not.
+        name: Of what is done. What took long the last times is shared from its first call on, what was slower shared
+            is not, and what is short is where that was faster.
         sizes: For each call about what part of `work` it is, in any unit, where that differs.
     """
     available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
@@ -153,11 +165,13 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
             function(i)
         return
     threads, each = min(available, n), max(1, available // n)
-    known = _known.setdefault(name, _Known()) if name else _Known()
     size = max(1, work) / n
-    expected, least = known.cost() * size, _WORTH_SHARING if size < _LARGE else _WORTH_SHARING / 2
-    timed = 1 if expected >= least else min(_TIMED, max(1, n // 4))
-    worth, alone = expected >= _SURELY * least, known.lost()
+    known = _known.setdefault((name, int(size).bit_length()), _Known()) if name else _Known()
+    expected = known.cost() * size
+    timed = 1 if expected >= _WORTH_SHARING else min(_TIMED, max(1, n // 4))
+    short = _WORTH_TRYING <= expected < _WORTH_SHARING
+    worth = short or expected >= _SURELY * _WORTH_SHARING
+    alone = known.lost(_SHORT if short else _LONG) or (short and known.when < time.perf_counter() - _SHORT.seconds)
     outside = _limit.num_threads
     first, took, begun = 0, 0.0, time.perf_counter()
     try:  # not `limited`: a Ctrl-C may come in between what that does
@@ -167,18 +181,19 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
             first, now = first + 1, time.perf_counter()
             took = (now - begun) / max(1, first - 1)
             begun = now if first == 1 else begun  # the first one is often slow: others do not count it
-            worth = first >= min(2, timed) and took >= (least if first >= timed else _SURELY * least)
+            worth = first >= min(2, timed) and took >= (1 if first >= timed else _SURELY) * _WORTH_SHARING
     finally:
         _limit.num_threads = outside
     if first:
         cost = took / _mean(sizes, slice(int(first > 1), first), size)
         known.alone = (*known.alone, cost if first > 1 else min(cost, known.cost() or cost))[-_MEASURED:]
+        known.when = time.perf_counter()
     if first < n:
         begun = time.perf_counter()
         _share(function, range(first, n), min(threads, n - first), each)
         now = time.perf_counter()
         cost = (now - begun) / (n - first) / _mean(sizes, slice(first, n), size)
-        known.shared = (*known.shared, (now, cost))[-_TRIED:]
+        known.shared = (*known.shared, (now, cost))[-_LONG.tried :]
 
 
 def _mean(sizes: Sequence[int] | None, part: slice, size: float) -> float:

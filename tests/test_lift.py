@@ -374,7 +374,7 @@ def test_failures_while_sizes_are_found_are_collected_too():
             raise CorruptImage("x", [Failure(0, "no header")])
         return a.shape, a.dtype
 
-    @lift(output=spec, output_of_values=True)
+    @lift(output=spec, values_from=0)
     def check(a: Array, /, *, out: Array) -> Array:
         tried.append(int(a))
         if a == 2:
@@ -454,6 +454,18 @@ def test_batches_of_arguments():
         take(np.zeros(1), part=as_batch([0.5]))
 
 
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_minus_zero_is_zero(zeros):
+    """They are equal: what is remembered for one would be taken for the other, or not, by what was called before."""
+    take = numbers()
+    for zero in zeros:
+        for value in (zero, np.float32(zero), as_tensor(zero), as_batch([zero, 1]), as_batch([[zero], [1, 2]])[:1]):
+            result = take(np.zeros(1), f=value, part=zero)
+            assert not np.signbit(result.tolist()).any()
+        looked_up = ndd.lookup_table(np.uint8(0), keys=[0], values=[zero], default_value=zero)
+        assert not np.signbit(looked_up.numpy())
+
+
 def test_a_wrong_default_is_found_when_it_is_declared():
     with pytest.raises(ArgumentError, match=r"wrong\(\): argument 'x' must be an integer in \[1, 2\]; got int 3"):
 
@@ -505,15 +517,14 @@ def clock(monkeypatch):
         yield now
 
 
-@pytest.mark.parametrize(("costs", "work", "alone"), [
-    ([9, 9, 9, 9], 1 << 18, 1), ([0, 0, 9, 9], 1 << 18, 3), ([0, 0, 0, 0], 1 << 30, 4), ([0, 0, 1, 1], 1 << 18, 4),
-    ([0, 0, 1, 1], 4 << 20, 3), ([0, 0, 1, 1], (4 << 20) - 1, 4), ([9] + 15 * [0], 1 << 18, 16), (16 * [1], 1 << 18, 4),
-    (16 * [4], 1 << 18, 2),
+@pytest.mark.parametrize(("costs", "alone"), [
+    ([9, 9, 9, 9], 1), ([0, 0, 9, 9], 3), ([0, 0, 0, 0], 4), ([0, 0, 1, 1], 4), ([9] + 15 * [0], 16), (16 * [1], 4),
+    (16 * [4], 2),
 ])  # fmt: skip
-def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, clock, costs, work, alone):
+def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, clock, costs, alone):
     """The first sample may be a small one, or slow as nothing is in the cache: the mean of the others decides.
 
-    Of many samples some are timed, of slow ones the first two. Of large ones half the time is enough.
+    Of many samples some are timed, of slow ones the first two.
     """
     shared = []
 
@@ -521,12 +532,12 @@ def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, cloc
         clock[0] += costs[i] * _pool._WORTH_SHARING
 
     monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    _pool.run(task, len(costs), work)
+    _pool.run(task, len(costs), 1 << 18)
     assert shared == list(range(alone, len(costs)))
 
 
 def test_of_what_pays_no_more_is_timed_than_the_first_sample(monkeypatch, clock):
-    """And that does not count, where it takes longer than it did before."""
+    """And that does not count, where it takes longer than it did before. Of what is short, nothing for a while."""
 
     def task(i):
         clock[0] += (5 if i == 0 else cost) * _pool._WORTH_SHARING
@@ -534,11 +545,12 @@ def test_of_what_pays_no_more_is_timed_than_the_first_sample(monkeypatch, clock)
     def call(name):
         shared.clear()
         _pool.run(task, 16, 1 << 20, name)
-        return 16 - len(shared), len(_pool._known[name].alone) == 3 and _pool._known[name].cost() * (1 << 16)
+        known = _pool._known[name, 17]
+        return 16 - len(shared), len(known.alone) == 3 and known.cost() * (1 << 16)
 
     shared = []
     monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    for cost, alone, later in ((0.5, 16, 16), (2, 4, 1)):
+    for cost, alone, later in ((0.1, 16, 16), (0.5, 16, 0), (2, 4, 1)):
         for measured in (False, False, True, True, True):
             assert call(str(cost)) == (alone, measured and pytest.approx(cost * _pool._WORTH_SHARING))
             alone = later if measured else alone
@@ -551,9 +563,9 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
     with ndd.EvalContext(num_threads=2):
         for _ in range(5):
             _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
-            assert min(_pool._known["sleep"].alone) * (1 << 19) >= 0.002
-        assert len(_pool._known["sleep"].alone) == 3
-        _pool._known["meet"] = meet
+            assert min(_pool._known["sleep", 20].alone) * (1 << 19) >= 0.002
+        assert len(_pool._known["sleep", 20].alone) == 3
+        _pool._known["meet", 20] = meet
         cost = _pool._SURELY * _pool._WORTH_SHARING / (1 << 19)  # seconds for each byte
         for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
             meet.alone = costs
@@ -568,25 +580,50 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
 @pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
-    by_one = []
+    calls = repeated(monkeypatch, clock, gain, 1e-3)
+    _, tried, remembered = _pool._LONG
+    for _ in range(2):
+        assert calls(tried + 5) == tried * [False] + 5 * [alone]
+        clock[0] += remembered
+
+
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (0.9, False), (1.0, True), (1.3, True)])
+def test_short_tasks_are_shared_where_that_is_faster(monkeypatch, clock, gain, alone):
+    """What one thread takes is measured first, and now and then; then whether several are faster."""
+    calls = repeated(monkeypatch, clock, gain, 5e-5)
+    _, tried, remembered = _pool._SHORT
+    assert calls(_pool._MEASURED + tried + 5) == _pool._MEASURED * [True] + tried * [False] + 5 * [alone]
+    clock[0] += 2 * remembered
+    assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
+
+
+def test_what_is_known_is_known_of_tasks_of_a_size(monkeypatch, clock):
+    calls = repeated(monkeypatch, clock, 2.0, 5e-5)
+    assert calls(20)[-1]
+    assert calls(7, 1 << 22) == 3 * [True] + 4 * [False]
+
+
+def repeated(monkeypatch, clock, gain, seconds):
+    """What calls a task so often, and says which calls one thread did; it takes `gain` times as long shared."""
 
     def share(function, numbers, threads, each):
-        clock[0] += gain * len(numbers) / 1000
-        by_one.append(False)
+        clock[0] += gain * len(numbers) * seconds
+        shared.append(True)
 
     def task(i):
-        clock[0] += 1 / 1000
+        clock[0] += seconds
 
-    def call():
-        by_one.clear()
-        _pool.run(task, 4, 1 << 20, "task")
-        return not by_one
+    def calls(count, work=1 << 20):
+        by_one = []
+        for _ in range(count):
+            shared.clear()
+            _pool.run(task, 4, work, "task")
+            by_one.append(not shared)
+        return by_one
 
+    shared = []
     monkeypatch.setattr(_pool, "_share", share)
-    tries = _pool._TRIED * [False]
-    assert [call() for _ in range(_pool._TRIED + 5)] == [*tries, *(5 * [alone])]
-    clock[0] += _pool._REMEMBERED
-    assert [call() for _ in range(_pool._TRIED + 1)] == [*tries, alone]
+    return calls
 
 
 def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
@@ -603,7 +640,7 @@ def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
     monkeypatch.setattr(_pool, "_share", share)
     for _ in range(3):
         _pool.run(task, 16, sum(sizes), "sized", sizes)
-    known = _pool._known["sized"]
+    known = _pool._known["sized", (sum(sizes) // 16).bit_length()]
     assert known.cost() == pytest.approx(1e-9)
     assert [cost for _, cost in known.shared] == [pytest.approx(1e-9)] * 3
 
