@@ -42,7 +42,7 @@ class Declared(Protocol):
 
     name: str
     output: Callable[..., Any] | None
-    output_of_values: bool
+    values_from: int | None
     devices: tuple[str, ...]
     on_host: bool
     kernel: Kernel | None
@@ -191,8 +191,10 @@ def specs(operator: Declared, call: Call, samples: Sequence[tuple[Array, ...]]) 
     assert operator.output is not None, "asked of operators with an output function"
     found: list[Any] = []
     known: dict[Any, Any] = {}  # many samples are alike
-    for i in range(1 if call.uniform() and not operator.output_of_values else len(samples)):
-        key = None if operator.output_of_values else call.likeness(i)
+    of_values = operator.values_from is not None and operator.values_from < len(call.inputs)
+    once = call.count == 1 or (not of_values and call.uniform())
+    for i in range(1 if once else len(samples)):
+        key = None if once or of_values else call.likeness(i)
         try:
             spec = known.get(key) or operator.output(*samples[i], **call.arguments(i))
             found.append(spec)

@@ -50,7 +50,7 @@ class Operator(Generic[P]):
         out_layout: Any,
         out_kind: Callable[..., Any] | None,
         across: Callable[[Call], Any] | None,
-        output_of_values: bool,
+        values_from: int | None,
         whole: bool | Sequence[str],
         devices: tuple[str, ...],
         name: str | None,
@@ -64,7 +64,7 @@ class Operator(Generic[P]):
         self.layouts, self.dtypes, self.output, self.out_layout = layouts, dtypes, output, out_layout
         self.devices = (*devices, "gpu") if kernel is not None and "gpu" not in devices else devices
         self.kernel, self.on_host, self.independent, self.many = kernel, on_host, independent, many
-        self.output_of_values, self.whole = output_of_values, whole is not False
+        self.values_from, self.whole = values_from, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
         hints = get_type_hints(body, include_extras=True)
@@ -295,7 +295,7 @@ def operator(
     dtypes: str | None = None,
     output: Callable[..., Any] | None = None,
     out_layout: Any = None,
-    output_of_values: bool = False,
+    values_from: int | None = None,
     whole: bool | Sequence[str] = False,
     devices: Sequence[str] = ("cpu",),
     name: str | None = None,
@@ -321,7 +321,7 @@ def operator(
             that `Planned` with what the function is given as `plan`. With it, results are allocated once for all.
         out_layout: Layout of the result, or a function of the input's layout and the arguments; by default the
             input's; none where it has not as many letters as the result dimensions. A tuple for several outputs.
-        output_of_values: Whether `output` looks at the values of the inputs, not only at their shapes and dtypes.
+        values_from: The first input whose values `output` looks at, and not only at shapes and dtypes; none by default.
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
             front, layout "N...". Or the names of arguments that may differ between these samples, and are lists then;
             the shape of the result may not depend on them. Without `output` it gives views of its input, or copies
@@ -345,5 +345,5 @@ def operator(
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)
-    return lambda body: Operator(body, *declared, output_of_values, whole, tuple(devices), name, kernel, on_host,
+    return lambda body: Operator(body, *declared, values_from, whole, tuple(devices), name, kernel, on_host,
                                  independent, many)  # fmt: skip

@@ -49,7 +49,7 @@ def _decoded(encoded: Array, /, **arguments: Any) -> Planned:
     return opened("decoders.image", encoded, None, **arguments)
 
 
-_MADE: dict[str, Any] = {"dtypes": "uint8", "output_of_values": True, "out_layout": "HWC", "on_host": True}
+_MADE: dict[str, Any] = {"dtypes": "uint8", "values_from": 0, "out_layout": "HWC", "on_host": True}
 
 
 @operator(output=_decoded, name="decoders.image", kernel=on_gpu, **_MADE)

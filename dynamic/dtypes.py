@@ -271,8 +271,8 @@ def _copied(xp: Any, array: Any, out: Any) -> Any:
     What is long through vectors: in two thirds of the time that the string instructions take which memcpy uses for it
     (on Zen 4, where the copy does not stay in the cache; where it does, in the same).
     """
-    contiguous = array.flags.c_contiguous and out.flags.c_contiguous and array.shape == out.shape
-    if xp is numpy and out.nbytes >= _LONG and contiguous:
+    long = xp is numpy and out.nbytes >= _LONG and array.shape == out.shape
+    if long and array.flags.c_contiguous and out.flags.c_contiguous:
         word = f"u{out.itemsize}"
         numpy.positive(array.view(word), out=out.view(word))
     else:

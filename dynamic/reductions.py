@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
@@ -102,6 +103,7 @@ def _reduction(kind: Callable[[_Kind], _Kind]) -> Callable[[Callable[Concatenate
     return declared
 
 
+@functools.cache
 def _of_sums(kind: _Kind) -> _Kind:
     return {"b": _UINT64, "u": _UINT64, "i": _INT64}.get(kind.kind, _of_means(kind))
 
@@ -130,13 +132,19 @@ def _stored(values: Array, out: Array) -> Array:
 def _mean(data: Array, places: _Places) -> Array:
     """The mean in float64; sums of integers of up to 32 bits are exact."""
     wide = _of_sums(data.dtype) if data.dtype.kind in "biu" and data.dtype.itemsize < 8 else _FLOAT64
-    with numpy.errstate(invalid="ignore"):  # 0 / 0
-        return _kernels(data).total(data, places, wide) / numpy.float64(_count(data, places))
+    return _divided(_kernels(data).total(data, places, wide), _count(data, places))
+
+
+def _divided(sums: Array, count: int) -> Array:
+    """Means in float64; that of nothing is NaN."""
+    if count:
+        return sums / numpy.float64(count)
+    with numpy.errstate(invalid="ignore"):
+        return sums / numpy.float64(count)
 
 
 def _mean_square(data: Array, places: _Places) -> Array:
-    with numpy.errstate(invalid="ignore"):  # 0 / 0
-        return _kernels(data).squares(data, places, None) / numpy.float64(_count(data, places))
+    return _divided(_kernels(data).squares(data, places, None), _count(data, places))
 
 
 def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: str) -> Array:

@@ -305,7 +305,7 @@ def _kinds_of_selected(*_: Any, **__: Any) -> list[tuple[int, Any]]:
 
 
 @operator(
-    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64", output=_selected, output_of_values=True, name=_SELECT,
+    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64", output=_selected, values_from=0, name=_SELECT,
     out_layout=(lambda *_, **__: None, lambda *_, **__: None), out_kind=_kinds_of_selected,
 )  # fmt: skip
 def select_masks(

@@ -237,7 +237,7 @@ class _Rotation(Operator[P]):
 def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotation[P]:
     floats = frozenset(numpy_dtype(word) for word in _FLOATS.split())
     return _Rotation(body, layouts=None, dtypes=floats, output=None, out_layout=(None, lambda *_, **__: None),
-                     out_kind=_kinds_of_rotated, across=None, output_of_values=False, whole=False, devices=("cpu",),
+                     out_kind=_kinds_of_rotated, across=None, values_from=None, whole=False, devices=("cpu",),
                      name=None, many=_rotate_many)  # fmt: skip
 
 

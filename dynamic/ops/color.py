@@ -77,11 +77,14 @@ def _linear(
         return real(brightness) * factor, added
 
 
+_linear_of_one = functools.lru_cache(64)(_linear)
+
+
 def _scaled(
     image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
     center: float | None = None,
 ) -> Array:  # fmt: skip
-    factor, added = _linear(image.dtype, out.dtype, brightness, shift, contrast, center)
+    factor, added = _linear_of_one(image.dtype, out.dtype, brightness, shift, contrast, center)
     color.scaled(image, factor, added, out)
     return out
 

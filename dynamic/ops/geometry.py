@@ -122,7 +122,7 @@ class _Rotate(Operator[P]):
 
 
 def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotate[P]:
-    return _Rotate(body, LAYOUTS, frozenset(map(numpy_dtype, ALL)), _rotated, None, None, None, output_of_values=False,
+    return _Rotate(body, LAYOUTS, frozenset(map(numpy_dtype, ALL)), _rotated, None, None, None, values_from=None,
                    whole=False, devices=("cpu",), name=None, kernel=_rotate_on_gpu)  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class _Resize(Operator[...]):
     def __init__(self, body: Any) -> None:
         kinds = frozenset(numpy_dtype(kind) for kind in ALL)
         super().__init__(
-            body, _LAYOUTS, kinds, _resized, None, None, None, *(False, False), ("cpu",), None, _resize_on_gpu
+            body, _LAYOUTS, kinds, _resized, None, None, None, *(None, False), ("cpu",), None, _resize_on_gpu
         )
 
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:

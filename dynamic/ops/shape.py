@@ -49,19 +49,20 @@ def _places(operator: str, argument: str, places: Any, ndim: int) -> list[int]:
     return found
 
 
-def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) -> list[int]:
+@functools.lru_cache(256)
+def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) -> tuple[int, ...]:
     """For each dimension of the result which one of the input it is."""
     if perm is not None:
         places = _places("transpose", "perm", perm, ndim)
         if len(places) != ndim:
             raise ArgumentError("transpose", "perm", f"a permutation of {ndim} dimensions", shown(perm))
-        return places
+        return tuple(places)
     if not output_layout:
-        return list(reversed(range(ndim)))
+        return tuple(reversed(range(ndim)))
     if layout is None or sorted(layout) != sorted(output_layout) or len(set(layout)) < ndim:
         expected = f"the letters of the input's layout, {layout!r}, in another order"
         raise ArgumentError("transpose", "output_layout", expected, repr(output_layout), "Or pass perm too.")
-    return [layout.index(letter) for letter in output_layout]
+    return tuple(layout.index(letter) for letter in output_layout)
 
 
 def _layout_of_order(

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
-from dynamic._call import Call
+from dynamic._call import Call, Planned
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
-from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
@@ -41,29 +41,15 @@ def _channels(layout: str | None, ndim: int) -> int | None:
 def _sliced(
     input: Array, anchor: Array = None, extent: Array = None, /, *, dtype: Any = None, fill_values: Any = 0.0,
     layout: str | None = None, **arguments: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `slice` makes of an array."""
-    _, extents = places.sliced("slice", input.shape, layout, anchor, extent, **arguments)
-    return tuple(extents), input.dtype if dtype is None else dtype.dtype
-
-
-_WINDOW_ARGUMENTS = (
-    "axes", "axis_names", "end", "normalized_anchor", "normalized_shape", "out_of_bounds_policy", "rel_end",
-    "rel_shape", "rel_start", "shape", "start",
-)  # fmt: skip
+) -> Planned:  # fmt: skip
+    """Shape and dtype of what `slice` makes of an array, and where the window begins."""
+    starts, extents = places.sliced("slice", input.shape, layout, anchor, extent, **arguments)
+    return Planned((tuple(extents), input.dtype if dtype is None else dtype.dtype), starts)
 
 
 def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    """Anchors and extents that are on the GPU are waited for: they say how large the results are."""
-    others = [x.cpu() for x in call.inputs[1:]]
-    columns = [x.samples if isinstance(x, Batch) else [x.array] * call.count for x in others]
-    starts = []
-    for i, shape in enumerate(inputs[0].shapes.tolist()):
-        given = [column[i] for column in columns] + [None] * (2 - len(columns))
-        arguments = call.arguments(i)
-        named = {name: arguments[name] for name in _WINDOW_ARGUMENTS}
-        starts.append(places.sliced("slice", tuple(shape), call.layout, *given, **named)[0])
-    _copy_on_gpu("slice", call, inputs[0], target, numpy.array(starts, numpy.int64), "fill_values")
+    """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
+    _copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
 
 
 def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
@@ -78,7 +64,7 @@ def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described
     copies.window(source, target, starts.reshape(source.shapes.shape), None, fill, place)
 
 
-@operator(output=_sliced, output_of_values=True, kernel=_slice_on_gpu)
+@operator(output=_sliced, values_from=1, kernel=_slice_on_gpu)
 def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
     axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
@@ -86,7 +72,7 @@ def slice(
     out_of_bounds_policy: _Policy = "error", rel_end: PerSample[_Values | None] = None,
     rel_shape: PerSample[_Values | None] = None, rel_start: PerSample[_Values | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = "",
-    out: Array = None,
+    plan: Sequence[int] = (), out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each array, given by where it begins and where it ends or how large it is.
 
@@ -122,15 +108,9 @@ def slice(
     >>> dynamic.slice(image, [0.5], [0.5], axes=1).tolist()
     [[2, 3], [6, 7], [10, 11]]
     """
-    starts, _ = places.sliced(
-        "slice", input.shape, layout, anchor, extent, axes=axes, axis_names=axis_names, end=end,
-        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape,
-        out_of_bounds_policy=out_of_bounds_policy, rel_end=rel_end, rel_shape=rel_shape, rel_start=rel_start,
-        shape=shape, start=start,
-    )  # fmt: skip
     place = _channels(layout, input.ndim)
     channels = out.shape[place] if place is not None else 1
-    windows.copied(input, starts, _fill("slice", fill_values, channels, place, input.ndim), out)
+    windows.copied(input, plan, _fill("slice", fill_values, channels, place, input.ndim), out)
     return out
 
 
@@ -145,7 +125,7 @@ def _padded(
 ) -> Spec:  # fmt: skip
     """Shape and dtype of what `pad` makes of an array."""
     everywhere = not axes and axes != 0 and not axis_names
-    chosen = list(range(input.ndim)) if everywhere else places.axes_of("pad", layout, input.ndim, axes, axis_names)
+    chosen = tuple(range(input.ndim)) if everywhere else places.axes_of("pad", layout, input.ndim, axes, axis_names)
     extents = list(input.shape)
     wanted = places.each("pad", "shape", shape, len(chosen)) if shape != () else [-1.0] * len(chosen)
     multiples = places.each("pad", "align", align, len(chosen)) if align != () else [1.0] * len(chosen)
@@ -228,7 +208,7 @@ def erase(
     """
     chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names)
     flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    boxes = _regions(input.shape, tuple(chosen), anchor, shape, flags, centered=centered_anchor)
+    boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
     place = _channels(layout, input.ndim)
     channels = input.shape[place] if place is not None else 1
     regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)

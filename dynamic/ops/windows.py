@@ -45,6 +45,8 @@ def _fill(
     argument: str = "fill_values",
 ) -> Any:  # fmt: skip
     """What to fill with, as it broadcasts to an image whose channels are dimension `place`."""
+    if isinstance(values, float):
+        return values
     flat = numpy.asarray(values, numpy.float64).reshape(-1)
     if len(flat) not in (1, channels):
         raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))

@@ -20,6 +20,7 @@ _STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps
 _FEW = 1 << 12  # values; what fewer of them take does not matter
 _MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _LARGE = 1e30
+_FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _EVERY = numpy.arange(256, dtype=numpy.uint8)[None]
 _NUDGE = 2.0**-14  # what makes OpenCV round a half up, and is too little to change anything else
 
@@ -51,7 +52,7 @@ def _transformed(image: Array, affine: Any, out: Array) -> None:
 def precision(have: numpy.dtype[Any], want: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The type to compute in: float32 as DALI does, and float64 where that would lose digits of the image."""
     wide = have.itemsize > (2 if have.kind in "iu" else 4) or want == numpy.float64
-    return numpy.dtype(numpy.float64 if wide else numpy.float32)
+    return _FLOAT64 if wide else _FLOAT32
 
 
 def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
@@ -131,10 +132,7 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
 def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
     channels = out.shape[-1]
     real = precision(pixels.dtype, out.dtype)
-    # What OpenCV's integers can hold: in them it computes with bytes.
-    fits = pixels.dtype == numpy.uint8 and all(
-        abs(shift) < 1 << 16 and all(abs(factor) < 31 for factor in factors) for *factors, shift in matrix.tolist()
-    )
+    fits = pixels.dtype == numpy.uint8 and _fits(matrix.tobytes(), matrix.dtype, len(matrix))
     if fits and out.dtype == numpy.uint8 and not exact:
         for part, there in strips(pixels, out, channels=channels):
             cv2.transform(part, matrix, there)
@@ -153,6 +151,13 @@ def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
             _bytes(sums[:, :count], there)
         else:
             convert(numpy, sums[:, :count], out.dtype, there)
+
+
+@functools.lru_cache(256)
+def _fits(matrix: bytes, kind: numpy.dtype[Any], rows: int) -> bool:
+    """Whether the integers of OpenCV, in which it computes with bytes, hold such factors and shifts."""
+    factors = numpy.abs(numpy.frombuffer(matrix, kind).reshape(rows, -1))
+    return bool((factors[:, :-1] < 31).all() and (factors[:, -1] < 1 << 16).all())
 
 
 def _padded(count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
         places: For each dimension of the result which one of the source it is.
         out: Where to, C-contiguous.
     """
-    matrices = _matrices(source, places)
+    matrices = _matrices(source.shape, tuple(places), source.itemsize) if source.flags.c_contiguous else None
     if matrices is None:
         numpy.copyto(out, source.transpose(places))
         return
@@ -39,20 +40,22 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
         _transposed(matrix, result)
 
 
-def _matrices(source: Array, places: Sequence[int]) -> tuple[int, int, int, int] | None:
+@functools.lru_cache(256)
+def _matrices(shape: tuple[int, ...], places: tuple[int, ...], itemsize: int) -> tuple[int, int, int, int] | None:
     """Number, rows, columns and channels of the matrices whose transposition this is; None where NumPy does as well."""
-    if source.nbytes < _WORTH_A_CALL or not source.flags.c_contiguous:
+    size = math.prod(shape) * itemsize
+    if size < _WORTH_A_CALL:
         return None
-    runs = _runs(source.shape, places)
+    runs = _runs(shape, places)
     first = len(runs) == 3 and runs[0][0] < min(runs[1][0], runs[2][0])
     last = len(runs) == 3 and runs[2][0] > max(runs[0][0], runs[1][0])
     if not (len(runs) == 2 or first or last):
         return None
-    extents = [math.prod(source.shape[i] for i in run) for run in runs]
+    extents = [math.prod(shape[i] for i in run) for run in runs]
     count = extents.pop(0) if first else 1
     columns, rows, channels = (*extents, 1)[:3]
-    few = columns <= 4 and (source.itemsize == 8 or channels > 1)
-    if few or channels > 4 or max(rows, columns) >= _MOST or source.nbytes < count * _WORTH_A_CALL:
+    few = columns <= 4 and (itemsize == 8 or channels > 1)
+    if few or channels > 4 or max(rows, columns) >= _MOST or size < count * _WORTH_A_CALL:
         return None
     return count, rows, columns, channels
 

@@ -81,16 +81,17 @@ def placed(
     return tuple(starts), tuple(extents)
 
 
+@functools.lru_cache(256)
 def axes_of(
-    operator: str, layout: str | None, ndim: int, axes: int | Sequence[int] | None, axis_names: str | None
-) -> list[int]:
+    operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str | None
+) -> tuple[int, ...]:
     """The dimensions that `axes` says, else those that `axis_names` says."""
     if axes is not None:
         given = [axes] if isinstance(axes, int) else list(axes)
         if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
             expected = f"different dimensions between {-ndim} and {ndim - 1}"
             raise ArgumentError(operator, "axes", expected, shown(axes))
-        return [axis % ndim for axis in given]
+        return tuple(axis % ndim for axis in given)
     letters = layout or _USUAL.get(ndim, "")
     names = axis_names or ""
     if any(name not in letters for name in names) or len(set(names)) < len(names):
@@ -98,7 +99,7 @@ def axes_of(
             f"different letters of the layout {letters!r}" if letters else "left out for axes: there is no layout"
         )
         raise ArgumentError(operator, "axis_names", expected, repr(names))
-    return [letters.index(name) for name in names]
+    return tuple(letters.index(name) for name in names)
 
 
 def sliced(
@@ -110,9 +111,8 @@ def sliced(
         window = _inside(shape, anchor, extent)
         if window is not None and all(arguments.get(name) is None for name in _NAMED):
             return window
-    given = (None if array is None else _Numbers(array.dtype, array.shape, tuple(array.reshape(-1).tolist()))
-             for array in (anchor, extent))  # fmt: skip
-    return _sliced(operator, shape, layout, *given, **arguments)
+    first, wanted = (array if array is None else _Numbers.of(array) for array in (anchor, extent))
+    return _sliced(operator, shape, layout, first, wanted, **arguments)
 
 
 _NAMED = ("start", "rel_start", "end", "rel_end", "shape", "rel_shape")
@@ -134,12 +134,17 @@ class _Numbers(NamedTuple):
     shape: tuple[int, ...]
     values: tuple[float, ...]
 
+    @classmethod
+    def of(cls, array: Array) -> _Numbers:
+        """The numbers of an array."""
+        return cls(array.dtype, array.shape, tuple(array.reshape(-1).tolist()))
+
 
 @functools.lru_cache(1024)
 def _sliced(
     operator: str, shape: tuple[int, ...], layout: str | None, anchor: _Numbers | None, extent: _Numbers | None, /, *,
     start: Any = None, rel_start: Any = None, end: Any = None, rel_end: Any = None, rel_shape: Any = None,
-    axes: int | Sequence[int] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
+    axes: int | tuple[int, ...] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
     normalized_shape: bool = True, out_of_bounds_policy: str = "error", **others: Any,
 ) -> Window:  # fmt: skip
     """As `sliced`; `shape=` is among `others`."""

@@ -6,9 +6,10 @@ form first.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy
@@ -40,20 +41,21 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
         axes: The dimensions, from the first or from the end, without repetition; may be none.
         kind: The dtype of the result, which has 64 bits, and what is calculated in: integers wrap around.
     """
-    blocks = _blocks(array, axes)
+    form = _form(array.shape, tuple(axes))
+    blocks = _blocks(array, form)
     if _is_long(blocks, 1 << 11):
         sums: Array = numpy.array([cv2.sumElems(block[None])[: blocks.shape[2]] for block in blocks]).astype(kind)
     else:
         sums = _by_planes(lambda part, _: _sums(part, kind), blocks, kind)
-    return sums.reshape(_kept(array.shape, axes))
+    return sums.reshape(form.kept)
 
 
 @numpy.errstate(all="ignore")
 def extreme(ufunc: numpy.ufunc, array: Array, axes: Sequence[int]) -> Array:
     """The maximum or minimum over some dimensions, none of them empty, which stay with extents of 1."""
-    kind = array.dtype
-    extremes = _by_planes(lambda part, _: _folded(ufunc, part, kind), _blocks(array, axes), kind)
-    return extremes.reshape(_kept(array.shape, axes))
+    form, kind = _form(array.shape, tuple(axes)), array.dtype
+    extremes = _by_planes(lambda part, _: _folded(ufunc, part, kind), _blocks(array, form), kind)
+    return extremes.reshape(form.kept)
 
 
 @numpy.errstate(all="ignore")
@@ -66,17 +68,17 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
         centre: Numbers that broadcast to the shape of the result, float32 where the array has a type that is `NARROW`;
             0 where there are none.
     """
-    blocks = _blocks(array, axes)
+    form = _form(array.shape, tuple(axes))
+    blocks = _blocks(array, form)
     before, _, behind = blocks.shape
-    shape = _kept(array.shape, axes)
-    centres = None if centre is None else _filled(shape, centre).reshape(before, 1, behind)
+    centres = None if centre is None else _filled(form.kept, centre).reshape(before, 1, behind)
     if _is_long(blocks, 1 << 14):
         each = [None] * before if centres is None else centres[:, 0]
         by_opencv = _squares_of_integers if array.dtype.kind in "iu" else _squares_by_opencv
         sums = numpy.array([by_opencv(block, own) for block, own in zip(blocks, each, strict=True)])
     else:
         sums = _by_planes(_squares_by_numpy, blocks, _FLOAT64, centres)
-    return sums.reshape(shape)
+    return sums.reshape(form.kept)
 
 
 def _sums(blocks: Array, kind: numpy.dtype[Any]) -> Array:
@@ -199,28 +201,35 @@ def _filled(shape: Sequence[int], values: Array) -> Array:
     return filled
 
 
-def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    kept = list(shape)
-    for axis in axes:
-        kept[axis] = 1
-    return tuple(kept)
+class _Form(NamedTuple):
+    """What an array becomes before some of its dimensions are reduced, and after."""
+
+    order: tuple[int, ...] | None  #: of its dimensions; None is as they are
+    blocks: tuple[int, int, int]  #: (A, K, B), where K are the elements that become one
+    kept: tuple[int, ...]  #: the shape with extents of 1
 
 
-def _blocks(array: Array, axes: Sequence[int]) -> Array:
-    """The array as (A, K, B), where K are the elements that become one."""
-    if len(axes) == array.ndim:
-        return numpy.ascontiguousarray(array).reshape(1, array.size, 1)
-    axes = sorted(axis % array.ndim for axis in axes if array.shape[axis] != 1)
-    if not axes:
-        return array.reshape(1, 1, array.size)
-    first, last = axes[0], axes[-1] + 1
-    inside = [axis for axis in range(first, last) if axis not in axes and array.shape[axis] != 1]
-    if inside:  # the dimensions that stay are between: bring those that do not to the end
-        kept = [axis for axis in range(array.ndim) if axis not in axes]
-        array = array.transpose(kept + axes)
-        first, last = len(kept), array.ndim
-    parts = array.shape[:first], array.shape[first:last], array.shape[last:]
-    return numpy.ascontiguousarray(array).reshape(tuple(map(math.prod, parts)))
+@functools.lru_cache(256)  # photos often are alike
+def _form(shape: tuple[int, ...], axes: tuple[int, ...]) -> _Form:
+    """The form of an array of some shape."""
+    chosen = sorted(axis % len(shape) for axis in axes)
+    kept = tuple(1 if axis in chosen else extent for axis, extent in enumerate(shape))
+    chosen = [axis for axis in chosen if len(axes) == len(shape) or shape[axis] != 1]
+    if not chosen:
+        return _Form(None, (1, 1, math.prod(shape)), kept)
+    order, first, last = None, chosen[0], chosen[-1] + 1
+    if any(axis not in chosen and shape[axis] != 1 for axis in range(first, last)):
+        # dimensions that stay are between: bring those that do not to the end
+        rest = [axis for axis in range(len(shape)) if axis not in chosen]
+        order, first, last = (*rest, *chosen), len(rest), len(shape)
+    extents = [shape[axis] for axis in order or range(len(shape))]
+    return _Form(order, (math.prod(extents[:first]), math.prod(extents[first:last]), math.prod(extents[last:])), kept)
+
+
+def _blocks(array: Array, form: _Form) -> Array:
+    """The array as (A, K, B)."""
+    array = array if form.order is None else array.transpose(form.order)
+    return numpy.ascontiguousarray(array).reshape(form.blocks)
 
 
 def _is_long(blocks: Array, least: int) -> bool:
