@@ -148,5 +148,5 @@ def _extreme(
     return out
 
 
-def _spatial(layout: str) -> list[int]:
-    return [layout.index("H"), layout.index("W")]
+def _spatial(layout: str) -> tuple[int, int]:
+    return layout.index("H"), layout.index("W")

@@ -1,5 +1,8 @@
 """Filters of images, videos and volumes: blurring, edges, and any kernel."""
 
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import functools
@@ -34,13 +37,14 @@ _Border: TypeAlias = Annotated[
 _Mode: TypeAlias = Annotated[str, Word({"same": (), "valid": ()})]
 
 
-def _spatial(name: str, argument: str, image: Array, layout: str) -> list[int]:
+@functools.lru_cache(256)
+def _spatial(name: str, argument: str, ndim: int, layout: str) -> tuple[int, ...]:
     """The dimensions of an image that are spatial: all but channels and frames."""
-    letters = layout or _USUAL.get(image.ndim, "")
-    places = [i for i, letter in enumerate(letters) if letter not in "CF"]
+    letters = layout or _USUAL.get(ndim, "")
+    places = tuple(i for i, letter in enumerate(letters) if letter not in "CF")
     if not 1 <= len(places) <= 3:
         expected = "an array with one to three spatial dimensions"
-        got = f"layout {layout!r}" if layout else f"{image.ndim} dimensions, no layout"
+        got = f"layout {layout!r}" if layout else f"{ndim} dimensions, no layout"
         raise ArgumentError(name, argument, expected, got, "Letters other than C and F are spatial.")
     return places
 
@@ -110,14 +114,19 @@ def gaussian_blur(
     [[1.0, 5.0, 24.0, 40.0, 24.0, 5.0, 1.0]]
     """
     name = "gaussian_blur"
-    spatial = _spatial(name, "image", image, layout)
-    sigmas = _each(name, "sigma", sigma, len(spatial))
-    sizes = _each(name, "window_size", window_size, len(spatial))
-    _check_windows(name, sigmas, sizes)
-    windows = [_gaussian(deviation, size) for deviation, size in zip(sigmas, sizes, strict=True)]
+    spatial = _spatial(name, "image", image.ndim, layout)
+    windows = _windows(name, sigma, window_size, len(spatial))
     for plane, result in filters.planes(image, spatial, out):
         filters.separable(plane, windows, result)
     return out
+
+
+@functools.lru_cache(64)
+def _windows(name: str, sigma: Any, window_size: Any, count: int) -> tuple[Array, ...]:
+    """The window along each of so many dimensions."""
+    sigmas, sizes = _each(name, "sigma", sigma, count), _each(name, "window_size", window_size, count)
+    _check_windows(name, sigmas, sizes)
+    return tuple(_gaussian(deviation, size) for deviation, size in zip(sigmas, sizes, strict=True))
 
 
 @functools.lru_cache(64)
@@ -176,12 +185,22 @@ def laplacian(
     [2.0, -4.0, 2.0]
     """
     name = "laplacian"
-    spatial = _spatial(name, "image", image, layout)
-    count = len(spatial)
+    spatial = _spatial(name, "image", image.ndim, layout)
+    terms = _derivatives(name, window_size, smoothing_size, scale, len(spatial), normalized=normalized_kernel)
+    for plane, result in filters.planes(image, spatial, out):
+        filters.laplacian(plane, terms, result)
+    return out
+
+
+@functools.lru_cache(64)
+def _derivatives(
+    name: str, window_size: Any, smoothing_size: Any, scale: Any, count: int, *, normalized: bool
+) -> tuple[list[Array], ...]:
+    """The windows of the second derivatives along each of so many dimensions."""
     sizes = _each(name, "window_size", window_size, count)
     smoothing = _each(name, "smoothing_size", smoothing_size, count)
     factors = _each(name, "scale", scale, count)
-    if normalized_kernel and factors != (1.0,) * count:
+    if normalized and factors != (1.0,) * count:
         raise ArgumentError(name, "scale", "left out beside normalized_kernel", shown(scale))
     for size in sizes:
         if size % 2 == 0 or size < 3:
@@ -189,13 +208,9 @@ def laplacian(
     for size in smoothing:
         if size is not None and size % 2 == 0:
             raise ArgumentError(name, "smoothing_size", f"an odd integer in [1, {_LARGEST}]", str(size))
-    terms = [_derivative(i, sizes[i], smoothing, factors[i], normalized=normalized_kernel) for i in range(count)]
-    for plane, result in filters.planes(image, spatial, out):
-        filters.laplacian(plane, terms, result)
-    return out
+    return tuple(_derivative(i, sizes[i], smoothing, factors[i], normalized=normalized) for i in range(count))
 
 
-@functools.lru_cache(64)
 @numpy.errstate(over="ignore", invalid="ignore")
 def _derivative(
     axis: int, size: int, smoothing: tuple[int | None, ...], scale: float, *, normalized: bool
@@ -221,7 +236,7 @@ def _filtered(
     data: Array, filter: Array, fill_value: Any = None, /, *, dtype: Any = None, mode: str, layout: str, **_: Any
 ) -> Spec:
     """Shape and dtype of what `filter` makes of an image."""
-    spatial = _spatial("filter", "data", data, layout)
+    spatial = _spatial("filter", "data", data.ndim, layout)
     if filter.ndim != len(spatial):
         expected = f"of {len(spatial)} dimensions, one for each spatial dimension"
         raise ArgumentError("filter", "filter", expected, f"{filter.ndim} dimensions")
@@ -269,7 +284,7 @@ def filter(
     [[12.0, 16.0]]
     """
     name = "filter"
-    spatial = _spatial(name, "data", data, layout)
+    spatial = _spatial(name, "data", data.ndim, layout)
     anchors = []
     for place, extent in zip(_each(name, "anchor", anchor, len(spatial)), filter.shape, strict=True):
         if place >= extent:

@@ -45,11 +45,12 @@ _MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32"))) 
 _LARGE_MEDIANS = frozenset([numpy.dtype("uint8")])  # of windows larger than 5
 _SAME = 1e-7  # of the largest weight: a difference that float32 does not tell
 _ONE = numpy.ones(1)
+_FIRST = {3: (0, 1), 4: (0, 1, 2)}  # the spatial dimensions of one image (H, W, C), or volume
 _QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 20  # values of windows that are sorted at a time
 
 
-def planes(array: Array, spatial: Sequence[int], *more: Array) -> Iterator[tuple[Array, ...]]:
+def planes(array: Array, spatial: tuple[int, ...], *more: Array) -> Iterator[tuple[Array, ...]]:
     """The images in an array, as views with channels last; of further arrays with the same dimensions those beside.
 
     Args:
@@ -57,6 +58,9 @@ def planes(array: Array, spatial: Sequence[int], *more: Array) -> Iterator[tuple
         spatial: Which of its dimensions are spatial. If the last is not, it is that of the channels.
         more: Arrays whose other dimensions have the same extents.
     """
+    if spatial == _FIRST.get(array.ndim):
+        yield array, *more
+        return
     views = []
     for each in (array, *more):
         others = [i for i in range(each.ndim) if i not in spatial]
