@@ -18,7 +18,7 @@ import numpy
 
 from dynamic._array import Array
 
-__all__ = ["CHANNELS", "FILTERS", "show"]
+__all__ = ["CHANNELS", "FILTERS", "rows", "show"]
 
 CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
@@ -27,7 +27,6 @@ _THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lancz
 _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
 _STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
 _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
-_MOST_WIDENED = 6  # times the pixels of a result; of more a fourth channel costs more than the copies do
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
 
 
@@ -83,8 +82,7 @@ class _Resizer:
     ) -> None:
         """As the function below."""
         options = self._options[filter].set_crop_box(*box)
-        large = part.shape[2] == 3 and part.size > _MOST_WIDENED * out.size
-        if filter == "linear" and part.shape[2] in _MODES and not large and _pillow() is not None:
+        if filter == "linear" and part.shape[2] in _MODES and _pillow() is not None:
             self._in_place(part, padding, options, out, mirrored=mirrored)
             return
         if any(padding):
@@ -96,6 +94,24 @@ class _Resizer:
         found = self._copied(part, options, (*out.shape[:2], part.shape[2]))
         found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
         out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
+
+    def rows(self, image: Array, columns: tuple[int, int], top: float, height: float, out: Array) -> None:
+        """As the function below."""
+        left, right = (column * image.shape[2] for column in columns)
+        crop = self._options["linear"].set_crop_box
+        if image.flags.c_contiguous and _pillow() is not None:
+            source, result = (self._lines(each) for each in (image, out))
+            self._resizer.resize_pil(source, result, crop(left, top, right - left, height))
+            return
+        part = image[:, slice(*columns)].reshape(len(image), right - left, 1)
+        out[...] = self._copied(part, crop(0, top, right - left, height), (len(out), right - left, 1)).reshape(
+            out.shape
+        )
+
+    def _lines(self, pixels: Array) -> Any:
+        """An image whose channels are beside each other, over the same memory."""
+        height, width = len(pixels), pixels.shape[1] * pixels.shape[2]
+        return self._core.PilImageWrapper(_pillow().frombuffer("L", (width, height), pixels, "raw", "L", 0, 1))
 
     def _in_place(self, part: Array, padding: Sequence[int], options: Any, out: Array, *, mirrored: bool) -> None:
         """Resize bytes without another copy of them than that into memory that is used again and again."""
@@ -163,6 +179,24 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
+
+
+def rows(image: Array, columns: tuple[int, int], top: float, height: float, out: Array) -> None:
+    """Fill `out` with the rows of a result, of some columns of an image that stay, by a linear filter that widens.
+
+    An image that is C-contiguous is read where it is, if Pillow is installed.
+
+    Args:
+        image: Bytes (H, W, C): all rows that the filter needs.
+        columns: The first one that is taken, and the one after the last.
+        top: Where in the image the first row of the result begins.
+        height: How many rows of the image the result shows.
+        out: Memory for the result, of bytes and as many columns, C-contiguous.
+    """
+    resizer, _of_thread.resizer = _of_thread.resizer, None
+    resizer = resizer or _Resizer()
+    resizer.rows(image, columns, top, height, out)
+    _of_thread.resizer = resizer
 
 
 def show(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,13 +12,14 @@ import cv2
 import numpy
 
 from dynamic import _pool
-from dynamic._array import Array
+from dynamic._array import Array, empty
 
 from . import resizer, warp
 
 __all__ = ["Along", "Window", "scale", "show", "windows"]
 
 _BAND = 1 << 20  # bytes of an image that are resized at once
+_SHRUNK = 2.0  # times as many rows as those of the result, from which on to make these first pays
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 
 
@@ -115,6 +117,9 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
     if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
         return False
+    if down.scale >= _SHRUNK:
+        _rows_first(frame, down, across, out, mirrored=mirrored[1])
+        return True
     rows = -(-down.size // -(-down.size // _rows(down, across, frame.shape[2])))
     before, after = across.edges() if inside else (across.size, 0)
     if before + after >= across.size:
@@ -159,6 +164,36 @@ def _bands(
         _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
 
     _pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+
+
+def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrored: bool) -> None:
+    """Resize one image in the two steps of cykooz-resizer: few rows are made of many, and then the columns of these."""
+    (left, right), sides, start = across.part()
+    made, box = right - left, (start, 0.0, across.scale * across.size)
+    most = max(1.0, down.scale / 4)  # so that threads have something to share of what is made much smaller, too
+    rows = -(-down.size // math.ceil(down.size * made * frame.shape[2] * most / _BAND))
+
+    def one(i: int) -> None:
+        some = down.some(i * rows, min((i + 1) * rows, down.size))
+        between = empty((some.size, made, frame.shape[2]), frame.dtype)
+        head, tail = some.edges()
+        ends = {0, head, some.size - tail, some.size} if head + tail < some.size else {0, some.size}
+        for first, last in itertools.pairwise(sorted(ends)):
+            _lines(frame, some.some(first, last), (left, right), between[first:last])
+        resizer.show(between, (0, 0, *sides), (*box, float(some.size)), "linear", out[i * rows :][: some.size],
+                     mirrored=mirrored)  # fmt: skip
+
+    _pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+
+
+def _lines(frame: Array, down: _Axis, columns: tuple[int, int], out: Array) -> None:
+    """Resize some columns of an image along its rows alone."""
+    part = down.part()
+    lines = frame[slice(*part.inside)]
+    if any(part.padding):
+        lines = cv2.copyMakeBorder(lines[:, slice(*columns)], *part.padding, 0, 0, cv2.BORDER_REPLICATE)
+        lines, columns = lines.reshape(-1, *out.shape[1:]), (0, out.shape[1])
+    resizer.rows(lines, columns, part.start, down.scale * down.size, out)
 
 
 def _band(
