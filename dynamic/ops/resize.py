@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -62,9 +63,16 @@ def _fill(
     """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
     for place, span in found.items():
-        kind = _filter_of(span, interp_type, min_filter, mag_filter)
-        along[place] = Along(span.start, span.end, kind, antialias, running=place != last)
+        along[place] = _along(span, antialias, interp_type, min_filter, mag_filter, running=place != last)
     resample.resample(image, along, out)
+
+
+@functools.lru_cache(256)  # images of a batch are often alike
+def _along(
+    span: Span, antialias: bool, interp_type: str, min_filter: str | None, mag_filter: str | None, *, running: bool
+) -> Along:  # fmt: skip
+    """What happens along one dimension."""
+    return Along(span.start, span.end, _filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
 
 
 def _filter_of(span: Span, interp_type: str, min_filter: str | None, mag_filter: str | None) -> str:

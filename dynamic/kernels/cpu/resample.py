@@ -73,8 +73,10 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
     width = math.prod(image.shape[2:]) * image.itemsize
     if width not in _MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
         return False
-    parts = tuple(map(_as_opencv, (rows, columns), image.shape[:2], out.shape[:2]))
-    source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image, out))
+    parts = _as_opencv(rows, image.shape[0], out.shape[0]), _as_opencv(columns, image.shape[1], out.shape[1])
+    source, target = image, out
+    if image.ndim < 3 or image.dtype != numpy.uint8:  # else they are bytes, channels last
+        source, target = (x.reshape(*x.shape[:2], -1).view(numpy.uint8) for x in (image, out))
     if None not in parts:
         cv2.resize(source[parts], out.shape[1::-1], dst=target, interpolation=cv2.INTER_NEAREST_EXACT)
         return True

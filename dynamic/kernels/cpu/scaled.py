@@ -36,6 +36,11 @@ class Along(NamedTuple):
         """How many pixels of the input are one of the result."""
         return abs(self.end - self.start) / size
 
+    @property
+    def turn(self) -> int:
+        """-1 where it is mirrored."""
+        return -1 if self.end < self.start else 1
+
 
 def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
     """Resize images of bytes with few channels, and say whether these are such.
@@ -47,50 +52,56 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
     """
     if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or not out.flags.c_contiguous:
         return False
-    first = min(steps) if max(steps) > min(steps) else max(0, max(steps) - 1)
-    channels = math.prod(image.shape[first + 2 :])
-    if max(steps) > first + 1 or image.ndim < first + 2 or channels not in resizer.CHANNELS:
+    way = _way(tuple(steps.items()), image.shape, out.shape)
+    if way is None:
         return False
-    name, *others = {step.filter for step in steps.values()}
-    if others or name not in resizer.FILTERS:
-        return False
-    down, across = (
-        steps.get(axis) or Along(0, image.shape[axis], name, antialias=False) for axis in (first, first + 1)
-    )
-    both, extents, sizes = (down, across), image.shape[first : first + 2], out.shape[first : first + 2]
-    resize = _way(both, extents, sizes)
-    if resize is None:
-        return False
+    resize, both, first = way
     if image.ndim == 3 and not first:
         return resize(image, both, out)
-    frames, results = image.reshape(-1, *extents, channels), out.reshape(-1, *sizes, channels)
+    frames, results = (array.reshape(-1, *array.shape[first : first + 2], math.prod(array.shape[first + 2 :]))
+                       for array in (image, out))  # fmt: skip
     return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
 
 
+class _Way(NamedTuple):
+    """What resizes images of bytes."""
+
+    resize: Callable[[Array, Sequence[Along], Array], bool]  #: one image (H, W, C); it says whether it could
+    both: tuple[Along, Along]  #: what happens to rows and columns
+    first: int  #: the dimension of the rows, which that of the columns follows
+
+
 @functools.lru_cache(256)  # images of a batch are often alike
-def _way(
-    both: tuple[Along, Along], extents: tuple[int, ...], sizes: tuple[int, ...]
-) -> Callable[[Array, Sequence[Along], Array], bool] | None:
+def _way(steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tuple[int, ...]) -> _Way | None:
     """What resizes images of bytes in such a way, if anything does."""
-    linear = both[0].filter == "linear"
+    known = dict(steps)
+    first = min(known) if len(known) > 1 else max(0, max(known) - 1)
+    channels = math.prod(shape[first + 2 :])
+    if max(known) > first + 1 or len(shape) < first + 2 or channels not in resizer.CHANNELS:
+        return None
+    name, *others = {step.filter for step in known.values()}
+    if others or name not in resizer.FILTERS:
+        return None
+    extents, sizes = shape[first : first + 2], made[first : first + 2]
+    down, across = (known.get(axis) or Along(0, shape[axis], name, antialias=False) for axis in (first, first + 1))
+    both, linear = (down, across), name == "linear"
     enlarged = [step.scale(size) <= 1 for step, size in zip(both, sizes, strict=True)]
     narrow = all(larger or not step.antialias for step, larger in zip(both, enlarged, strict=True))
     whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
     if linear and narrow and whole and max(extents + sizes) < warp.OPENCV_LIMIT:
-        return _of_opencv
+        return _Way(_of_opencv, both, first)
     if all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True)):
-        return _resized
-    return _bilinear if linear else None
+        return _Way(_resized, both, first)
+    return _Way(_bilinear, both, first) if linear else None
 
 
 def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one whole image (H, W, C) with a filter that does not widen: OpenCV is the fastest there."""
-    turns = tuple(slice(None, None, -1 if step.end < step.start else 1) for step in steps)
-    size = out.shape[1::-1]
-    if any(turn.step < 0 for turn in turns):
-        out[...] = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR).reshape(out.shape)[turns]
-    else:
+    down, across, size = steps[0].turn, steps[1].turn, out.shape[1::-1]
+    if down == across == 1:
         cv2.resize(frame, size, dst=out, interpolation=cv2.INTER_LINEAR)
+    else:
+        out[...] = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR).reshape(out.shape)[::down, ::across]
     return True
 
 
@@ -104,7 +115,7 @@ def _bilinear(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 
 def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one image (H, W, C), unless too much of the window is outside."""
-    mirrored = [step.end < step.start for step in steps]
+    mirrored = steps[0].turn < 0, steps[1].turn < 0
     out = out[::-1] if mirrored[0] else out
     window = _window(*steps, frame.shape, out.shape)
     if window is not None:
