@@ -104,9 +104,8 @@ class _Resizer:
             self._resizer.resize_pil(source, result, crop(left, top, right - left, height))
             return
         part = image[:, slice(*columns)].reshape(len(image), right - left, 1)
-        out[...] = self._copied(part, crop(0, top, right - left, height), (len(out), right - left, 1)).reshape(
-            out.shape
-        )
+        found = self._copied(part, crop(0, top, right - left, height), (len(out), right - left, 1))
+        out[...] = found.reshape(out.shape)
 
     def _lines(self, pixels: Array) -> Any:
         """An image whose channels are beside each other, over the same memory."""
@@ -181,6 +180,12 @@ class _OfThread(threading.local):
 _of_thread = _OfThread()
 
 
+def _taken() -> _Resizer:
+    """The one of this thread, which is to be given back; a handler of a signal that resizes meanwhile has another."""
+    resizer, _of_thread.resizer = _of_thread.resizer, None
+    return resizer or _Resizer()
+
+
 def rows(image: Array, columns: tuple[int, int], top: float, height: float, out: Array) -> None:
     """Fill `out` with the rows of a result, of some columns of an image that stay, by a linear filter that widens.
 
@@ -193,8 +198,7 @@ def rows(image: Array, columns: tuple[int, int], top: float, height: float, out:
         height: How many rows of the image the result shows.
         out: Memory for the result, of bytes and as many columns, C-contiguous.
     """
-    resizer, _of_thread.resizer = _of_thread.resizer, None
-    resizer = resizer or _Resizer()
+    resizer = _taken()
     resizer.rows(image, columns, top, height, out)
     _of_thread.resizer = resizer
 
@@ -212,8 +216,6 @@ def show(
         out: Memory for the result (height, width, C), bytes too.
         mirrored: Whether the result shows it from right to left.
     """
-    # A handler of a signal may come in between and resize as well: it has another one.
-    resizer, _of_thread.resizer = _of_thread.resizer, None
-    resizer = resizer or _Resizer()
+    resizer = _taken()
     resizer.show(part, padding, box, filter, out, mirrored=mirrored)
     _of_thread.resizer = resizer
