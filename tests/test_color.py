@@ -151,6 +151,18 @@ def test_other_spaces_are_twisted_as_rgb_is(dtype):
         assert np.abs(back.array.astype(float) - expected.array).max() <= (3 if dtype == "uint8" else 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_a_pixel_becomes_the_same_wherever_it_is(dtype):
+    """OpenCV's vectors find other last bits than its single steps, which do the last pixels of an array."""
+    pixels = np.random.default_rng(1).uniform(0, 255, (1, 400, 3)).astype(dtype)
+    arguments = {"hue": 20.0, "saturation": 1.7, "brightness": 1.1, "contrast": 0.9, "dtype": "float32"}
+    expected = dynamic.color_twist(as_tensor(pixels, layout="HWC"), **arguments).numpy()
+    for first, count in [*((0, n) for n in range(1, 135)), *((n, 200) for n in range(1, 20))]:
+        some = np.s_[:, first : first + count]
+        found = dynamic.color_twist(as_tensor(pixels[some], layout="HWC"), **arguments)
+        np.testing.assert_array_equal(found.numpy(), expected[some])
+
+
 def test_what_is_too_large_for_integers_is_saturated():
     for arguments in (
         {"brightness": 1e6, "contrast": 1e-6},

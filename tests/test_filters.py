@@ -15,6 +15,7 @@ from strategies import ALL_DTYPES, arrays
 import dynamic
 from dynamic import ArgumentError, as_batch, as_tensor, gaussian_blur, laplacian
 from dynamic.experimental import dilate, erode, median_blur
+from dynamic.kernels.cpu import filters as kernels
 from dynamic.ops import filters
 
 PADS = {"reflect_101": "reflect", "reflect_1001": "symmetric", "clamp": "edge", "wrap": "wrap", "constant": "constant"}
@@ -90,6 +91,20 @@ def test_a_blur_is_a_sum_of_weighted_neighbours(image, data):
     agree(found.array, expected, image.dtype, 0.501)
     whole = gaussian_blur(as_tensor(image, layout=layout), window_size=tuple(sizes), dtype="float32")
     agree(whole.array, expected, "float32")
+
+
+def test_a_part_of_the_rows_is_all_that_a_thread_writes(monkeypatch):
+    """Also where its windows reach all rows: what another thread wrote would be lost, or added to."""
+    image = np.random.default_rng(1).integers(0, 9999, (7, 5, 1), dtype=np.uint64)
+    terms = filters._derivatives("laplacian", 5, None, 1.5, 2, normalized=False)
+    expected, out = np.empty(image.shape), np.full(image.shape, -1.0)
+    kernels.laplacian(image, terms, expected)
+    monkeypatch.setattr(kernels._pool, "WORTH_SPLITTING", 0)
+    for rows in (slice(0, 5), slice(5, 7)):
+        monkeypatch.setattr(kernels._pool, "split", lambda function, *_, rows=rows: function(rows))
+        kernels.laplacian(image, terms, out)
+        np.testing.assert_array_equal(out[: rows.stop], expected[: rows.stop])
+        assert (out[rows.stop :] == -1).all()
 
 
 @given(sigma=st.floats(0.25, 3, width=32))

@@ -140,6 +140,20 @@ def test_many_are_combined_in_their_order():
     assert combine(up, up, batch_size=3).shape == [(2, 3)] * 3
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 3), (2, 2), (3, 2), (3, 3), (4, 4), (5, 3)])
+def test_a_point_becomes_the_same_wherever_it_is(dtype, rows, columns):
+    """Among few or many, at the beginning or at the end."""
+    generator = np.random.default_rng(rows)
+    points = generator.uniform(-900, 900, (300, columns)).astype(dtype)
+    matrix, shift = generator.normal(size=(rows, columns)), generator.normal(size=rows)
+    expected = coord_transform(points, M=matrix, T=shift).numpy()
+    for first, count in [*((0, n) for n in range(1, 135)), *((n, 200) for n in range(1, 20))]:
+        some = slice(first, first + count)
+        found = coord_transform(points[some], M=matrix, T=shift)
+        np.testing.assert_array_equal(found.numpy(), expected[some])
+
+
 def test_a_matrix_may_be_given_in_many_forms():
     expected = translation(SQUARE[:2], offset=[1, 1]).tolist()
     assert expected == [[1, 2, 4], [4, 5, 7]]

@@ -12,6 +12,7 @@ from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
 from . import tables
+from .coordinates import multiplied
 from .strips import shared, strips
 
 __all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
@@ -137,14 +138,13 @@ def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
         for part, there in strips(pixels, out, channels=channels):
             cv2.transform(part, matrix, there)
         return
-    # What vectors and what single steps find differs in the last bit: nothing may depend on where a pixel is.
-    room = _padded(min(_STRIP, pixels.size // pixels.shape[-1]))
+    room = min(_STRIP, pixels.size // pixels.shape[-1])
     values, sums = empty((1, room, pixels.shape[-1]), real), empty((1, room, channels), real)
     for part, there in strips(pixels, out, _STRIP, channels):
         count = part.shape[1]
         values[:, :count] = part
         if real == numpy.float32:
-            cv2.transform(values[:, : _padded(count)], matrix, sums[:, : _padded(count)])
+            multiplied(values[0, :count], matrix, sums[0, :count])
         else:
             _added(values[:, :count], matrix, sums[:, :count])
         if fits and out.dtype == numpy.uint8:
@@ -158,10 +158,6 @@ def _fits(matrix: bytes, kind: numpy.dtype[Any], rows: int) -> bool:
     """Whether the integers of OpenCV, in which it computes with bytes, hold such factors and shifts."""
     factors = numpy.abs(numpy.frombuffer(matrix, kind).reshape(rows, -1))
     return bool((factors[:, :-1] < 31).all() and (factors[:, -1] < 1 << 16).all())
-
-
-def _padded(count: int) -> int:
-    return -(-count // 64) * 64
 
 
 def _added(pixels: Array, matrix: Array, out: Array) -> None:

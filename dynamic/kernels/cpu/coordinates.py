@@ -7,11 +7,13 @@ from typing import Any
 import cv2
 import numpy
 
+from dynamic._array import Array
 from dynamic.dtypes import convert
 
-__all__ = ["transform"]
+__all__ = ["multiplied", "transform"]
 
 _MOST = 4  # coordinates that OpenCV takes
+_LAST = 64  # points; more than OpenCV's vectors leave over
 
 
 def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
@@ -30,9 +32,32 @@ def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
     direct = out.dtype == work and out.flags.c_contiguous
     result = out.reshape(-1, rows) if direct else numpy.empty((len(source), rows), work)
     if 0 < columns <= _MOST and rows <= _MOST:
-        cv2.transform(source[None], matrix, dst=result[None])
+        multiplied(source, matrix, result)
     else:
-        numpy.matmul(source, matrix[:, :-1].T.astype(work), out=result)
-        result += matrix[:, -1].astype(work)
+        *factors, shifts = matrix.T.astype(work)
+        result[...] = shifts
+        for column, factor in zip(
+            source.T, factors, strict=True
+        ):  # bits of what BLAS finds depend on how many there are
+            result += column[:, None] * factor
     if not direct:
         convert(numpy, result.reshape(out.shape), out.dtype, out=out)
+
+
+def multiplied(points: Array, matrix: Any, out: Array) -> None:
+    """Fill `out` with points multiplied by a matrix: what becomes of one does not depend on its place.
+
+    OpenCV leaves the last few points to single steps, which may find other last bits than its vectors. So these points
+    are done again, with others behind them.
+
+    Args:
+        points: (n, k), float32 or float64, k at most 4.
+        matrix: (m, k + 1), m at most 4; the last column is added.
+        out: Memory of shape (n, m), of the same dtype.
+    """
+    count, last = len(points), min(len(points), _LAST)
+    if count > last:
+        cv2.transform(points[None], matrix, dst=out[None])
+    padded = numpy.zeros((1, 2 * _LAST, points.shape[1]), points.dtype)
+    padded[0, :last] = points[count - last :]
+    out[count - last :] = cv2.transform(padded, matrix).reshape(2 * _LAST, -1)[:last]

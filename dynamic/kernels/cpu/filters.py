@@ -108,9 +108,6 @@ def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int,
     @_QUIET
     def some(rows: slice) -> None:
         low, high = max(0, rows.start - reach), min(len(image), rows.stop + reach)
-        if high - low == len(image):
-            function(image, out)
-            return
         values = empty((high - low, *out.shape[1:]), out.dtype)
         function(image[low:high], values)
         out[rows] = values[rows.start - low : rows.stop - low]
