@@ -225,13 +225,13 @@ class Operator(Generic[P]):
         results: list[Any] = [None] * call.count
         outs = results if memory is None else memory.outs
         lent = [(name, outs if name == "out" else call.plans) for name in self._lent]
-        body = self.__wrapped__
+        body, same = self.__wrapped__, None if lent or call.varying else call.fixed
 
         def one(i: int) -> None:
             if i in call.failures:
                 return
             try:
-                results[i] = body(*samples[i], **call.arguments(i), **{name: of[i] for name, of in lent})
+                results[i] = body(*samples[i], **(same or {**call.arguments(i), **{name: of[i] for name, of in lent}}))
             except DataError as error:
                 call.failures[i] = error
             except Exception as error:
