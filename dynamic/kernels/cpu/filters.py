@@ -107,6 +107,9 @@ def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int,
 
     @_QUIET
     def some(rows: slice) -> None:
+        if rows == slice(0, len(image)):
+            function(image, out)
+            return
         low, high = max(0, rows.start - reach), min(len(image), rows.stop + reach)
         values = empty((high - low, *out.shape[1:]), out.dtype)
         function(image[low:high], values)
