@@ -20,6 +20,7 @@ from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]
 
+_FEW_STEPS = 1 << 23  # bytes; of more, which threads share, what the steps find stays in the cache
 _FLOAT32 = numpy.dtype("float32")
 _Axes: TypeAlias = int | tuple[int, ...]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
@@ -219,7 +220,7 @@ def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[i
     if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
         return False
     last = bool(axes) and axes[0] == image.ndim - len(axes)
-    return last and image.dtype == dtype == _FLOAT32 and image.nbytes < _pool.WORTH_SPLITTING
+    return last and image.dtype == dtype == _FLOAT32 and image.nbytes < _FEW_STEPS
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
