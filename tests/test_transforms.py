@@ -154,6 +154,12 @@ def test_a_point_becomes_the_same_wherever_it_is(dtype, rows, columns):
         np.testing.assert_array_equal(found.numpy(), expected[some])
 
 
+@pytest.mark.parametrize("dims", [3, 5])
+def test_points_beyond_float32_are_infinite(dims):
+    points = np.full((2, dims), 3e38, np.float32)
+    assert np.isposinf(coord_transform(points, M=np.full((dims, dims), 9.0)).numpy()).all()
+
+
 def test_a_matrix_may_be_given_in_many_forms():
     expected = translation(SQUARE[:2], offset=[1, 1]).tolist()
     assert expected == [[1, 2, 4], [4, 5, 7]]

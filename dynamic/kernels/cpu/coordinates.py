@@ -34,12 +34,12 @@ def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
     if 0 < columns <= _MOST and rows <= _MOST:
         multiplied(source, matrix, result)
     else:
+        # Not by BLAS: how many points there are would change last bits.
         *factors, shifts = matrix.T.astype(work)
         result[...] = shifts
-        for column, factor in zip(
-            source.T, factors, strict=True
-        ):  # bits of what BLAS finds depend on how many there are
-            result += column[:, None] * factor
+        with numpy.errstate(over="ignore", invalid="ignore"):  # as OpenCV does
+            for column, factor in zip(source.T, factors, strict=True):
+                result += column[:, None] * factor
     if not direct:
         convert(numpy, result.reshape(out.shape), out.dtype, out=out)
 
