@@ -143,10 +143,7 @@ def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
     for part, there in strips(pixels, out, _STRIP, channels):
         count = part.shape[1]
         values[:, :count] = part
-        if real == numpy.float32:
-            multiplied(values[0, :count], matrix, sums[0, :count])
-        else:
-            _added(values[:, :count], matrix, sums[:, :count])
+        multiplied(values[0, :count], matrix, sums[0, :count])
         if fits and out.dtype == numpy.uint8:
             _bytes(sums[:, :count], there)
         else:
@@ -158,14 +155,6 @@ def _fits(matrix: bytes, kind: numpy.dtype[Any], rows: int) -> bool:
     """Whether the integers of OpenCV, in which it computes with bytes, hold such factors and shifts."""
     factors = numpy.abs(numpy.frombuffer(matrix, kind).reshape(rows, -1))
     return bool((factors[:, :-1] < 31).all() and (factors[:, -1] < 1 << 16).all())
-
-
-def _added(pixels: Array, matrix: Array, out: Array) -> None:
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        for channel, (*factors, shift) in enumerate(matrix):
-            out[..., channel] = shift
-            for k, factor in enumerate(factors):
-                out[..., channel] += factor * pixels[..., k]
 
 
 def _bytes(values: Array, out: Array) -> None:
