@@ -10,6 +10,7 @@ from pathlib import Path
 import dynamic
 
 PACKAGE = str(Path(dynamic.__file__).parent)
+_LOOKING = "RESUME", "CALL", "JUMP_BACKWARD"  # how the names of operations begin after which Python looks for signals
 
 
 class Interruption:
@@ -61,7 +62,7 @@ class Interruption:
         elif event == "opcode":
             last = self._last.get(id(frame), "")
             self._last[id(frame)] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
-            if last.startswith(("RESUME", "CALL", "JUMP_BACKWARD")):
+            if last.startswith(_LOOKING) and not last.startswith("CALL_INTRINSIC"):
                 self.places += 1
                 if self.places - 1 == self.turn:
                     self._last.clear()

@@ -139,13 +139,22 @@ def _new(path: Path) -> tuple[int, Path]:
         part = path.with_name(f".{_beginning(path.name)}.{secrets.token_hex(8)}.part")
         descriptor = os.open(part, _NEW | getattr(os, "O_BINARY", 0), 0o666)
         try:
-            if _lock(descriptor) and part.exists():
+            if _lock(descriptor) and _is_there(part):
                 return descriptor, part
         except BaseException:
             _discard(part)
             _close(descriptor)
             raise
         _close(descriptor)  # a sweep came between
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file; an error where that cannot be told, to which `Path.exists` says no (Python 3.14)."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def sweep(folder: Path, names: str) -> None:

@@ -107,7 +107,7 @@ def read(
         StateWarning: An object was ignored, as `classes` says; or a pickle was really unpickled.
 
     >>> import pickle
-    >>> old = pickle.dumps({"epoch": 3, "order": numpy.array([2, 0, 1], "int64")})
+    >>> old = pickle.dumps({"epoch": 3, "order": numpy.array([2, 0, 1], "int64")}, protocol=4)
     >>> from dynamic.checkpoint import legacy
     >>> legacy.read(old)
     Traceback (most recent call last):
