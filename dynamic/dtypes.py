@@ -56,7 +56,7 @@ class DType:
         bits: Size of an element in bits.
         exponent_bits: Bits of the exponent; 0 unless floating point.
         significand_bits: Stored bits of the significand; 0 unless floating point.
-        type_id: DALI's number for the type.
+        type_id: DALI's number for the type; -1 of bfloat16, which has none there.
 
     >>> float32.bits, float32 == numpy.float32, str(float32)
     (32, True, 'f32')
@@ -125,7 +125,7 @@ float16 = DType("f16", "float16", _Kind.float, 16, 5, 10, 8)
 float32 = DType("f32", "float32", _Kind.float, 32, 8, 23, 9)
 float64 = DType("f64", "float64", _Kind.float, 64, 11, 52, 10)
 bool_ = DType("bool", "bool", _Kind.bool, 8, 0, 0, 11)
-bfloat16 = DType("bfloat16", "bfloat16", _Kind.float, 16, 8, 7, 24)
+bfloat16 = DType("bfloat16", "bfloat16", _Kind.float, 16, 8, 7, -1)
 
 #: The types that arrays can have. bfloat16 is a name without storage: NumPy has no such element.
 ALL = (bool_, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32, float64)
@@ -191,7 +191,7 @@ def numpy_dtype(value: DType) -> numpy.dtype[Any]:
 
 
 def type_id(value: DTypeLike) -> int:
-    """DALI's number for an element type.
+    """DALI's number for an element type; -1, its `NO_TYPE`, for bfloat16, which has none there.
 
     >>> type_id(float32)
     9

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from record_checkpoint import OF_PIPELINE, SAVED, WENT_ON, Objects
 
 from dynamic import EvalContext, checkpoint
 from dynamic.checkpoint import Checkpoint, _atomic, _file, array_from_json, array_to_json
@@ -361,6 +362,23 @@ def fail(monkeypatch, call, turn, late):
 
     monkeypatch.setattr(os, call, failing)
     return lambda: calls[0]
+
+
+def test_a_run_goes_on_from_checkpoints_of_the_first_version_as_it_did(tmp_path):
+    objects = Objects(tmp_path, OF_PIPELINE.read_bytes())
+    checkpoint.load(SAVED, **objects.states())
+    assert objects.go_on() == json.loads(WENT_ON.read_text())
+
+
+def test_what_is_saved_has_the_version_of_what_was_saved_so(tmp_path):
+    """A state that looks otherwise needs a new version, and a record of its own beside that of the old one."""
+    objects = Objects(tmp_path)
+    objects.begin()
+    recorded = [json.loads(path.read_text())["states"] for path in (SAVED, OF_PIPELINE)]
+    checkpoint.save(tmp_path / "c.json", **objects.states())
+    saved = json.loads((tmp_path / "c.json").read_text())["states"]
+    assert [saved, json.loads(objects.pipeline.checkpoint())["states"]] == recorded
+    objects.pipeline.close()
 
 
 def test_the_data_is_on_the_disk_before_it_gets_its_name_and_then_the_name(tmp_path, monkeypatch):

@@ -41,7 +41,9 @@ def test_words_of_python_and_dali():
     assert [ndd.dtype(x) for x in (bool, int, float)] == [ndd.bool, ndd.int32, ndd.float32]
     assert ndd.dtype(ndd.types.FLOAT) is ndd.float32
     assert ndd.dtype(ndd.types.UINT8) is ndd.uint8
-    assert [ndd.type_id(t) for t in (ndd.uint8, ndd.int32, ndd.bool)] == [0, 6, 11]
+    integers = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
+    assert [ndd.type_id(word) for word in (*integers, "float16", "float32", "float64", "bool")] == [*range(12)]
+    assert ndd.type_id(ndd.bfloat16) == -1
 
 
 @pytest.mark.parametrize("bad", [None, "x", "float31", complex, np.complex64, str, object(), 3, "datetime64[s]", [1]])
