@@ -231,6 +231,22 @@ def test_errors_are_those_of_the_cpu():
         dynamic.pad(image, fill_value=[1.0, 2.0])
 
 
+def test_inputs_on_different_devices_are_refused_and_numbers_go_along():
+    here = dynamic.as_tensor([[1.0, 2.0]])
+    for first, second in ((here, here.gpu()), (here.gpu(), here)):
+        places = f"'.*' is on {first.device} and '.*' on {second.device}; move them to one device first"
+        for call in (dynamic.cat, dynamic.stack):
+            with pytest.raises(DeviceError, match=rf"{call.__name__}\(\): {places}"):
+                call(first, second)
+    for pair in (([[3.0, 4.0]], here.gpu()), (here.gpu(), [[3.0, 4.0]])):
+        found, expected = (dynamic.cat(*inputs) for inputs in (pair, [dynamic.as_tensor(x).cpu() for x in pair]))
+        assert (found.device, found.tolist()) == ("gpu:0", expected.tolist())
+    image, anchor = dynamic.as_tensor(numpy.arange(12.0).reshape(3, 4), layout="HW"), dynamic.as_tensor([1.0, 2.0])
+    for start in (anchor, anchor.gpu(), [1.0, 2.0]):  # what comes after the data may stay where it is
+        found = dynamic.slice(image.gpu(), start, (2, 2), axes=(0, 1), normalized_anchor=False, normalized_shape=False)
+        assert (found.device, found.tolist()) == ("gpu:0", [[6.0, 7.0], [10.0, 11.0]])
+
+
 def test_matrices_from_the_gpu_and_for_frames():
     generator = numpy.random.default_rng(5)
     images = batch(generator, "FHWC")

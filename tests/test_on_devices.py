@@ -232,6 +232,20 @@ def test_what_is_out_of_bounds_is_an_error(device):
 
 
 @on_devices
+def test_the_bounds_of_a_place_are_those_of_its_own_dimension(device):
+    a = np.arange(24).reshape(2, 3, 4)
+    t = as_tensor(a, device=device)
+    mask, two = np.array([[True, False, True], [False, True, False]]), [[0, 1], [1, 0]]
+    for good in ((mask, [3, 2, 0]), (mask, [-4, -1, 2]), (two, [2, -3], [3, -4]), (0, [2], [3]), (..., [3]),
+                 (None, [1], [2]), (slice(None), [2], [3])):  # fmt: skip
+        assert same(t[good], a[good])
+    for bad in ((mask, [4, 0, 0]), (mask, [-5, 0, 0]), (two, [3, 0]), (two, [0, 0], [4, 0]), (two, [0, -4]), (0, [3]),
+                (..., [4]), (None, [2]), (slice(None), [3]), (slice(None), [0], [4])):  # fmt: skip
+        with pytest.raises(IndexError):
+            t[bad]
+
+
+@on_devices
 @given(samples=ragged(), data=st.data())
 def test_samples_are_selected(device, samples, data):
     b = as_batch(samples, device=device, layout="HWC"[: samples[0].ndim])

@@ -294,15 +294,16 @@ for _name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs"]
 
 def _index(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """An index as NumPy takes it; integers in arrays that are out of bounds wrap around, as on a GPU."""
+    values = [entry._now() if isinstance(entry, ndarray) else entry for entry in entries]
+    values = [
+        numpy.asarray(value, None if value else numpy.intp) if isinstance(value, list) else value for value in values
+    ]
+    takes = [0 if v is None or v is Ellipsis else v.ndim if getattr(v, "dtype", 0) == "?" else 1 for v in values]
     plain, axis = [], 0
-    for entry in entries:
-        value = entry._now() if isinstance(entry, ndarray) else entry
-        if isinstance(value, list):
-            value = numpy.asarray(value, None if value else numpy.intp)
+    for value, taken in zip(values, takes, strict=True):
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "iu":
             value = value % max(1, shape[axis])
-        if value is not None:
-            axis += value.ndim if isinstance(value, numpy.ndarray) and value.dtype.kind == "b" else 1
+        axis += len(shape) - sum(takes) if value is Ellipsis else taken
         plain.append(value)
     return tuple(plain)
 
