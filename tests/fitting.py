@@ -73,11 +73,19 @@ def _normalized(
             fixed[name] = drawn[0]
 
 
+def _boxes_in_images(draw: st.DrawFn, count: int) -> np.ndarray:
+    """Boxes in units of their image, starts and ends."""
+    corners = np.random.default_rng(draw(st.integers(0, 999))).random((count, 2, 2))
+    return np.sort(corners, axis=1).reshape(count, 4)
+
+
 def _boxes(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: Any, ___: Any, rows: int | None = None) -> None:
-    """Boxes, as many as a sample has elements, in Fortran's order or in C's."""
+    """Boxes, as many as a sample has elements, of any numbers or in their images; in Fortran's order or in C's."""
     for i, sample in enumerate(samples):
-        order = np.asfortranarray if draw(st.booleans()) else np.ascontiguousarray
-        samples[i] = order(np.resize(sample, (rows or sample.size, 4)))
+        order, count = np.asfortranarray if draw(st.booleans()) else np.ascontiguousarray, rows or sample.size
+        inside = sample.dtype.kind == "f" and draw(st.booleans())
+        boxes = _boxes_in_images(draw, count).astype(sample.dtype) if inside else np.resize(sample, (count, 4))
+        samples[i] = order(boxes)
         samples[i].flags.writeable = False
 
 
@@ -144,6 +152,17 @@ def _fit_affine(
 ) -> None:
     dims = sum(letter in "DHW" for letter in layout or "")
     _draw_again("matrix", _rows(dims, dims + 1), draw, varying, fixed)
+    _with_a_size(draw, _, layout, varying, fixed)
+
+
+def _with_a_size(
+    draw: st.DrawFn, _: Any, layout: str | None, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """A canvas that has no pixels in one case of eight only."""
+    count = sum(letter in "DHW" for letter in layout or "")
+    least = 0 if draw(st.integers(0, 7)) == 7 else 1
+    if "size" in varying or "size" in fixed:
+        _draw_again("size", st.tuples(*[st.floats(least, 12, width=32)] * count), draw, varying, fixed)
 
 
 def _fit_perspective(draw: st.DrawFn, _: Any, __: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]) -> None:
@@ -239,9 +258,8 @@ def _fit_image_slice(
 ) -> None:
     _drop("axes axis_names start end shape rel_start rel_end rel_shape", varying, fixed)
     _drop("max_pixels max_scans max_encoded_bytes", fixed)
-    part = st.floats(0, 0.5, width=32)
-    varying["rel_start"] = [_numbers(draw, part, 2) for _ in samples]
-    fixed["rel_shape"] = _numbers(draw, part, 2)
+    varying["rel_start"] = [_numbers(draw, st.floats(0, 0.5, width=32), 2) for _ in samples]
+    fixed["rel_shape"] = _numbers(draw, st.floats(0.125, 0.5, width=32), 2)
 
 
 def _constants(varying: dict[str, list[Any]]) -> None:
@@ -365,9 +383,11 @@ def _frames_of_samples(draw: st.DrawFn, samples: Any, layout: Any, varying: Any,
 def _anchored_boxes(
     draw: st.DrawFn, samples: list[np.ndarray], layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
 ) -> None:
-    """Three boxes, some anchors, and deviations that are not 0."""
+    """Three boxes, some anchors, of any numbers or in their image, and deviations that are not 0."""
     _boxes(draw, samples, layout, varying, fixed, 3)
-    fixed["anchors"] = draw(npst.arrays(np.float32, (draw(st.integers(1, 5)), 4), elements=st.floats(-9, 9, width=16)))
+    count = draw(st.integers(1, 9))
+    anchors = npst.arrays(np.float32, (count, 4), elements=st.floats(-9, 9, width=16))
+    fixed["anchors"] = draw(anchors) if draw(st.booleans()) else _boxes_in_images(draw, count).astype(np.float32)
     if "stds" in fixed:
         fixed["stds"] = tuple(abs(deviation) + 1 for deviation in fixed["stds"])
 
@@ -410,6 +430,7 @@ FITTING: dict[str, Fit] = {
         scale=st.floats(-2, 2, width=16), smoothing_size=st.sampled_from([1, 3, 5]), window_size=st.sampled_from([3, 5])
     ),
     "normalize": _normalized,
+    "rotate": _with_a_size,
     "warp_affine": _fit_affine,
     "resize": _resized,
     "resize_crop_mirror": _resized,
@@ -431,7 +452,7 @@ FITTING: dict[str, Fit] = {
 #: Further inputs of operators that need them, made from the first.
 FURTHER_INPUTS: dict[str, Callable[[Any], list[Any]]] = {
     "bbox_rotate": lambda _: [np.arange(3, dtype=np.int32)],
-    "box_encoder": lambda _: [np.arange(3, dtype=np.int32)],
+    "box_encoder": lambda _: [np.arange(1, 4, dtype=np.int32)],
     "experimental.remap": lambda _: [np.linspace(-1, 4, 6).reshape(2, 3), np.eye(2, 3, dtype=np.float32)],
     "filter": lambda data: [_a_filter(data)],
     "segmentation.select_masks": lambda _: [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 
@@ -299,6 +300,21 @@ def test_windows_overlap_the_boxes_as_they_should(array, seed, metric, every, th
         near = (np.abs(centres[:, None] - np.array(window).reshape(2, 2)) < 1e-5).any((1, 2))
         assert np.array_equal(np.isin(np.arange(len(array)), kept.array) | near, inside | near)
         assert len(left) > 0
+
+
+@given(seed=st.integers(0, 2**64 - 1), ratio=st.floats(0.5, 2, width=16), width=st.integers(50, 900),
+       height=st.integers(50, 900), ndim=st.sampled_from([2, 3]))  # fmt: skip
+def test_a_ratio_is_that_of_pixels_where_the_image_is_known(seed, ratio, width, height, ndim):
+    box, image = np.array([[0.0] * ndim + [1.0] * ndim], np.float32), np.array([width, height, 70][:ndim])
+    draw = functools.partial(random_bbox_crop, aspect_ratio=(ratio, ratio), scaling=(0.3, 1.0), allow_no_crop=False,
+                             batch_size=9, total_num_attempts=1, quiet=True, rng=RNG(seed))  # fmt: skip
+    for arguments, pixels in (({"input_shape": image.tolist()}, image), ({}, 1)):
+        anchors, shapes, _ = draw(box, **arguments)
+        sides = shapes.whole * pixels
+        drawn = (shapes.whole < 1).any(1)  # else no window was good, and the whole image is taken
+        np.testing.assert_allclose(sides[drawn, 0] / sides[drawn, 1], ratio, rtol=1e-4)
+        assert (anchors.whole >= 0).all()
+        assert (anchors.whole + shapes.whole <= 1.00001).all()
 
 
 @given(data=st.data(), seed=st.integers(0, 2**32), attempts=st.integers(1, 9), ndim=st.sampled_from([2, 3]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
@@ -104,11 +105,12 @@ def test_what_would_not_come_back_is_refused_by_its_place(tmp_path, value):
 
 
 def test_a_state_that_is_too_deep_or_too_large_is_refused(tmp_path, monkeypatch):
-    deep = []
-    for _ in range(40):
-        deep = [deep]
-    with pytest.raises(StateError, match="32 levels"):
-        checkpoint.save(tmp_path / "c.json", a=Counter(deep))
+    for nested in (lambda inner: [inner], lambda inner: {"a": inner}):
+        deep = functools.reduce(lambda inner, _: nested(inner), range(31), 0)
+        checkpoint.save(tmp_path / "c.json", a=Counter(deep))  # in a dict of its own: 32 levels
+        (tmp_path / "c.json").unlink()
+        with pytest.raises(StateError, match="32 levels"):
+            checkpoint.save(tmp_path / "c.json", a=Counter(nested(deep)))
     monkeypatch.setattr(_file, "LARGEST", 10_000)
     with pytest.raises(StateError, match="at most 10000"):
         checkpoint.save(tmp_path / "c.json", a=Counter("x" * 10_000))
@@ -135,7 +137,10 @@ def test_arrays_keep_their_dtype_and_shape(data):
     {"dtype": "object", "shape": [1], "data": [1]}, {"dtype": "int8", "shape": [-1], "data": []},
     {"dtype": "int8", "shape": [1], "data": [1.5]}, {"dtype": "bool", "shape": [1], "data": [1]},
     {"dtype": "float32", "shape": [1], "data": [1e300]}, {"dtype": "int8", "shape": [1], "data": ["1"]},
-    {"dtype": "uint64", "shape": [1], "data": [-1]}, {"dtype": [], "shape": [], "data": [0]}])  # fmt: skip
+    {"dtype": "uint64", "shape": [1], "data": [-1]}, {"dtype": [], "shape": [], "data": [0]},
+    {"dtype": "int8", "shape": 1, "data": [1]}, {"dtype": "int8", "shape": [True], "data": [1]},
+    {"dtype": "int8", "shape": ["1"], "data": [1]}, {"dtype": "int8", "shape": [1.0], "data": [1]},
+    {"dtype": "int8", "shape": [1], "data": (1,)}, {"dtype": "int8", "shape": [0, -1], "data": []}])  # fmt: skip
 def test_what_is_no_array_is_refused(value):
     with pytest.raises(StateError):
         array_from_json(value)
