@@ -548,7 +548,7 @@ CROPS = [
      "num_attempts": 3, "total_num_attempts": 40, "quiet": True},
     {"scaling": [0.3, 1.0], "bbox_prune_threshold": 0.3, "allow_no_crop": False, "total_num_attempts": 100,
      "quiet": True, "output_bbox_indices": True},
-    {"scaling": [0.3, 1.0], "input_shape": [300, 200], "allow_no_crop": False, "total_num_attempts": 300,
+    {"scaling": [0.3, 1.0], "input_shape": [300, 300], "allow_no_crop": False, "total_num_attempts": 300,
      "quiet": True},
     {"scaling": [0.3, 1.0], "input_shape": [300, 200], "shape_layout": "HW", "aspect_ratio": [0.7, 1.6],
      "num_attempts": 7},
@@ -581,6 +581,19 @@ def test_windows_of_volumes_are_dalis_bit_for_bit(dali: Oracle, ratios):
         (expected,) = dali.call("random_bbox_crop", [array], seed=seed, calls=1, **arguments)
         found = random_bbox_crop(array, rng=RNG(seed), **arguments)
         assert all(np.array_equal(a.array, b.array) for a, b in zip(found, expected, strict=True))
+
+
+def test_windows_of_a_fixed_ratio_lie_in_the_image_and_dalis_do_not(dali: Oracle):
+    arguments = {"scaling": [0.5, 1.0], "input_shape": [300, 100], "allow_no_crop": False, "quiet": True}
+    whole = np.array([[0, 0, 1, 1]], np.float32)
+    (expected,) = dali.call("random_bbox_crop", [whole], seed=3, calls=1, **arguments)
+    found = random_bbox_crop(whole, rng=RNG(3), **arguments)
+    (their_start, their_shape), (start, shape) = ([part.array for part in parts[:2]] for parts in (expected, found))
+    assert their_start[1] < 0
+    assert their_shape[1] > 1
+    assert (start >= 0).all()
+    assert (start + shape <= 1).all()
+    np.testing.assert_allclose(their_shape[0] / their_shape[1], shape[0] / shape[1], rtol=1e-6)
 
 
 def test_words_are_used_as_randomness_says():

@@ -357,7 +357,7 @@ class _Random:
         images = None if self._images is None else self._images.T[:, :, None]
         absolute = extents if images is None else extents * images
         if self._fixed:
-            absolute = self._with_fixed_ratios(absolute, words[:, ndim : ndim + count])
+            absolute = self._with_fixed_ratios(extents, images, words[:, ndim : ndim + count])
             extents = absolute if images is None else absolute / images
         fits = numpy.ones(absolute.shape[1:], bool)
         with numpy.errstate(divide="ignore", invalid="ignore"):
@@ -367,11 +367,14 @@ class _Random:
         starts = numpy.stack([units[:, d : d + count] for d in range(ndim, 2 * ndim)]) * (1 - extents)
         return starts, extents, fits
 
-    def _with_fixed_ratios(self, extents: Array, words: Array) -> Array:
-        """Set extents that have a fixed ratio to others, in random order, and keep the largest extent."""
+    def _with_fixed_ratios(self, extents: Array, images: Array | None, words: Array) -> Array:
+        """Set extents that have a fixed ratio to others, in random order, and keep the largest part of the image.
+
+        DALI keeps the largest extent in pixels, with which a window may be larger than the image.
+        """
         orders = math.factorial(self._ndim)
         drawn = words.astype(numpy.uint64) * numpy.uint64(orders) >> numpy.uint64(32)
-        found = extents.copy()
+        found = extents.copy() if images is None else extents * images
         for number in range(orders):
             order = permutation(iter([((2 * number + 1) << 31) // orders]), self._ndim)
             part = found[:, drawn == number]
@@ -381,4 +384,8 @@ class _Random:
                     part[second] = part[first] * ratio
             found[:, drawn == number] = part
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            return extents.max(0) * found / found.max(0)
+            if images is None:
+                return extents.max(0) * found / found.max(0)
+            largest = (found / images).argmax(0)[None]
+            image = numpy.take_along_axis(numpy.broadcast_to(images, found.shape), largest, 0)
+            return extents.max(0) * image * found / numpy.take_along_axis(found, largest, 0)
