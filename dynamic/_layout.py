@@ -46,9 +46,15 @@ def fitting(layout: str | None, ndim: int) -> str | None:
 
 
 def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int) -> str | None:
-    """The layout after ``array[index]``: an integer drops its letter, a slice keeps it, a new axis leaves no layout."""
+    """The layout after ``array[index]``: an integer drops its letter, a slice keeps it, a new axis leaves no layout.
+
+    An array keeps its letter, which comes first where NumPy puts its dimension first: with another array or integer
+    beyond a slice.
+    """
     if layout is None:
         return None
+    chosen = [i for i, entry in enumerate(index) if entry is not Ellipsis and not isinstance(entry, slice)]
+    apart = bool(chosen) and chosen[-1] - chosen[0] >= len(chosen)
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     letters: list[str] = []
     place = 0
@@ -60,8 +66,10 @@ def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int)
             letters.append(layout[place : place + skipped])
             place += skipped
             continue
-        if isinstance(entry, slice) or getattr(entry, "ndim", 0) == 1:
+        if isinstance(entry, slice):
             letters.append(layout[place])
+        elif getattr(entry, "ndim", 0) == 1:
+            letters.insert(0 if apart else len(letters), layout[place])
         place += 1
     result = "".join(letters) + layout[place:]
     return result if result and len(result) == result_ndim else None

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _array, as_tensor, tensor
+from dynamic import ArgumentError, Batch, Tensor, _array, as_batch, as_tensor, tensor
 
 
 def native(a: np.ndarray) -> np.ndarray:
@@ -275,6 +275,28 @@ def test_indexing_is_numpys(a, data):
         assert part.layout is None
 
 
+@given(st.data())
+def test_letters_stay_with_their_dimensions(data):
+    """Each dimension has an extent of its own, which tells which it is in the result."""
+    extents, count = {"F": 2, "H": 3, "W": 5, "C": 7}, 11
+    video = as_tensor(np.zeros(tuple(extents.values()), np.uint8), layout="FHWC")
+    entries = data.draw(st.lists(st.sampled_from([0, slice(None)]), max_size=4))
+    if entries and data.draw(st.booleans()):
+        entries[data.draw(st.integers(0, len(entries) - 1))] = np.zeros(count, int)
+    places = [i for i, entry in enumerate(entries) if isinstance(entry, np.ndarray)]
+    letter = "FHWC"[places[0]] if places else ""
+    if data.draw(st.booleans()):
+        after = data.draw(st.integers(0, len(entries)))
+        if places and after <= places[0]:
+            letter = "FHWC"[places[0] + 4 - len(entries)]
+        entries.insert(after, ...)
+    part = video[tuple(entries)]
+    letters = {extent: letter for letter, extent in extents.items()} | {count: letter}
+    assert part.layout == ("".join(letters[extent] for extent in part.shape) or None)
+    batch = as_batch(np.zeros((2, *extents.values()), np.uint8), layout="FHWC").slice[tuple(entries)]
+    assert (batch.layout, batch[0].shape) == (part.layout, part.shape)
+
+
 def test_indexing_with_tensors_lists_and_masks():
     t = as_tensor(np.arange(6).reshape(2, 3), layout="HW")
     one, two = as_tensor(1), as_tensor(np.int64(2))
@@ -285,6 +307,13 @@ def test_indexing_with_tensors_lists_and_masks():
     assert t[t > 2].tolist() == [3, 4, 5]
     assert t[t > 2].layout is None
     assert t[..., -1].layout == "H"
+    video = as_tensor(np.zeros((2, 3, 4, 5), np.uint8), layout="FHWC")
+    for index, layout in (
+        ((..., 0), "FHW"), ((0, ..., 0), "HW"), ((0, ...), "HWC"), ((slice(1), ..., [0]), "FHWC"),
+        ((..., 0, [1, 2]), "FHC"), ((..., [0], [1]), None), ((slice(None), 0), "FWC"), ((0, 0, 0, 0, ...), None),
+        ((..., None), None), ((0, ..., [1, 2]), "CHW"), ((slice(None), [0], slice(1), 0), "HFW"),
+    ):  # fmt: skip
+        assert video[index].layout == layout
     assert t[[]].shape == (0, 3)
     for bad in (2, (0, 3), (0, 0, 0), 1.5, "a", True, as_tensor(0.5)):
         with pytest.raises((IndexError, TypeError)):
