@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dynamic
-from dynamic import Batch, Tensor, as_batch, batch_permutation, noise, random_crop_generator
+from dynamic import Batch, Tensor, _drawing, as_batch, batch_permutation, noise, random_crop_generator
 from dynamic._origin import Origin
 from dynamic.errors import ArgumentError, DeviceError
 from dynamic.random import RNG, beta
@@ -370,3 +370,23 @@ def test_noise_on_a_gpu_is_that_of_the_cpu(dtype, ragged):
         assert (nothing.device, len(nothing), nothing.ndim) == ("gpu:0", 0, 3)
     with pytest.raises(DeviceError, match=r"noise\.shot\(\) runs on cpu"):
         noise.shot(images.gpu())
+
+
+@pytest.mark.parametrize("large", [1, 500, 10**6])  # each sample by itself, some, none
+@pytest.mark.parametrize("make", [
+    lambda **k: noise.shot(np.full((3, 700), 50.0), factor=20.0, **k),
+    lambda **k: noise.shot(np.full((3, 700), 2000.0), factor=20.0, **k),
+    lambda **k: noise.shot(as_batch(np.linspace(0, 900, 2400).reshape(40, 60)), factor=20.0, **k),
+    lambda **k: noise.shot(as_batch([np.full(n, 9.0 * n) for n in (90, 5, 0, 120, 30)]), factor=20.0, **k),
+    lambda **k: noise.shot(as_batch(np.linspace(0, 900, 2100)), factor=20.0, **k),
+    lambda **k: beta(alpha=0.5, beta=2.0, shape=(7, 90), **k),
+    lambda **k: beta(alpha=0.5, beta=2.0, shape=60, batch_size=9, **k),
+])  # fmt: skip
+def test_what_rejects_words_is_made_in_parts(make, large, monkeypatch):
+    expected = make(rng=RNG(5))
+    monkeypatch.setattr(_drawing, "_PART", 100)
+    monkeypatch.setattr(_drawing, "_LARGE", large)
+    found = make(rng=RNG(5))
+    assert found.tolist() == expected.tolist()
+    numbers = np.concatenate([np.ravel(x) for x in (found.samples if isinstance(found, Batch) else [found.array])])
+    assert len(np.unique(numbers)) > 5

@@ -645,6 +645,25 @@ def test_large_draws_are_made_in_parts(function, monkeypatch):
         assert all(map(same, made(), whole))
 
 
+@pytest.mark.parametrize(("part", "large"), [(100, 1), (200, 1), (100, 500), (100, 10**6)])
+@pytest.mark.parametrize("shape", [60, 250, 1])
+def test_arguments_for_each_sample_in_parts(shape, part, large, monkeypatch):
+    each = dynamic.as_batch(np.arange(9) / 8)
+
+    def made():
+        return [
+            uniform(range=dynamic.as_batch(np.arange(18.0).reshape(9, 2)), shape=shape, rng=RNG(5)),
+            normal(mean=each, stddev=each, shape=shape, rng=RNG(5)),
+            coin_flip(probability=each, shape=shape, rng=RNG(5)),
+        ]
+
+    whole = made()
+    assert all(2 * i <= number <= 2 * i + 1 for i, row in enumerate(whole[0].tolist()) for number in np.ravel(row))
+    monkeypatch.setattr(_drawing, "_PART", part)
+    monkeypatch.setattr(_drawing, "_LARGE", large)
+    assert all(map(same, made(), whole))
+
+
 @pytest.mark.parametrize("function", [f for name, f in FUNCTIONS.items() if name not in {"wide", "rejecting"}])
 def test_another_array_library_makes_the_same_bits(function, monkeypatch):
     expected = function(shape=(5, 90), batch_size=2, rng=RNG(5)), function(batch_size=50, rng=RNG(5))

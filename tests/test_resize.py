@@ -131,6 +131,26 @@ def test_bytes_are_within_one_of_the_exact_values(data, channels, antialias):
     assert abs(out - exact).max() <= 1.01
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("pillow", [resizer._pillow(), None], ids=["with Pillow", "without"])
+def test_edges_and_mirrors_of_large_images(monkeypatch, channels, pillow):
+    """Each way to go through an image: rows first, bands, and edges apart, with and without what is outside."""
+    monkeypatch.setattr(resizer, "_pillow", lambda: pillow)
+    image = np.random.default_rng(2).integers(0, 256, (70, 90, channels), dtype=np.uint8)
+    image.setflags(write=False)
+    regions = {
+        70: [(0, 70), (-3, 70), (2.5, 75), (70, 0)],
+        90: [(0, 90), (-4, 60), (20, 95), (-4, 95), (90, 0), (95, -4)],
+    }
+    with bands_of(1 << 8):
+        for down, across, height, width in itertools.product(*regions.values(), (20, 60, 100), (2, 40, 150)):
+            steps = [Along(*map(float, ends), "linear", antialias=True) for ends in (down, across)]
+            out, exact = np.zeros((height, width, channels), np.uint8), np.empty((height, width, channels), np.float32)
+            resample.resample(image, [*steps, None], out)
+            resample.resample(image.astype(np.float32), [*steps, None], exact)
+            assert abs(out - exact).max() <= 1.01, (down, across, height, width)
+
+
 @pytest.mark.skipif(resizer._pillow() is None, reason="no Pillow whose images cykooz-resizer is known to read")
 @given(st.data(), st.sampled_from([1, 3, 4]))
 def test_images_of_pillow_make_no_difference(data, channels):
