@@ -48,13 +48,10 @@ def fitting(layout: str | None, ndim: int) -> str | None:
 def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int) -> str | None:
     """The layout after ``array[index]``: an integer drops its letter, a slice keeps it, a new axis leaves no layout.
 
-    An array keeps its letter, which comes first where NumPy puts its dimension first: with another array or integer
-    beyond a slice.
+    An array keeps its letter, which goes first where NumPy puts its dimension first.
     """
     if layout is None:
         return None
-    chosen = [i for i, entry in enumerate(index) if entry is not Ellipsis and not isinstance(entry, slice)]
-    apart = bool(chosen) and chosen[-1] - chosen[0] >= len(chosen)
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     letters: list[str] = []
     place = 0
@@ -69,10 +66,16 @@ def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int)
         if isinstance(entry, slice):
             letters.append(layout[place])
         elif getattr(entry, "ndim", 0) == 1:
-            letters.insert(0 if apart else len(letters), layout[place])
+            letters.insert(0 if _are_apart(index) else len(letters), layout[place])
         place += 1
     result = "".join(letters) + layout[place:]
     return result if result and len(result) == result_ndim else None
+
+
+def _are_apart(index: tuple[Any, ...]) -> bool:
+    """Whether a slice is between the arrays and integers of an index: the dimension of the arrays is the first then."""
+    chosen = [i for i, entry in enumerate(index) if entry is not Ellipsis and not isinstance(entry, slice)]
+    return chosen[-1] - chosen[0] >= len(chosen)
 
 
 def _is_mask_of_many(entry: Any) -> bool:
