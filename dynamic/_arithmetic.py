@@ -13,13 +13,13 @@ from typing import Any
 import numpy
 
 from . import _pool
-from ._array import Array, current, device_of, empty, from_numbers, library
+from ._array import Array, apart, are_small, current, device_of, empty, from_numbers, library, values_of
 from ._transfer import moved
 from .devices import Device
 from .dtypes import promote
 from .errors import ArgumentError, DeviceError
 
-__all__ = ["evaluate", "operand", "together"]
+__all__ = ["evaluate", "evaluate_each", "operand", "together"]
 
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
@@ -108,6 +108,58 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         if max(a.nbytes for a in arrays) >= _LARGE and ufunc.nout == 1 and ufunc.signature is None:
             return _in_parts(ufunc, arrays, arguments, threads)
         return ufunc(*arrays, **arguments)
+
+
+def evaluate_each(
+    ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]], n: int, arguments: dict[str, Any]
+) -> list[list[Array]]:
+    """`evaluate` for each of n samples: for each output of the function a list of arrays.
+
+    Args:
+        ufunc: As for `evaluate`.
+        operands: For each of them the arrays of all samples, or one array for all.
+        n: Number of samples.
+        arguments: As for `evaluate`.
+    """
+    columns: list[Sequence[Array]] = [x if isinstance(x, Sequence) else [x] * n for x in operands]
+    first = [column[0] for column in columns]
+    on_gpu = _first_on_gpu(first) is not None
+    if not on_gpu and not arguments and ufunc.signature is None:
+        found = _of_values(ufunc, operands)
+        if found is not None:
+            return found
+    results: list[Any] = [None] * n
+
+    def one(i: int) -> None:
+        try:
+            arrays = [column[i] for column in columns]
+            result = evaluate(ufunc, together(arrays, arrays), arguments, threads=False)
+        except Exception as error:
+            error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
+            raise
+        results[i] = result if isinstance(result, tuple) else (result,)
+
+    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in first), ufunc.__name__)
+    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
+
+
+def _of_values(ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]]) -> list[list[Array]] | None:
+    """The same for small samples that are alike in all operands, beside single numbers: of all their values at once.
+
+    None for others, and where it fails: an error names the sample where they are calculated one by one.
+    """
+    columns = [operand for operand in operands if isinstance(operand, Sequence)]
+    shapes = [array.shape for array in columns[0]]
+    if any(operand.ndim for operand in operands if not isinstance(operand, Sequence)):
+        return None
+    if not all(are_small(column) and [array.shape for array in column] == shapes for column in columns):
+        return None
+    values = [values_of(operand) if isinstance(operand, Sequence) else operand for operand in operands]
+    try:
+        result = evaluate(ufunc, values, {})
+    except (ArgumentError, ZeroDivisionError):
+        return None
+    return [apart(part, shapes) for part in (result if isinstance(result, tuple) else (result,))]
 
 
 def _on_gpu(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], one: Array) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import itertools
 import math
 import sys
 import weakref
@@ -28,6 +29,8 @@ from .errors import ArgumentError, shown
 __all__ = [
     "SMALL",
     "Array",
+    "apart",
+    "are_small",
     "asarray",
     "checked_array",
     "current",
@@ -36,10 +39,12 @@ __all__ = [
     "from_numbers",
     "from_torch",
     "is_array",
+    "joined_alike",
     "keep_blocks",
     "library",
     "only_numbers",
     "stacked",
+    "values_of",
 ]
 
 #: A numpy.ndarray or a cupy.ndarray.
@@ -255,9 +260,32 @@ def stacked(arrays: Sequence[Array], most: float = math.inf) -> Array | None:
     first = arrays[0]
     if first.nbytes > most or any(array.shape != first.shape for array in arrays):
         return None
+    return joined_alike(arrays)
+
+
+def joined_alike(arrays: Sequence[Array]) -> Array:
+    """Arrays of one shape as one (N, ...) array."""
+    first = arrays[0]
     if not first.ndim:
         return library(first).stack(arrays)
     return library(first).concatenate(arrays).reshape(len(arrays), *first.shape)  # a fifth of what stack takes
+
+
+def are_small(arrays: Sequence[Array]) -> bool:
+    """Whether arrays are in host memory, and on average so small that copying them costs little."""
+    return isinstance(arrays[0], numpy.ndarray) and sum(array.nbytes for array in arrays) <= SMALL * len(arrays)
+
+
+def values_of(arrays: Sequence[Array]) -> Array:
+    """The elements of arrays in one dimension, one array after the other."""
+    return numpy.concatenate([array.reshape(-1) for array in arrays])
+
+
+def apart(values: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Arrays of some shapes, whose elements lie one after the other."""
+    ends = list(itertools.accumulate(map(math.prod, shapes)))
+    starts = [0, *ends[:-1]]
+    return [values[i:j].reshape(shape) for i, j, shape in zip(starts, ends, shapes, strict=True)]
 
 
 # Memory for results. Fresh megabytes cost more in page faults than many a kernel needs to fill them, so large blocks

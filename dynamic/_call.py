@@ -11,22 +11,23 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from . import _cuda
-from ._array import SMALL, Array, current, empty, only_numbers, stacked
+from ._array import Array, apart, are_small, current, empty, joined_alike, only_numbers, stacked, values_of
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype
-from .errors import DataError, DeviceError, Failure
+from .errors import ArgumentError, DataError, DeviceError, Failure
 
 __all__ = [
-    "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_parts", "on_one_device",
+    "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_small", "on_one_device",
     "specs", "together",
 ]  # fmt: skip
 
 #: Shape and NumPy dtype of a result.
 Spec: TypeAlias = tuple[tuple[int, ...], "numpy.dtype[Any]"]
 
+_GROUPED = 3  # samples of each shape on average; fewer are done one by one in the same time
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
 
 
@@ -47,6 +48,7 @@ class Declared(Protocol):
     on_host: bool
     kernel: Kernel | None
     independent: str
+    views: bool
     outputs: int
     out_kind: Callable[..., Any] | None
     __wrapped__: Callable[..., Any]
@@ -135,6 +137,13 @@ class Call:
                 return None
             inputs.append(Batch(whole, x.layout))
         return replace(self, inputs=inputs)
+
+    def taken(self, columns: list[Sequence[Array]], places: list[int]) -> Call:
+        """This call for some samples of one shape, which inputs of separate samples have in columns."""
+        wholes = [joined_alike([column[i] for i in places]) for column in columns]
+        inputs: list[Tensor | Batch] = [Batch(whole, x.layout) for whole, x in zip(wholes, self.inputs, strict=True)]
+        varying = {name: [values[i] for i in places] for name, values in self.varying.items()}
+        return replace(self, inputs=inputs, count=len(places), varying=varying)
 
     def likeness(self, i: int) -> Any:
         """What shape and dtype of the result of a sample depend on: samples of one are alike; None where none are."""
@@ -235,30 +244,74 @@ def of_nothing(operator: Declared, call: Call, layouts: Sequence[str | None]) ->
     return parts if operator.outputs else parts[0]
 
 
-def of_parts(operator: Declared, call: Call) -> list[Array] | None:
-    """What an operator whose rows, or values, are independent makes of small ragged samples as one; None of others."""
+def of_small(operator: Declared, call: Call, at_once: Callable[[Call], Array]) -> Array | list[Array] | None:
+    """What an operator that takes many samples at once makes of small ones that are ragged; None of others.
+
+    Args:
+        operator: The operator.
+        call: A call of it.
+        at_once: What does samples of one shape.
+    """
+    parts = _of_parts(operator, call)
+    return parts if parts is not None or operator.views else _of_groups(call, at_once)
+
+
+def _of_parts(operator: Declared, call: Call) -> list[Array] | None:
+    """What becomes of samples whose rows, or values, are independent: as one; None of others."""
     whole, values = call.inputs[0], operator.independent == "values"
-    if not isinstance(whole, Batch) or len(call.inputs) > 1 or (values and call.varying):
+    if not operator.independent or not isinstance(whole, Batch) or len(call.inputs) > 1 or (values and call.varying):
         return None
     samples = whole.samples
-    rows = samples[0].shape[1:]
-    if sum(sample.nbytes for sample in samples) > SMALL * call.count:
+    if not are_small(samples):
         return None
+    rows = samples[0].shape[1:]
     if not values and (whole.ndim < 2 or any(sample.shape[1:] != rows for sample in samples)):
         return None
     ((shape, kind),) = specs(operator, call, [(samples[0],)])
-    sizes = [sample.size if values else len(sample) for sample in samples]
-    ends = list(itertools.accumulate(sizes))
-    joined = numpy.concatenate([sample.reshape(-1) for sample in samples] if values else samples)
+    joined = values_of(samples) if values else numpy.concatenate(samples)
+    sizes = [len(sample) for sample in samples] if call.varying else []
     varying = {name: numpy.repeat(numpy.asarray(column), sizes, axis=0) for name, column in call.varying.items()}
-    out = empty((ends[-1], *(() if values else shape[1:])), kind)
+    out = empty((len(joined), *(() if values else shape[1:])), kind)
     try:
         operator.__wrapped__(joined, **call.fixed, **varying, out=out)
     except Exception as error:
         error.add_note(f"In {operator.name}(), samples 0 to {call.count - 1} of {call.count}.")
         raise
-    parts = [out[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    return [part.reshape(sample.shape) for part, sample in zip(parts, samples, strict=True)] if values else parts
+    return apart(out.reshape(-1), [sample.shape if values else (len(sample), *shape[1:]) for sample in samples])
+
+
+def _of_groups(call: Call, at_once: Callable[[Call], Array]) -> Array | list[Array] | None:
+    """What becomes of samples of a few shapes, done at once for each shape; None of others.
+
+    None where one is refused too: the error names it where they are done one by one.
+    """
+    columns = [x.samples for x in call.inputs if isinstance(x, Batch)]
+    if len(columns) < len(call.inputs) or not all(map(are_small, columns)):
+        return None
+    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for i, arrays in enumerate(zip(*columns, strict=True)):
+        groups.setdefault(tuple([array.shape for array in arrays]), []).append(i)
+    if len(groups) * _GROUPED > call.count:
+        return None
+    parts: list[Array] = []
+    for places in groups.values():
+        try:
+            parts.append(at_once(call.taken(columns, places)))
+        except ArgumentError:
+            return None
+        except Exception as error:
+            error.add_note(f"These are samples {', '.join(map(str, places))} of {call.count}.")
+            raise
+    if len({part.shape[1:] for part in parts}) == 1:
+        out = empty((call.count, *parts[0].shape[1:]), parts[0].dtype)
+        for places, part in zip(groups.values(), parts, strict=True):
+            out[places] = part
+        return out
+    results: list[Any] = [None] * call.count
+    for places, part in zip(groups.values(), parts, strict=True):
+        for place, result in zip(places, part, strict=True):
+            results[place] = result
+    return results
 
 
 #: What a GPU runs for a whole call: given the call, a description of each input and of the memory for the results.

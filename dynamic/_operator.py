@@ -18,7 +18,7 @@ import numpy
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
 from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Many, Memory, Spec, check_input, of_nothing, of_parts, on_one_device, specs
+from ._call import Call, Kernel, Many, Memory, Spec, check_input, of_nothing, of_small, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -214,8 +214,8 @@ class Operator(Generic[P]):
             many = call if call.one_array_each() else call.gathered() if on_cpu else None
             if many is not None:
                 return self._results_at_once(many)
-            if self.independent and on_cpu and (parts := of_parts(self, call)) is not None:
-                return parts
+            if on_cpu and (found := of_small(self, call, self._results_at_once)) is not None:
+                return found
         samples = call.samples()
         memory = None
         if self.output is not None:

@@ -177,11 +177,9 @@ def test_batches_calculate_sample_by_sample(data, d1, d2, op):
     assume(promote(d1, d2).kind != "b" or op is not operator.add)
     n = data.draw(st.integers(1, 3))
     whole = data.draw(st.booleans())
-    shape = npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3)
-    first = data.draw(shape).input_shapes
-    shapes = [first if whole else (first[0], first[1]) for _ in range(n)]
-    lefts = [data.draw(arrays(d1, s[0], any_order=False)) for s in shapes]
-    rights = [data.draw(arrays(d2, s[1], any_order=False)) for s in shapes]
+    left, right = data.draw(npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3)).input_shapes
+    lefts = [data.draw(arrays(d1, left, any_order=False)) for _ in range(n)]
+    rights = [data.draw(arrays(d2, right, any_order=False)) for _ in range(n)]
     a, b = as_batch(lefts), as_batch(rights)
     if whole:
         a, b = as_batch(np.stack(lefts)), as_batch(np.stack(rights))
@@ -196,6 +194,48 @@ def test_batches_calculate_sample_by_sample(data, d1, d2, op):
         assert isinstance(result, Batch)
         for sample, one in zip(result.samples, expected, strict=True):
             np.testing.assert_array_equal(sample, one.array, strict=True)
+
+
+#: Functions of two operands, and of one: what is calculated in steps, and by instructions for many numbers at once.
+OF_TWO = [*BINARY, *COMPARISONS, operator.truediv, operator.floordiv, operator.mod, divmod, np.arctan2, np.fmax]
+OF_ONE = [operator.neg, abs, np.sqrt, np.exp, np.log, np.sin, np.tanh, np.cbrt, np.isfinite, np.rint]
+
+
+def outcome(function, *operands):
+    """The results, or what was raised."""
+    try:
+        found = function(*operands)
+    except (ArgumentError, ZeroDivisionError) as error:
+        return error
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+@given(st.data(), st.lists(st.tuples(*[st.integers(0, 40)] * 2), min_size=2, max_size=4, unique=True),
+       any_dtype, any_dtype, st.sampled_from([*OF_TWO, *OF_ONE]))  # fmt: skip
+def test_ragged_samples_are_calculated_as_if_alone(data, shapes, d1, d2, op):
+    """Small ones are calculated all at once, which must not show: neither in a bit, nor in what an error says."""
+    columns = [[data.draw(arrays(d, shape)) for shape in shapes] for d in (d1, d2)]
+    one = data.draw(arrays(d2, ()))
+    operands = [as_batch(columns[0])]
+    alone = [(as_tensor(x),) for x in columns[0]]
+    if op in OF_TWO:
+        kind = data.draw(st.sampled_from(["batch", "number", "rows"]))
+        column = {"batch": columns[1], "number": [one] * len(shapes), "rows": [x[:1] for x in columns[1]]}[kind]
+        assume(all(len(x) for x in columns[0]))
+        operands.append(as_tensor(one) if kind == "number" else as_batch(column))
+        alone = [(*x, as_tensor(y)) for x, y in zip(alone, column, strict=True)]
+        if data.draw(st.booleans()):
+            operands, alone = operands[::-1], [x[::-1] for x in alone]
+    expected = [outcome(op, *x) for x in alone]
+    results = outcome(op, *operands)
+    if isinstance(results, Exception):
+        first = next(i for i, found in enumerate(expected) if isinstance(found, Exception))
+        assert str(results) == str(expected[first])
+        assert f"sample {first} of {len(shapes)}" in results.__notes__[0]
+        return
+    for k, result in enumerate(results):
+        for sample, own in zip(result.samples, expected, strict=True):
+            np.testing.assert_array_equal(sample, own[k].array, strict=True)
 
 
 def test_ragged_batches_and_everything_else():

@@ -162,6 +162,40 @@ def test_small_samples_of_one_shape_are_given_at_once():
     assert seen == [*together, (1 << 12,), (1 << 12,), (1,), (2,), (1,), (1,)]
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_small_samples_of_a_few_shapes_are_given_shape_by_shape(wide):
+    seen = []
+
+    def output(a: Array, **_: Any) -> Any:
+        return a.shape if wide else (), a.dtype
+
+    @lift(output=output, whole=("times",))
+    def most(a: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+        seen.append(a.shape)
+        if a.max() > 99:
+            raise ArgumentError("most", "a", "less than 100", str(a.max()))
+        if a.min() < 0:
+            raise ZeroDivisionError
+        found = a.max(-1, keepdims=True) * np.reshape(times, (-1, 1)[: a.ndim])
+        out[...] = found if wide else found[..., 0]
+        return out
+
+    ragged = [np.arange(n) + i for i, n in enumerate([2, 1, 2, 2, 1, 1, 2, 2])]
+    result = most(as_batch(ragged), times=as_batch(list(range(8))))
+    assert result.tolist() == [[(x[-1] * i).tolist()] * len(x) if wide else x[-1] * i for i, x in enumerate(ragged)]
+    assert (result.whole is None) == wide
+    assert seen == [(5, 2), (3, 1)]
+    del seen[:]
+    most(as_batch([*ragged[:4], np.arange(3)]))  # three shapes of five samples: as fast one by one
+    assert seen == [(2,), (1,), (2,), (2,), (3,)]
+    with pytest.raises(ArgumentError, match="less than 100") as refused:
+        most(as_batch([*ragged, np.full(2, 100)]))
+    assert refused.value.__notes__[0].startswith("In most(), sample 8 of 9: shape (2,)")
+    with pytest.raises(ZeroDivisionError) as failed:
+        most(as_batch([*ragged, np.full(1, -1)]))
+    assert failed.value.__notes__ == ["In most(), samples 0 to 3 of 4.", "These are samples 1, 4, 5, 8 of 9."]
+
+
 def test_independent_rows_of_small_samples_are_given_as_one():
     seen = []
 

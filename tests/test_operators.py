@@ -25,6 +25,10 @@ SIZES_OF_PARTS = {
     "strips._STEP": 64, "warp._BLOCK": 16, "warp._POINTS": (4, 4), "warp._STRIP": 1 << 8, "windows._CACHE": 1 << 6,
 }  # fmt: skip
 every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operator: operator.name)
+#: Those that are given many samples of one shape.
+at_once = pytest.mark.parametrize(
+    "operator", [o for o in registry.values() if o.whole and not o.views and o.inputs], ids=lambda o: o.name
+)
 
 
 def attempt(function, *args):
@@ -125,6 +129,22 @@ def test_samples_of_one_shape_become_one_array(operator, data):
     for result in attempt(on_batch, operator, samples, layout, {}, fixed):
         assert result.whole is not None
         assert as_tensor(result).array is result.whole
+
+
+@at_once
+@given(data=st.data())
+def test_small_samples_of_a_few_shapes_are_as_if_alone(operator, data):
+    """Those of one shape are done at once, in whatever order they come."""
+    two, layout, varying, fixed = data.draw(calls(operator, 2))
+    order = data.draw(st.permutations([0, 1] * 4))
+    samples = [np.roll(two[k], turns, 0) if two[k].ndim else two[k] for turns, k in enumerate(order)]
+    varying = {name: [values[k] for k in order] for name, values in varying.items()}
+    wholes = attempt(on_batch, operator, samples, layout, varying, fixed)
+    for i, sample in enumerate(samples):
+        own = {name: values[i] for name, values in varying.items()}
+        for one, whole in zip(on_tensor(operator, sample, layout, {**fixed, **own}), wholes, strict=True):
+            assert equal(whole[i].array, one.array)
+            assert one.layout == whole.layout
 
 
 @every

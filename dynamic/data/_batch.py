@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _cuda, _dlpack, _pool, _repr
-from dynamic._arithmetic import evaluate, operand, together
+from dynamic import _cuda, _dlpack, _repr
+from dynamic._arithmetic import evaluate, evaluate_each, operand, together
 from dynamic._array import SMALL, Array, asarray, current, device_of, is_array, library, stacked
 from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined
@@ -371,20 +371,8 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
         arrays = [_aligned(whole, ndim) if isinstance(x, Batch) else x for x, whole in both]
         result = evaluate(ufunc, together(operands, arrays), kwargs)
         return list(result) if isinstance(result, tuple) else [result]
-    columns = list(zip(*(x.samples if isinstance(x, Batch) else [x] * n for x in operands), strict=True))
-    results: list[Any] = [None] * n
-
-    def one(i: int) -> None:
-        try:
-            result = evaluate(ufunc, together(operands, list(columns[i])), kwargs, threads=False)
-        except Exception as error:
-            error.add_note(f"In {ufunc.__name__}, sample {i} of {n}.")
-            raise
-        results[i] = result if isinstance(result, tuple) else (result,)
-
-    on_gpu = any(isinstance(x, Batch) and x._ready is not None for x in operands)
-    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in columns[0]), ufunc.__name__)
-    return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
+    columns = [x.samples if isinstance(x, Batch) else x for x in operands]
+    return list(evaluate_each(ufunc, columns, n, kwargs))
 
 
 def as_one(batch: Batch) -> Array | None:

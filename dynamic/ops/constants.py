@@ -153,7 +153,7 @@ def _alike(data_like: Array, /, *, dtype: Any = None) -> Spec:
     return data_like.shape, data_like.dtype if dtype is None else dtype.dtype
 
 
-@operator(output=_alike, whole=True, devices=("cpu", "gpu"))
+@operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
 def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
     """Make an array of zeros like another one.
 
@@ -170,7 +170,7 @@ def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: 
     return out
 
 
-@operator(output=_alike, whole=True, devices=("cpu", "gpu"))
+@operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
 def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
     """Make an array of ones like another one.
 

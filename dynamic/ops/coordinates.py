@@ -114,7 +114,7 @@ def _rows(name: str, given: Array, columns: int) -> int | None:
     raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
 
 
-@operator(output=_transformed, out_kind=_as_asked, whole=True, devices=("cpu", "gpu"))
+@operator(output=_transformed, out_kind=_as_asked, whole=True, devices=("cpu", "gpu"), independent="rows")
 def coord_transform(
     points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
     T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array,

@@ -138,7 +138,7 @@ def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]
 
 @operator(
     dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True,
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu"), independent="values",
 )  # fmt: skip
 def lookup_table(
     data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | tuple[_Key, ...] = (),

@@ -21,6 +21,7 @@ from dynamic.kernels.gpu import arrays
 __all__ = ["normalize"]
 
 _FEW_STEPS = 1 << 23  # bytes; of more, which threads share, what the steps find stays in the cache
+_CACHED = 1 << 18  # bytes of small samples that are done at once
 _FLOAT32 = numpy.dtype("float32")
 _Axes: TypeAlias = int | tuple[int, ...]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
@@ -179,9 +180,15 @@ def normalize(
     if not many:
         _normalize(_Plan(image, given), image, out, *how)
     elif library(image) is numpy:
-        for i in range(len(image)):
-            one = image[i, ...]
-            _normalize(_Plan(one, given), one, out[i, ...], *how)
+        plan = _Plan(image[0, ...], given)
+        if _are_same_together(plan, out.dtype, *across[1:]):
+            step = max(1, _CACHED // max(1, plan.image.nbytes))
+            for i in range(0, len(image), step):
+                _normalize(plan, image[i : i + step], out[i : i + step], *how)
+        else:
+            for i in range(len(image)):
+                one = image[i, ...]
+                _normalize(_Plan(one, given), one, out[i, ...], *how)
     else:
         _normalize(_Plan(image[0, ...], given), image, out, *how)
     return out
@@ -215,11 +222,17 @@ def _normalize(
     normalized(image, mean, factor, shift, out.reshape(shape))
 
 
+def _are_same_together(plan: _Plan, dtype: numpy.dtype[Any], mean: Any, variance: Any) -> bool:
+    """Whether many samples that are as the plan's may be normalised at once, with the same results as one by one."""
+    is_short = plan.count < kernels.LONG_ROW and plan.image.nbytes <= _CACHED
+    return is_short and mean is None and variance is None and _is_of_rows(plan, plan.image, dtype, plan.axes)
+
+
 def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[int]) -> bool:
     """Whether what is normalised are rows of float32, together not large, without a given mean or deviation."""
     if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
         return False
-    last = bool(axes) and axes[0] == image.ndim - len(axes)
+    last = bool(axes) and axes[0] % image.ndim == image.ndim - len(axes)
     return last and image.dtype == dtype == _FLOAT32 and image.nbytes < _FEW_STEPS
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from dynamic._argument import DTypeArgument, Layout, PerSample
-from dynamic._array import Array
+from dynamic._array import SMALL, Array
 from dynamic._call import Call
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
@@ -75,28 +75,31 @@ def _layout_of_order(
     return "".join(given[i] for i in _order(given, len(given), perm, None))
 
 
-def _transposed(
-    data: Array, /, *, perm: Any = None, output_layout: str | None = None, layout: str | None = None, **_: Any
-) -> Spec:
-    places = _order(layout, data.ndim, perm, output_layout)
-    if output_layout and len(output_layout) != data.ndim:
-        expected = f"a letter for each of the {data.ndim} dimensions"
+def _order_of_all(call: Call) -> tuple[int, ...]:
+    """For each dimension of the results which one of the samples it is."""
+    ndim, output_layout = call.inputs[0].ndim, call.fixed["output_layout"]
+    places = _order(call.layout, ndim, call.fixed["perm"], output_layout)
+    if output_layout and len(output_layout) != ndim:
+        expected = f"a letter for each of the {ndim} dimensions"
         raise ArgumentError("transpose", "output_layout", expected, repr(output_layout))
-    return tuple(data.shape[i] for i in places), data.dtype
+    return places
+
+
+def _transposed(data: Array, /, *, across: tuple[int, ...], **_: Any) -> Spec:
+    return tuple([data.shape[i] for i in across]), data.dtype
 
 
 def _transposing(call: Call, inputs: list[Described], target: Described) -> None:
     """`transpose` on a GPU: a copy of arrays whose dimensions are in another order."""
-    (source,) = inputs
-    places = _order(call.layout, source.ndim, call.fixed["perm"], call.fixed["output_layout"])
+    (source,), places = inputs, call.fixed["across"]
     turned = Described(source.pointers, source.shapes[:, places], source.strides[:, places], source.dtype)
     copies.window(turned, target)
 
 
-@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transposing)
+@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transposing, across=_order_of_all, whole=True)
 def transpose(
     data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
-    layout: Layout, out: Array,
+    across: tuple[int, ...] = (), out: Array,
 ) -> Array:  # fmt: skip
     """Change the order of the dimensions.
 
@@ -116,7 +119,13 @@ def transpose(
     >>> dynamic.transpose(image, perm=[2, 0, 1]).shape, dynamic.transpose(image, output_layout="CHW").shape
     ((3, 4, 6), (3, 4, 6))
     """
-    order.permuted(data, _order(layout, data.ndim, perm, output_layout), out)
+    if data.ndim == len(across):
+        order.permuted(data, across, out)
+    elif data[0, ...].nbytes <= SMALL:
+        order.permuted(data, (0, *(1 + place for place in across)), out)
+    else:
+        for one, target in zip(data, out, strict=True):
+            order.permuted(one, across, target)
     return out
 
 

@@ -14,7 +14,7 @@ from dynamic.dtypes import convert
 
 from .filters import real_of, stored
 
-__all__ = ["normalized", "normalized_rows", "squares", "sums"]
+__all__ = ["LONG_ROW", "normalized", "normalized_rows", "squares", "sums"]
 
 _SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
 #: Element types of tables, each with one of the same size that OpenCV can look up.
@@ -24,6 +24,7 @@ _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
 _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
 _ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
+LONG_ROW = 1 << 14  # values; of shorter ones the sums must not depend on how many rows there are
 _SHORT = 64  # NumPy computes along the last dimension, which should be longer
 _QUIET = numpy.errstate(over="ignore", invalid="ignore")  # infinities are results like others
 _BLOCK = 1 << 17  # values computed at a time, so that they stay in the cache
@@ -200,7 +201,8 @@ def normalized_rows(rows: Array, ddof: int, epsilon: float, scale: float, shift:
         shift: Added to the result.
         out: Where to, the same.
     """
-    count, one = rows.shape[1], len(rows) == 1
+    count = rows.shape[1]
+    one = len(rows) == 1 and count >= LONG_ROW
     totals = numpy.array([[cv2.sumElems(rows)[0]]]) if one else cv2.reduce(rows, 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
     numpy.subtract(rows, (totals / count).astype(numpy.float32), out=out)
     if one:
