@@ -220,8 +220,9 @@ class Operator(Generic[P]):
         memory = None
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
-        if self.many is not None and call.count > 1 and call.device.device_type == "cpu":
-            return self.many(call, samples, memory)
+        at_once = self.many if call.count > 1 and call.library is numpy else None
+        if at_once is not None and (done := at_once(call, samples, memory)) is not None:
+            return done
         results: list[Any] = [None] * call.count
         outs = results if memory is None else memory.outs
         lent = [(name, outs if name == "out" else call.plans) for name in self._lent]
@@ -341,7 +342,7 @@ def operator(
         independent: "values", or "rows" of the first dimension, where what becomes of each does not depend on others
             and `whole` is declared: small ragged samples are done as one, arguments that may differ told row by row.
         many: Called instead of the function for all samples of a Batch on the CPU, with the call, the inputs of each
-            sample and, where there is `output`, the memory for the results: what the function makes of each sample.
+            sample and, with `output`, the memory for the results: what the function makes of each, or None to call it.
     """
     kinds = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
     declared = (tuple(layouts) if layouts is not None else None, kinds, output, out_layout, out_kind, across)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
 from ._argument import Between, DTypeArgument, Layout
 from ._array import Array, library
-from ._call import Call
+from ._call import Call, Many, Memory
 from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
@@ -62,11 +62,14 @@ def _remaining(extents: Any, places: _Places) -> list[Any]:
     return [extent for axis, extent in enumerate(extents, -len(extents)) if axis not in places]
 
 
-def _reduction(kind: Callable[[_Kind], _Kind]) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
+def _reduction(
+    kind: Callable[[_Kind], _Kind], many: Many | None = None
+) -> Callable[[Callable[Concatenate[Any, P], Any]], Operator[P]]:
     """Declare an operator that reduces dimensions. Its function is told which, from the end, as `across`.
 
     Args:
         kind: The dtype of the result for that of the input, where the caller asks for none.
+        many: What does many large samples, as for `operator`.
     """
 
     def declared(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
@@ -97,7 +100,7 @@ def _reduction(kind: Callable[[_Kind], _Kind]) -> Callable[[Callable[Concatenate
             return "".join(_remaining(letters, _places(name, len(letters), **arguments))) or None
 
         lift = operator(name=name, output=output, out_layout=out_layout, out_kind=out_kind, across=across, whole=True,
-                        devices=("cpu", "gpu"))  # fmt: skip
+                        devices=("cpu", "gpu"), many=many)  # fmt: skip
         return lift(body)
 
     return declared
@@ -131,8 +134,12 @@ def _stored(values: Array, out: Array) -> Array:
 
 def _mean(data: Array, places: _Places) -> Array:
     """The mean in float64; sums of integers of up to 32 bits are exact."""
-    wide = _of_sums(data.dtype) if data.dtype.kind in "biu" and data.dtype.itemsize < 8 else _FLOAT64
-    return _divided(_kernels(data).total(data, places, wide), _count(data, places))
+    return _divided(_kernels(data).total(data, places, _wide(data.dtype)), _count(data, places))
+
+
+def _wide(kind: _Kind) -> _Kind:
+    """What a mean is added up in."""
+    return _of_sums(kind) if kind.kind in "biu" and kind.itemsize < 8 else _FLOAT64
 
 
 def _divided(sums: Array, count: int) -> Array:
@@ -141,6 +148,24 @@ def _divided(sums: Array, count: int) -> Array:
         return sums / numpy.float64(count)
     with numpy.errstate(invalid="ignore"):
         return sums / numpy.float64(count)
+
+
+def _of_many(
+    call: Call, samples: Sequence[tuple[Array]], memory: Memory | None, *, kind: Callable[[_Kind], _Kind], mean: bool
+) -> Array | None:
+    """Sums or means of photos, where what is to be done of each is one call of OpenCV."""
+    assert memory is not None, "reductions declare their output"
+    out, data = memory.storages(), [sample[0] for sample in samples]
+    found = None if isinstance(out, list) else reductions.totals(data, call.fixed["across"], kind(data[0].dtype))
+    if found is None:
+        return None
+    sums, counts = found
+    return _stored(sums / counts[:, None] if mean else sums, out)
+
+
+def _adding(kind: _Kind) -> _Kind:
+    """What a sum is added up in."""
+    return _FLOAT64 if kind.kind == "f" else _of_sums(kind)
 
 
 def _mean_square(data: Array, places: _Places) -> Array:
@@ -172,7 +197,7 @@ def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Ar
         return squares / numpy.float64(builtins.max(0, count - ddof))
 
 
-@_reduction(_of_sums)
+@_reduction(_of_sums, functools.partial(_of_many, kind=_adding, mean=False))
 def sum(
     input: Array,
     /,
@@ -205,11 +230,10 @@ def sum(
     >>> dynamic.reductions.sum(x, axes=1).tolist()
     [9, 12]
     """
-    kind = _FLOAT64 if input.dtype.kind == "f" else _of_sums(input.dtype)
-    return _stored(_kernels(input).total(input, across, kind), out)
+    return _stored(_kernels(input).total(input, across, _adding(input.dtype)), out)
 
 
-@_reduction(_of_means)
+@_reduction(_of_means, functools.partial(_of_many, kind=_wide, mean=True))
 def mean(
     input: Array,
     /,

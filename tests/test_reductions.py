@@ -287,6 +287,29 @@ def test_whole_batches_are_their_samples_bit_for_bit(name, kind, seed):
             assert np.array_equal(whole[i].array, alone, equal_nan=kind.kind == "f")
 
 
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@given(
+    kind=st.sampled_from(["u1", "u2", "i2", "f4", "i4", "f8"]), channels=st.integers(1, 5), whole=flags, data=st.data()
+)
+def test_photos_are_added_up_as_if_alone(name, kind, channels, whole, data):  # fmt: skip
+    """What is one call of OpenCV for each sample is done for all of a Batch in a loop of its own, in threads."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    sides = data.draw(st.lists(st.tuples(st.integers(20, 60), st.integers(40, 60)), min_size=2, max_size=4))
+    sides = [sides[0]] * len(sides) if whole else sides
+    samples = [generator.normal(60, 20, (*side, channels)).astype(kind) for side in sides]
+    samples = [sample[::-1, ::-1] if data.draw(flags) else sample for sample in samples]
+    axes = data.draw(st.sampled_from([None, (0, 1), (1, 0), 0, 2]))
+    how = {"axes": axes, "keep_dims": data.draw(flags), "dtype": data.draw(st.sampled_from([None, None, ndd.int16]))}
+    function = getattr(reductions, name)
+    with ndd.EvalContext(num_threads=data.draw(st.integers(1, 3))), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dynamic._pool._WORTH_THREADS", 0)
+        found = function(as_batch(samples * 2), **how)
+    for sample, result in zip(samples * 2, found, strict=True):
+        alone = function(as_tensor(sample), **how).array
+        assert (result.array.dtype, result.shape) == (alone.dtype, alone.shape)
+        assert np.array_equal(result.array, alone)
+
+
 # -- live
 
 

@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy
+from numpy.typing import NDArray
 
+from dynamic import _pool
 from dynamic._array import Array, empty
 
-__all__ = ["NARROW", "extreme", "squares", "total"]
+__all__ = ["NARROW", "extreme", "squares", "total", "totals"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
 _CACHED = 1 << 15  # elements of temporaries that stay in the cache
+_LONG_SUM, _LONG_SQUARES = 1 << 11, 1 << 14  # elements of blocks that OpenCV does one by one
 _AT_ONCE = 1 << 18  # the same where each step is so short that threads would wait for each other between them
 _UNSHARED = 1 << 13  # elements of vectors that no BLAS shares out to threads of its own
 
@@ -43,11 +46,35 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
     """
     form = _form(array.shape, tuple(axes))
     blocks = _blocks(array, form)
-    if _is_long(blocks, 1 << 11):
+    if _is_long(blocks.shape, blocks.dtype, _LONG_SUM):
         sums: Array = numpy.array([cv2.sumElems(block[None])[: blocks.shape[2]] for block in blocks]).astype(kind)
     else:
         sums = _by_planes(lambda part, _: _sums(part, kind), blocks, kind)
     return sums.reshape(form.kept)
+
+
+def totals(
+    arrays: Sequence[Array], axes: Sequence[int], kind: numpy.dtype[Any]
+) -> tuple[Array, NDArray[numpy.float64]] | None:
+    """`total` of many arrays of one dtype as (N, B), and (N,) how many elements each number has been added up from.
+
+    None where that is not one call of OpenCV for each. Threads would wait for each other if there were more steps
+    between these calls than need be.
+    """
+    shapes = [_form(array.shape, tuple(axes)).blocks for array in arrays]
+    before, _, behind = shapes[0]
+    if before != 1 or any(a != 1 or b != behind for a, _, b in shapes):
+        return None
+    if not all(_is_long(shape, arrays[0].dtype, _LONG_SUM) for shape in shapes):
+        return None
+    sums: list[Any] = [None] * len(arrays)
+
+    def some(part: slice) -> None:
+        for i in range(part.start, part.stop):
+            sums[i] = cv2.sumElems(_blocks(arrays[i], _form(arrays[i].shape, tuple(axes))))
+
+    _pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays))
+    return numpy.array(sums)[:, :behind].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
 
 
 @numpy.errstate(all="ignore")
@@ -72,7 +99,7 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
     blocks = _blocks(array, form)
     before, _, behind = blocks.shape
     centres = None if centre is None else _filled(form.kept, centre).reshape(before, 1, behind)
-    if _is_long(blocks, 1 << 14):
+    if _is_long(blocks.shape, blocks.dtype, _LONG_SQUARES):
         each = [None] * before if centres is None else centres[:, 0]
         by_opencv = _squares_of_integers if array.dtype.kind in "iu" else _squares_by_opencv
         sums = numpy.array([by_opencv(block, own) for block, own in zip(blocks, each, strict=True)])
@@ -232,10 +259,10 @@ def _blocks(array: Array, form: _Form) -> Array:
     return numpy.ascontiguousarray(array).reshape(form.blocks)
 
 
-def _is_long(blocks: Array, least: int) -> bool:
+def _is_long(blocks: tuple[int, int, int], kind: numpy.dtype[Any], least: int) -> bool:
     """Whether OpenCV is faster, block by block. This must not depend on how many there are."""
-    _, count, behind = blocks.shape
-    return blocks.dtype in NARROW and 1 <= behind <= 4 and count * behind >= least
+    _, count, behind = blocks
+    return kind in NARROW and 1 <= behind <= 4 and count * behind >= least
 
 
 def _folded(ufunc: numpy.ufunc, blocks: Array, kind: numpy.dtype[Any]) -> Array:
