@@ -88,8 +88,10 @@ def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
     near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
     radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64)
     whole, quarter = rest == 0, (quarters % 4).astype(int)
-    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], numpy.cos(radians))
-    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], numpy.sin(radians))
+    # Not by NumPy, whose sines may have other last bits: which pixel a point halfway between two lies in tells them.
+    cosines, sines = ([function(each) for each in radians.tolist()] for function in (math.cos, math.sin))
+    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], cosines)
+    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], sines)
     (y, x), (v, u) = (numpy.asarray(each, numpy.float64).T / 2 for each in (sizes, output_sizes))
     return numpy.stack([cos, -sin, x - (cos * u - sin * v), sin, cos, y - (sin * u + cos * v)], 1).reshape(-1, 2, 3)
 

@@ -3,7 +3,7 @@
 // A block makes 32x32 pixels, a thread four of them; a warp makes 8x4 neighbours at a time, so that what it reads is
 // compact at any angle. Where the block's corner comes from is computed in float64 and split into a whole pixel and a
 // rest, from which the others follow in float32: coordinates are as exact far from the origin as near it, and few
-// instructions are in float64. The nearest pixel is found in float64, as on the CPU, for ties must not fall otherwise.
+// instructions are in float64. The nearest pixel is found as on the CPU, for ties must not fall otherwise.
 
 struct Warp {
   u64 source, target;
@@ -26,14 +26,22 @@ __device__ __forceinline__ i32 split(f64 v, f32* rest) {
   return v == v ? (i32)whole : -1000000000;
 }
 
+// The pixel that a point lies in, whose coordinate is a sum. It is added up in integers of 48 digits behind the point,
+// where these suffice.
+__device__ __forceinline__ i32 pixel(f64 a, f64 b) {
+  const f64 unit = 281474976710656.0;  // 2**48
+  if (fabs(a) + fabs(b) < 32000) return (i32)(((i64)rint(a * unit) + (i64)rint(b * unit)) >> 48);
+  f32 rest;
+  return split(a + b, &rest);
+}
+
 __device__ __forceinline__ i32 near(i32 v, i32 extent) { return min(max(v, 0), extent - 1); }
 
 template <class In, class Out>
 __device__ __forceinline__ void take_nearest(const Warp& w, u32 x, u32 y, const u64* fill, u32 filled, i32 type, i32 wanted) {
   const i32 height = w.height, width = w.width;
-  f32 none;
-  const i32 ix = split(w.matrix[0] * x + (w.matrix[1] * y + (w.matrix[2] + 0.5)), &none);
-  const i32 iy = split(w.matrix[3] * x + (w.matrix[4] * y + (w.matrix[5] + 0.5)), &none);
+  const i32 ix = pixel(w.matrix[0] * x, w.matrix[1] * y + (w.matrix[2] + 0.5));
+  const i32 iy = pixel(w.matrix[3] * x, w.matrix[4] * y + (w.matrix[5] + 0.5));
   const bool inside = ix >= 0 && ix < width && iy >= 0 && iy < height;
   const bool empty = width == 0 || height == 0;
   const u8* from = (const u8*)w.source + (i64)near(iy, height) * w.from[0] + (i64)near(ix, width) * w.from[1];
