@@ -296,6 +296,8 @@ def bad() -> dict[str, tuple[bytes, str]]:
         "JPEG taller than its data": (jpeg_with_size(4000, 33), "TruncatedImage"),
         "JPEG of 65500 x 65500": (jpeg_with_size(65500, 65500), "ImageTooLarge"),
         "JPEG without an end": (jpeg[:-2], "TruncatedImage"),
+        "JPEG whose scan ends early": (jpeg[:-30] + b"\xff\xd9", "TruncatedImage"),
+        "JPEG with bytes behind its scan": (jpeg[:-2] + bytes(20) + jpeg[-2:], "CorruptImage"),
         "JPEG without a scan": (jpeg[:start] + b"\xff\xd9", "CorruptImage"),
         "JPEG with arithmetic coding": (jpeg.replace(b"\xff\xc0", b"\xff\xc9", 1), "UnsupportedImage"),
         "JPEG without loss": (jpeg.replace(b"\xff\xc0", b"\xff\xc3", 1), "UnsupportedImage"),

@@ -325,6 +325,26 @@ def test_objects_are_taken_by_the_policy_for_their_class(protocol):
     assert made["sampler"].seed == 8
 
 
+class WithKeywords:
+    def __init__(self, *arguments, **keywords):
+        self.made_of = arguments, keywords
+
+    def __new__(cls, *_, **__):
+        return super().__new__(cls)
+
+    def __getnewargs_ex__(self):
+        return self.made_of
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_objects_may_be_made_with_arguments_but_not_by_name(protocol):
+    name = f"{HERE}.WithKeywords"
+    data = pickle.dumps(WithKeywords(3, 4), protocol)
+    assert legacy.read(data, allow="plain", classes={name: lambda found: found.arguments}) == (3, 4)
+    with pytest.raises(StateError, match="makes an object with keyword arguments"):
+        legacy.read(pickle.dumps(WithKeywords(3, a=4), protocol), allow="plain", classes={name: "stateful"})
+
+
 def test_a_decoder_gets_all_parts():
     data = pickle.dumps([fractions.Fraction(1, 2), Listed([1, 2]), Keyed(a=1)], 4)
     found = legacy.read(data, allow="plain", classes={

@@ -791,6 +791,7 @@ def test_modes_contexts_and_pools():
         with pytest.raises(ndd.DeviceError):
             ndd.stream()
         assert ndd.get_current_stream() is ndd.get_default_stream() is None
+        ndd.set_current_stream(None)
 
 
 def test_devices():

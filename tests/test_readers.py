@@ -320,6 +320,16 @@ def test_one_path_twice_is_two_samples(folder):
     assert len(set(sample_ids([b"a"] * 1000).tolist())) == 1000
 
 
+def test_how_a_path_is_spelled_does_not_matter(folder):
+    spelled = [["c/01.jpg", "c/02.jpg", "c/03.jpg"], ["./c/01.jpg", "c//02.jpg", "c/../c/03.jpg"]]
+    readers = [File(files=files, file_root=folder, random_shuffle=True, seed=5) for files in spelled]
+    plain, other = ([sorted(jpegs.origin.ids.tolist()) for jpegs, _ in reader.next_epoch(3)] for reader in readers)
+    assert plain == other
+    state = readers[0].state_dict()
+    readers[1].load_state_dict(state)
+    assert readers[1].state_dict() == state
+
+
 # Epochs and shards
 
 batches = st.integers(1, 9)

@@ -52,7 +52,6 @@ class Header(NamedTuple):
     height: int  #: as stored: before the orientation is applied
     width: int
     colours: Colours  #: as they come out of the decoder
-    bits: int = 8  #: of the decoded channels: 8, 16, or 32 for floating point
     orientation: int = 1  #: EXIF's: 1 is upright, 5 to 8 exchange height and width
     detail: Any = None  #: what the decoder of the format has found and needs again
 

@@ -171,7 +171,7 @@ def _header(data: Buffer | bytes, limits: Limits) -> Header:
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
             progressive = frame[0] == _PROGRESSIVE
             detail = _Frame(progressive, components, transform, start - 4, height_at, restarts, needed)
-            return Header(FORMAT, height, width, colours, 8, orientation, detail)
+            return Header(FORMAT, height, width, colours, orientation, detail)
         elif marker in (_EOI, _DNL):
             raise corrupt(FORMAT, "there is no scan")
     raise corrupt(FORMAT, "there is no scan")

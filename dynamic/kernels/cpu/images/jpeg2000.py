@@ -47,7 +47,7 @@ def header(data: Buffer, limits: Limits) -> Header:
         raise unsupported(FORMAT, "components of different sizes")
     if bytes(stream[-2:]) != _END:
         raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
-    return Header(FORMAT, bottom - top, right - left, colours, depths.pop() + 1)
+    return Header(FORMAT, bottom - top, right - left, colours)
 
 
 def _codestream(data: Buffer) -> Buffer:

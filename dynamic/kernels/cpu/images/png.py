@@ -93,7 +93,7 @@ def header(data: Buffer, limits: Limits) -> Header:
         raise corrupt(FORMAT, f"colour type {kind} with {depth} bits, methods {compression}, {filtering}, {interlace}")
     found = _collect(chunks, depth, kind, interlace == 1)
     orientation = exif.orientation(found[1])
-    return Header(FORMAT, height, width, _TYPES[kind][0], 16 if depth == 16 else 8, orientation, found[0])
+    return Header(FORMAT, height, width, _TYPES[kind][0], orientation, found[0])
 
 
 def _collect(chunks: Iterator[tuple[bytes, Buffer]], depth: int, kind: int, interlaced: bool) -> tuple[_Chunks, Buffer]:

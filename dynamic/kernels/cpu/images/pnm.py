@@ -51,7 +51,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     needed = _needed(kind, height, width * channels, most)
     if detail.start + needed > len(data):
         raise truncated(FORMAT, f"{len(data) - detail.start} of {needed} bytes of pixels are there")
-    return Header(FORMAT, height, width, "RGB" if channels == 3 else "GRAY", 16 if most > 255 else 8, 1, detail)
+    return Header(FORMAT, height, width, "RGB" if channels == 3 else "GRAY", detail=detail)
 
 
 def _needed(kind: int, height: int, row: int, most: int) -> int:

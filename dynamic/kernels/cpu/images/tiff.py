@@ -61,7 +61,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     strips = _find_strips(data, tags, height, width, part, samples * depth)
     orientation = _one(tags, 274, 1)
     detail = _Directory(tags, strips, depth, samples, order, part)
-    return Header(FORMAT, height, width, colours, detail.bits, orientation if 1 <= orientation <= 8 else 1, detail)
+    return Header(FORMAT, height, width, colours, orientation if 1 <= orientation <= 8 else 1, detail)
 
 
 def _read_tags(data: Buffer, order: str) -> _Tags:

@@ -69,7 +69,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     if canvas is not None and canvas != (height, width):
         raise corrupt(FORMAT, f"a canvas of {canvas[1]} x {canvas[0]} pixels with a picture of {width} x {height}")
     check_size(FORMAT, height, width, limits)
-    return Header(FORMAT, height, width, "RGBA" if alpha or transparent else "RGB", 8, orientation)
+    return Header(FORMAT, height, width, "RGBA" if alpha or transparent else "RGB", orientation)
 
 
 def _read_canvas(chunk: Buffer) -> tuple[int, int]:
