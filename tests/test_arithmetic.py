@@ -302,6 +302,7 @@ def operands_of(symbol, a, b):
     if symbol in {"//", "%"}:  # rounded to zero there, and floats not at all
         assume("f" not in (a.dtype.kind, b.dtype.kind))
         a, b = (x if x.dtype.kind == "b" else np.maximum(x, 0) for x in (a, b))
+        a, b = (x >> 1 if x.dtype == np.uint64 else x for x in (a, b))  # which beside int8 would be negative
         b = b | np.array(1, b.dtype)
     if symbol == "**" and b.dtype.kind != "f":
         b = b % np.array(4, b.dtype) if b.dtype.kind != "b" else b

@@ -46,7 +46,9 @@ def with_gpu() -> Iterator[None]:
     sys.modules["cupy"] = importlib.import_module("twin.cupy")
     devices.gpu_count.cache_clear()
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "nvidia.nvimgcodec", None)  # the real one would look for a GPU of its own
+            yield
     finally:
         device.reset()
         del sys.modules["cupy"]
