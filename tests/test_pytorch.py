@@ -11,6 +11,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from dynamic.readers import File
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, LastBatchPolicy  # noqa: E402
+from dynamic.pytorch._shared import Shared  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -521,6 +523,29 @@ def test_torchdatas_loader_goes_on(folder, workers, kind):
     other.load_state_dict(state)
     with pytest.raises((AssertionError, RuntimeError, ValueError)):
         next(iter(other))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("kind", ["pipeline", "reader"])
+def test_torchdatas_loader_that_has_ended_goes_on_with_the_next_epoch(folder, kind, persistent, monkeypatch):
+    """It asks for the next epoch at once, whether or not its workers have found that nothing is left of this one."""
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    make, output_map = KINDS[kind]
+    how = {"batch_size": None, "num_workers": 2, "persistent_workers": persistent}
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(3)]
+    end = Shared.end
+
+    def later(*arguments):
+        time.sleep(0.3)
+        end(*arguments)
+
+    monkeypatch.setattr(Shared, "end", later)  # in the workers, which are forked
+    finished = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), **how)
+    assert listed(finished) == epochs[0]
+    resumed = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), **how)
+    resumed.load_state_dict(finished.state_dict())
+    assert [listed(resumed) for _ in range(2)] == epochs[1:]
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])

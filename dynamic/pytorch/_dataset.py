@@ -6,6 +6,7 @@ gives what one process alone would give, in that order, and the state after a ba
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -124,20 +125,32 @@ class Batches:
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of an epoch that are this process's, from the place that was loaded or the start."""
         worker = Worker.here()
-        place = Place(self._shared.begin(worker), worker.number, worker.total)
-        place, self._own = self._own or place, None
+        begun = Place(self._shared.begin(worker), worker.number, worker.total)
+        loaded, self._own = self._own, None
+        place = loaded or begun
         self._now = place if worker.total else None
-        if place.ended:
-            self._shared.end(worker, place.states)
+        rest: Iterator[Any] = iter([(None, place.states)])
+        if not place.ended:
+            rest = self._epochs.rest(place.states, place.skip, max(worker.total, 1))
+        if loaded is None:
+            return self._epoch(rest, worker)
+        # A loader whose state says that it has ended begins its next epoch at once, in other workers. By then all
+        # workers that have nothing left of this one must have said so: they do it before they are asked for a batch.
+        first = next(rest)
+        if first[0] is None:
+            self._end(first[1], worker)
             return iter(())
-        return self._epoch(place, worker)
+        return self._epoch(itertools.chain([first], rest), worker)
 
-    def _epoch(self, place: Place, worker: Worker) -> Iterator[Outputs]:
+    def _end(self, states: dict[str, JSON], worker: Worker) -> None:
+        self._shared.end(worker, states)
+        self._now = Place(states, worker.number, worker.total, ended=True) if worker.total else None
+
+    def _epoch(self, rest: Iterator[Any], worker: Worker) -> Iterator[Outputs]:
         stride = max(worker.total, 1)
-        for outputs, states in self._epochs.rest(place.states, place.skip, stride):
+        for outputs, states in rest:
             if outputs is None:
-                self._shared.end(worker, states)
-                self._now = Place(states, worker.number, worker.total, ended=True) if worker.total else None
+                self._end(states, worker)
                 return
             batch = Outputs(tensors(_OPERATOR, self.output_map, self._transformed(outputs), self._dynamic_shape))
             batch.state = _state(Place(states))
