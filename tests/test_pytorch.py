@@ -548,6 +548,26 @@ def test_torchdatas_loader_that_has_ended_goes_on_with_the_next_epoch(folder, ki
     assert [listed(resumed) for _ in range(2)] == epochs[1:]
 
 
+def test_workers_of_an_epoch_that_was_left_early_do_not_end_another(folder, monkeypatch):
+    """A loader of torchdata's begins an epoch while the workers of the one before are still there."""
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    make, output_map = KINDS["reader"]
+    whole = listed(Dataset(make(folder), output_map))
+    end = Shared.end
+
+    def later(*arguments):
+        time.sleep(0.5)
+        end(*arguments)
+
+    monkeypatch.setattr(Shared, "end", later)
+    loader = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=2)
+    assert [batch["data"].tolist() for _, batch in zip(range(5), loader, strict=False)]
+    for _ in loader:  # by now the others have come to their end
+        time.sleep(1)
+        break
+    assert listed(loader) == whole
+
+
 @pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_torchdatas_nodes_go_on(folder, kind, ahead):

@@ -46,7 +46,7 @@ class Shared:
         import torch
 
         self._memory = torch.zeros(_FIRST // 8 + 2 * _ROOM // 8, dtype=torch.int64).share_memory_()
-        self._iterations = 0
+        self._iterations = self._run = 0
         self.put(states)
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
@@ -80,12 +80,13 @@ class Shared:
         numbers = self._numbers
         if not worker.total:
             return self.get()
-        run = worker.run + self._iterations + 1
+        self._run = run = worker.run + self._iterations + 1
         self._iterations += 1
         if worker.total > _MOST:
             raise ValueError(f"pytorch.Dataset: {worker.total} workers are more than {_MOST}.")
         if worker.number == 0:
             self._write(_START, self.get())
+            numbers[_RUN] = 0  # from now on workers of an epoch that was left early end it for nobody
             numbers[_USED], numbers[_TOTAL] = 1, worker.total
             numbers[_ENDED : _ENDED + worker.total] = 0
             numbers[_RUN] = run
@@ -101,6 +102,8 @@ class Shared:
         if not worker.total:
             self._write(_START, states)
             self._numbers[_TOTAL] = 0
+            return
+        if self._numbers[_RUN] != self._run:
             return
         if worker.number == 0:
             self._write(_NEXT, states)
