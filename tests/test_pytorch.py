@@ -105,6 +105,26 @@ def test_the_last_batch(folder, policy, shards, size):
         pipe.close()
 
 
+@pytest.mark.parametrize(("policy", "size", "last"), [
+    (FILL, 10, [[8, 9, 9, 9]]), (PARTIAL, 10, [[8, 9]]), (DROP, 10, []), (FILL, -1, [[8, 9]]), (DROP, -1, [[8, 9]]),
+])  # fmt: skip
+def test_a_source_whose_last_batch_is_short(policy, size, last):
+    """Where nothing says how large an epoch is, the last batch is like any other."""
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def short():
+        def source(info):
+            if info.iteration == 3:
+                raise StopIteration
+            return [np.array([4 * info.iteration + i]) for i in range(2 if info.iteration == 2 else 4)]
+
+        return fn.external_source(source, batch=True, batch_info=True, name="source")
+
+    with short() as pipe:
+        batches = list(GenericIterator(pipe, ["data"], size=size, last_batch_policy=policy))
+    assert data(batches) == [[0, 1, 2, 3], [4, 5, 6, 7], *last]
+
+
 #: Of DALI 2.4, for 7 samples and batches of 2, with pad_last_batch=True: the length, the size and an epoch.
 DALI = {
     (FILL, 1): (4, 7, [[[0, 1]], [[2, 3]], [[4, 5]], [[6, 6]]]), (FILL, 2): (2, 4, None),
