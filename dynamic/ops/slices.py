@@ -13,14 +13,14 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
-from dynamic._call import Call, Planned
+from dynamic._call import Call, Memory, Planned
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
 
-from .windows import _fill
+from .windows import _fill, windows_of
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -64,7 +64,12 @@ def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described
     copies.window(source, target, starts.reshape(source.shapes.shape), None, fill, place)
 
 
-@operator(output=_sliced, values_from=1, kernel=_slice_on_gpu)
+def _slice_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
+    assert memory is not None, "slice declares its output"
+    return windows_of(call, samples, call.plans, memory)
+
+
+@operator(output=_sliced, values_from=1, kernel=_slice_on_gpu, many=_slice_many)
 def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
     axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,

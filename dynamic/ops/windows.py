@@ -14,7 +14,7 @@ import numpy
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array, asarray
 from dynamic._call import Call as Together
-from dynamic._call import together
+from dynamic._call import Memory, together
 from dynamic._described import Described
 from dynamic._distributions import below
 from dynamic._drawing import Call, distribution, streams
@@ -63,14 +63,19 @@ _CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos
                    "out_of_bounds_policy", "rounding")  # fmt: skip
 
 
-def _starts(operator: str, call: Together, shapes: list[list[int]]) -> Any:
-    """Where the window of each sample begins, in all of its dimensions."""
+def _starts(operator: str, call: Together, shapes: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """Where the window of each sample begins, in all of its dimensions; one of all where they are alike."""
     columns = [call.column(name) for name in _CROP_ARGUMENTS]
     if call.varying.keys().isdisjoint(_CROP_ARGUMENTS) and shapes.count(shapes[0]) == len(shapes):
         shapes = shapes[:1]
-    rows = [_window_of(operator, tuple(shape), call.layout or "", *(column[i] for column in columns))[0]
+    return [_window_of(operator, tuple(shape), call.layout or "", *(column[i] for column in columns))[0]
             for i, shape in enumerate(shapes)]  # fmt: skip
-    return numpy.broadcast_to(numpy.array(rows, numpy.int64), (call.count, len(rows[0])))
+
+
+def _starts_of_each(operator: str, call: Together, shapes: Sequence[Sequence[int]]) -> Any:
+    """The same as an array (N, ndim)."""
+    rows = numpy.array(_starts(operator, call, shapes), numpy.int64)
+    return numpy.broadcast_to(rows, (call.count, rows.shape[1]))
 
 
 def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
@@ -81,14 +86,28 @@ def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
     return numpy.asarray(values, numpy.float64).reshape(-1)
 
 
+def windows_of(call: Together, samples: Sequence[tuple[Array, ...]], starts: Any, memory: Memory) -> Any:
+    """Windows of many images, where each is one copy: in their own type, and inside of them; None of others."""
+    images = [sample[0] for sample in samples]
+    if call.failures or call.fixed["out_of_bounds_policy"] == "pad" or images[0].dtype != memory.outs[0].dtype:
+        return None
+    windows.copied_inside(images, starts, memory.outs, 2 * memory.nbytes)
+    return memory.storages()
+
+
+def _crop_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
+    assert memory is not None, "crop declares its output"
+    return windows_of(call, samples, _starts("crop", call, [sample[0].shape for sample in samples]), memory)
+
+
 def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
     layout, (source, *_) = call.layout or "", inputs
     place = layout.index("C") if "C" in layout else None
     fill = _checked_fill("crop", call, [1] if place is None else source.shapes[:, place].tolist())
-    copies.window(source, target, _starts("crop", call, source.shapes.tolist()), None, fill, place)
+    copies.window(source, target, _starts_of_each("crop", call, source.shapes.tolist()), None, fill, place)
 
 
-@operator(layouts=LAYOUTS, output=_cropped, whole=True, kernel=_crop_on_gpu)
+@operator(layouts=LAYOUTS, output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
 def crop(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
@@ -171,7 +190,7 @@ def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described
         padded = numpy.array([[part + (0.0,) * (most - len(part)) for part in both] for both in each])
         numbers = padded.reshape(len(each), 2, most).transpose(1, 0, 2)
         numbers = [source.each(part) for part in numbers]
-    starts = _starts(_CMN, call, data.shapes.tolist())[:, [layout.index("H"), layout.index("W")]]
+    starts = _starts_of_each(_CMN, call, data.shapes.tolist())[:, [layout.index("H"), layout.index("W")]]
     mirror = source.each(numpy.array(call.column("mirror")) != 0)
     pixels.normalised(source, result, *numbers, starts=source.each(starts), mirror=mirror,
                       fill=_checked_fill(_CMN, call, channels))  # fmt: skip

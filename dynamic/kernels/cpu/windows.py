@@ -16,7 +16,7 @@ from dynamic.dtypes import convert
 from .order import BY_SIZE
 from .warp import MOST_CHANNELS
 
-__all__ = ["copied", "filled", "normalised", "overlap"]
+__all__ = ["copied", "copied_inside", "filled", "normalised", "overlap"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -33,6 +33,27 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
     if part.shape != out.shape:
         filled(out, _around(out.shape, there[:-1]) if part.size else [...], fill)
     convert(numpy, part, out.dtype, out[there])
+
+
+def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs: Sequence[Array], work: int) -> None:
+    """`copied` for many images whose windows are inside of them, in their own type.
+
+    Threads would wait for each other if there were more steps between these copies than need be.
+
+    Args:
+        images: The images.
+        starts: Where each window begins; or of one, where all images and windows are alike.
+        outs: Where to.
+        work: Bytes that are read and written.
+    """
+    found = [overlap(tuple(start), images[i].shape, outs[i].shape)[0] for i, start in enumerate(starts)]
+    places = found * (len(images) // len(found))
+
+    def some(part: slice) -> None:
+        for image, place, out in zip(images[part], places[part], outs[part], strict=True):
+            out[...] = image[place]
+
+    _pool.run_parts(some, len(images), work)
 
 
 @functools.lru_cache(1024)
