@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -41,12 +42,13 @@ def _place(operator: str, argument: str, place: int, ndim: int) -> int:
     return place % ndim
 
 
-def _places(operator: str, argument: str, places: Any, ndim: int) -> list[int]:
+@functools.lru_cache(256)
+def _places(operator: str, argument: str, places: Any, ndim: int) -> tuple[int, ...]:
     """The numbers of some dimensions, all different."""
     found = [_place(operator, argument, place, ndim) for place in _each(places)]
     if len(set(found)) < len(found):
         raise ArgumentError(operator, argument, "different dimensions", shown(places))
-    return found
+    return tuple(found)
 
 
 @functools.lru_cache(256)
@@ -56,7 +58,7 @@ def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) 
         places = _places("transpose", "perm", perm, ndim)
         if len(places) != ndim:
             raise ArgumentError("transpose", "perm", f"a permutation of {ndim} dimensions", shown(perm))
-        return tuple(places)
+        return places
     if not output_layout:
         return tuple(reversed(range(ndim)))
     if layout is None or sorted(layout) != sorted(output_layout) or len(set(layout)) < ndim:
@@ -312,7 +314,7 @@ def reinterpret(
     return _reshaped("reinterpret", data, across, dtype, shape_input, layout, rel_shape, shape, src_dims)
 
 
-def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) -> list[int]:
+def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) -> Sequence[int]:
     """The dimensions that are removed."""
     if (axes is None) == (axis_names is None):
         got = "neither" if axes is None else "both"
