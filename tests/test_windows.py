@@ -8,6 +8,7 @@ from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import dynamic as ndd
 from dynamic import ArgumentError, Batch, as_batch, as_tensor, crop, crop_mirror_normalize, roi_random_crop
 from dynamic.random import RNG
 
@@ -58,6 +59,19 @@ def test_wrong_arguments_are_named(arguments, told):
     for operator in (crop, crop_mirror_normalize):
         with pytest.raises(ArgumentError, match=told):
             operator(as_tensor(RAMP, layout="HWC"), **arguments)
+
+
+@pytest.mark.parametrize("operator", [ndd.crop, ndd.slice], ids=["crop", "slice"])
+def test_values_to_fill_with_are_checked_where_nothing_is_filled(operator):
+    how = {"crop": (2, 2)} if operator is ndd.crop else {"shape": (2, 2)}
+    samples = [np.arange(h * 12, dtype=np.uint8).reshape(h, 4, 3) for h in (3, 5, 4)]
+    batch = as_batch(samples, layout="HWC")
+    for values in (7.0, (7.0,), (1.0, 2.0, 3.0)):
+        result = operator(batch, fill_values=values, **how)
+        assert result.tolist() == [operator(sample, fill_values=values, **how).tolist() for sample in batch]
+    for wrong in (batch, batch[0]):
+        with pytest.raises(ArgumentError, match="'fill_values' must be one value or 3"):
+            operator(wrong, fill_values=(1.0, 2.0), **how)
 
 
 def test_samples_may_have_windows_of_their_own():

@@ -89,7 +89,9 @@ def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
 def windows_of(call: Together, samples: Sequence[tuple[Array, ...]], starts: Any, memory: Memory) -> Any:
     """Windows of many images, where each is one copy: in their own type, and inside of them; None of others."""
     images = [sample[0] for sample in samples]
-    if call.failures or call.fixed["out_of_bounds_policy"] == "pad" or images[0].dtype != memory.outs[0].dtype:
+    if call.fixed["out_of_bounds_policy"] == "pad" or images[0].dtype != memory.outs[0].dtype:
+        return None
+    if isinstance(call.fixed["fill_values"], tuple):  # as many as there are channels, or refused
         return None
     windows.copied_inside(images, starts, memory.outs, 2 * memory.nbytes)
     return memory.storages()
