@@ -14,6 +14,7 @@ from . import _cuda
 from ._array import Array, apart, are_small, current, empty, joined_alike, only_numbers, stacked, values_of
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
+from ._pool import Step, run_steps
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype
@@ -21,7 +22,7 @@ from .errors import ArgumentError, DataError, DeviceError, Failure
 
 __all__ = [
     "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_small", "on_one_device",
-    "specs", "together",
+    "specs", "stepwise", "together",
 ]  # fmt: skip
 
 #: Shape and NumPy dtype of a result.
@@ -357,6 +358,27 @@ class Memory:
 #: What the CPU runs for a whole call: given the call, the inputs of each sample and the memory for the results, if that
 #: is known, it gives what each output becomes: an array or a list of them.
 Many: TypeAlias = Callable[[Call, "Sequence[tuple[Array, ...]]", "Memory | None"], Any]
+
+
+def stepwise(step: Callable[..., Step | None]) -> Many:
+    """What does many samples where each comes to one call of a library: all are made ready before threads do anything.
+
+    Args:
+        step: Called as the operator's function is: what is to be done for a sample; None where it is more.
+    """
+
+    def many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
+        assert memory is not None, "these operators declare their output"
+        steps = []
+        for i, (sample, out) in enumerate(zip(samples, memory.outs, strict=True)):
+            found = step(*sample, **call.arguments(i), out=out)
+            if found is None:
+                return None
+            steps.append(found)
+        run_steps(steps, call.work(memory.nbytes))
+        return memory.storages()
+
+    return many
 
 
 class _Rows(Sequence["tuple[Array, ...]"]):

@@ -14,22 +14,27 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ._locks import new_lock
 from .errors import ArgumentError, shown
 
 __all__ = [
     "WORTH_SPLITTING",
+    "Step",
     "checked",
     "get_num_threads",
     "limited",
     "run",
     "run_parts",
     "run_pieces",
+    "run_steps",
     "set_num_threads",
     "split",
 ]
+
+#: A function of a library, which lets other threads run, and its arguments.
+Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
 _WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
@@ -269,6 +274,26 @@ def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
         work: Bytes that all calls together read and write.
     """
     _run_parts(function, n, work >= _WORTH_THREADS, 1)
+
+
+def run_steps(steps: Sequence[Step], work: int) -> None:
+    """Do what is ready to be done, in any order: threads would wait for each other at anything more in between.
+
+    Args:
+        steps: The steps.
+        work: Bytes that all of them read and write.
+    """
+
+    def one(i: int) -> None:
+        function, arguments = steps[i]
+        function(*arguments)
+
+    threads = min(get_num_threads(), len(steps)) if work >= _WORTH_THREADS else 1
+    if threads > 1:
+        _share(one, range(len(steps)), threads)
+        return
+    for function, arguments in steps:
+        function(*arguments)
 
 
 def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:

@@ -13,9 +13,10 @@ import numpy
 
 from dynamic._argument import DTypeArgument, Layout, PerSample, Word
 from dynamic._array import Array
-from dynamic._call import Call
+from dynamic._call import Call, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
+from dynamic._pool import Step
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import color
@@ -50,41 +51,11 @@ def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
     return ndim, dtype.dtype
 
 
-@functools.cache
-def _most(dtype: numpy.dtype[Any]) -> float:
-    """The value of full brightness."""
-    return 1.0 if dtype.kind in "fb" else float(numpy.iinfo(dtype).max)
-
-
-@functools.cache
-def _center(dtype: numpy.dtype[Any]) -> float:
-    """The grey in the middle: 128 of bytes, a half of floats."""
-    return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)
-
-
-def _linear(
-    have: numpy.dtype[Any], want: numpy.dtype[Any], brightness: Any = 1.0, shift: Any = 0.0, contrast: Any = 1.0,
-    center: Any = None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """Brightness and contrast as a factor and what is added, of one image or of many.
-
-    Computed as DALI does: what lies near a half must be rounded to the same side.
-    """
-    real = color.precision(have, want).type
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        middle, factor = real(_center(have) if center is None else center), real(contrast)
-        added = real(shift) * real(_most(want)) + real(brightness) * (middle - factor * middle)
-        return real(brightness) * factor, added
-
-
-_linear_of_one = functools.lru_cache(64)(_linear)
-
-
 def _scaled(
     image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
     center: float | None = None,
 ) -> Array:  # fmt: skip
-    factor, added = _linear_of_one(image.dtype, out.dtype, brightness, shift, contrast, center)
+    factor, added = color.linear_of_one(image.dtype, out.dtype, brightness, shift, contrast, center)
     color.scaled(image, factor, added, out)
     return out
 
@@ -96,8 +67,8 @@ def _scale_on_gpu(operator: str, call: Call, inputs: list[Described], target: De
     given = {key: numpy.array(call.column(name)) for name, key in names.items() if name in known}
     if "contrast_center" in known:
         centers = call.column("contrast_center")
-        given["center"] = numpy.array([_center(have) if center is None else center for center in centers])
-    factors, shifts = _linear(have, target.dtype, **given)
+        given["center"] = numpy.array([color.middle(have) if center is None else center for center in centers])
+    factors, shifts = color.linear(have, target.dtype, **given)
     source, result = pixels.flat(inputs[0]), pixels.flat(target)
     if source is None or result is None:
         source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
@@ -189,41 +160,6 @@ def contrast(
     return _scaled(image, out, contrast=contrast, center=contrast_center)
 
 
-#: From red, green and blue to luma and two axes of colour.
-_YIQ = numpy.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-
-
-def _through_yiq(inner: list[list[float]]) -> Array:
-    """What a matrix for luma and colours does to red, green and blue, with a column for a shift."""
-    return numpy.column_stack([numpy.linalg.inv(_YIQ) @ inner @ _YIQ, numpy.zeros(3)])
-
-
-#: A turn of the colours is the sum of the first, the second times the cosine, and the third times the sine.
-_LUMA_KEPT = _through_yiq([[1, 0, 0], [0, 0, 0], [0, 0, 0]])
-_COLOUR_KEPT = _through_yiq([[0, 0, 0], [0, 1, 0], [0, 0, 1]])
-_COLOUR_TURNED = _through_yiq([[0, 0, 0], [0, 0, 1], [0, -1, 0]])
-#: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
-_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
-_OFFSET = numpy.array([16.0, 128.0, 128.0]) / 255
-_LUMA = numpy.array([[0.299, 0.587, 0.114]])
-
-#: How to make each space of red, green and blue: factors, and shifts as parts of the range.
-_FROM_RGB = {
-    "RGB": (numpy.eye(3), numpy.zeros(3)),
-    "BGR": (numpy.eye(3)[::-1], numpy.zeros(3)),
-    "GRAY": (_LUMA, numpy.zeros(1)),
-    "YCbCr": (_YCBCR, _OFFSET),
-}
-_INVERSE = numpy.linalg.inv(_YCBCR)
-#: How to make red, green and blue of each space.
-_TO_RGB = {
-    "RGB": _FROM_RGB["RGB"],
-    "BGR": _FROM_RGB["BGR"],
-    "GRAY": (numpy.ones((3, 1)), numpy.zeros(3)),
-    "YCbCr": (_INVERSE, -_INVERSE @ _OFFSET),
-}
-
-
 def _pixels(image: Array, layout: str) -> Array:
     """A view of an image with its channels last."""
     if layout.endswith("C"):
@@ -237,39 +173,6 @@ def _check_channels(name: str, channels: int, image_type: str) -> None:
         raise ArgumentError(name, "image", expected, f"{channels} channels")
 
 
-def _twist(
-    dtype: numpy.dtype[Any], hue: Any, saturation: Any, brightness: Any = 1.0, contrast: Any = 1.0,
-    image_type: str = "RGB",
-) -> Any:  # fmt: skip
-    """The matrix that turns hues, multiplies saturation, then changes contrast and brightness; or many of them."""
-    center = _grey(dtype)
-    factor, shift = brightness * contrast, brightness * (center - contrast * center)
-    turn = numpy.radians(hue)
-    cosine, sine = (numpy.asarray(saturation * wave(turn))[..., None, None] for wave in (numpy.cos, numpy.sin))
-    matrix = numpy.asarray(factor)[..., None, None] * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
-    shifts = numpy.asarray(shift)[..., None]
-    matrix[..., 3] = shifts
-    if image_type == "RGB":
-        return matrix
-    (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
-    most = _most(dtype)
-    shifts = (matrix[..., :3] @ there * most + shifts) @ back.T + here * most
-    return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
-
-
-@functools.lru_cache(64)
-def _twist_of_one(*arguments: Any) -> Any:
-    """One matrix: the images of a batch often have the same."""
-    matrix = _twist(*arguments)
-    matrix.flags.writeable = False
-    return matrix
-
-
-def _grey(dtype: numpy.dtype[Any]) -> float:
-    """What `color_twist` takes for the middle."""
-    return 0.5 if dtype.kind == "f" else 128.0
-
-
 def _twisted(
     name: str, image: Array, layout: str, out: Array, hue: float, saturation: float,
     brightness: float = 1.0, contrast: float = 1.0, image_type: str = "RGB",
@@ -278,8 +181,8 @@ def _twisted(
     planes, results = _pixels(image, layout), _pixels(out, layout)
     _check_channels(name, planes.shape[-1], image_type)
     if planes.shape[-1] == 1:  # grey has no hue, and its saturation is none
-        return _scaled(image, out, brightness, 0.0, contrast, _grey(image.dtype))
-    color.mixed(planes, _twist_of_one(image.dtype, hue, saturation, brightness, contrast, image_type), results)
+        return _scaled(image, out, brightness, 0.0, contrast, color.grey(image.dtype))
+    color.mixed(planes, color.twist_of_one(image.dtype, hue, saturation, brightness, contrast, image_type), results)
     return out
 
 
@@ -298,17 +201,31 @@ def _twist_on_gpu(operator: str, call: Call, inputs: list[Described], target: De
     grey = channels == 1
     if grey.any():
         plain = {name: given[name] for name in ("brightness", "contrast") if name in given}
-        numbers = _linear(have, target.dtype, **plain, center=numpy.full(call.count, _grey(have)))
+        numbers = color.linear(have, target.dtype, **plain, center=numpy.full(call.count, color.grey(have)))
         _scale(source.take(grey), result.take(grey), call.count, *numbers)
     if not grey.all():
         matrices = source.each(
-            _twist(have, **{"hue": 0.0, "saturation": numpy.ones(call.count), **given}, image_type=space)
+            color.twist(have, **{"hue": 0.0, "saturation": numpy.ones(call.count), **given}, image_type=space)
         )
         pixels.mixed(source.take(~grey), result.take(~grey), matrices[~grey])
 
 
+def _twist_step(
+    image: Array, /, *, hue: float = 0.0, saturation: float = 1.0, brightness: float = 1.0, value: float = 1.0,
+    contrast: float = 1.0, image_type: str = "RGB", layout: str, out: Array, **_: Any,
+) -> Step | None:  # fmt: skip
+    """What `color_twist` and the like come to for a photo."""
+    if not layout.endswith("C") or image.shape[-1] != 3 or image_type == "GRAY":
+        return None
+    matrix = color.twist_of_one(image.dtype, hue, saturation, brightness * value, contrast, image_type)
+    return color.mixing(image, matrix, out)
+
+
+_twist_many = stepwise(_twist_step)
+
+
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_twist_on_gpu, "color_twist"))  # fmt: skip
+          kernel=functools.partial(_twist_on_gpu, "color_twist"), many=_twist_many)  # fmt: skip
 def color_twist(
     image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
     dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -341,7 +258,12 @@ def color_twist(
 
 
 @operator(
-    layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True, kernel=functools.partial(_twist_on_gpu, "hue")
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    output=_converted,
+    whole=True,
+    kernel=functools.partial(_twist_on_gpu, "hue"),
+    many=_twist_many,
 )
 def hue(
     image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -367,7 +289,7 @@ def hue(
 
 
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_twist_on_gpu, "saturation"))  # fmt: skip
+          kernel=functools.partial(_twist_on_gpu, "saturation"), many=_twist_many)  # fmt: skip
 def saturation(
     image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
     saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
@@ -398,6 +320,7 @@ def saturation(
     out_kind=_kind,
     whole=True,
     kernel=functools.partial(_twist_on_gpu, "hsv"),
+    many=_twist_many,
 )
 def hsv(
     image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
@@ -484,10 +407,7 @@ def color_space_conversion(
     elif code is not None and output_type != "GRAY":  # reversed, or the one channel three times
         results[...] = pixels[..., ::-1]
     elif (image_type, output_type) == ("YCbCr", "GRAY"):
-        factor = _TO_RGB["YCbCr"][0][0, 0]
-        color.picked(pixels, 0, factor, -factor * _OFFSET[0] * _most(image.dtype), results)
+        color.picked(pixels, 0, *color.luma(image.dtype), results)
     else:
-        (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[output_type]
-        shifts = (back @ there + here) * _most(image.dtype)
-        color.mixed(pixels, numpy.column_stack([back @ forth, shifts]), results, exact=True)
+        color.mixed(pixels, color.conversion(image_type, output_type, image.dtype), results, exact=True)
     return out

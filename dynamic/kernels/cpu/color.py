@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy
 
+from dynamic import _pool
 from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
@@ -15,7 +16,10 @@ from . import tables
 from .coordinates import multiplied
 from .strips import shared, strips
 
-__all__ = ["mixed", "picked", "precision", "recoded", "scaled"]
+__all__ = [
+    "conversion", "grey", "linear", "linear_of_one", "luma", "middle", "mixed", "mixing", "picked", "recoded",
+    "scaled", "twist", "twist_of_one",
+]  # fmt: skip
 
 _STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps, between which threads take turns
 _FEW = 1 << 12  # values; what fewer of them take does not matter
@@ -24,6 +28,115 @@ _LARGE = 1e30
 _FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _EVERY = numpy.arange(256, dtype=numpy.uint8)[None]
 _NUDGE = 2.0**-14  # what makes OpenCV round a half up, and is too little to change anything else
+
+#: From red, green and blue to luma and two axes of colour.
+_YIQ = numpy.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+
+
+def _through_yiq(inner: list[list[float]]) -> Array:
+    """What a matrix for luma and colours does to red, green and blue, with a column for a shift."""
+    return numpy.column_stack([numpy.linalg.inv(_YIQ) @ inner @ _YIQ, numpy.zeros(3)])
+
+
+#: A turn of the colours is the sum of the first, the second times the cosine, and the third times the sine.
+_LUMA_KEPT = _through_yiq([[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+_COLOUR_KEPT = _through_yiq([[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+_COLOUR_TURNED = _through_yiq([[0, 0, 0], [0, 0, 1], [0, -1, 0]])
+#: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
+_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_OFFSET = numpy.array([16.0, 128.0, 128.0]) / 255
+_LUMA = numpy.array([[0.299, 0.587, 0.114]])
+
+#: How to make each space of red, green and blue: factors, and shifts as parts of the range.
+_FROM_RGB = {
+    "RGB": (numpy.eye(3), numpy.zeros(3)),
+    "BGR": (numpy.eye(3)[::-1], numpy.zeros(3)),
+    "GRAY": (_LUMA, numpy.zeros(1)),
+    "YCbCr": (_YCBCR, _OFFSET),
+}
+_INVERSE = numpy.linalg.inv(_YCBCR)
+#: How to make red, green and blue of each space.
+_TO_RGB = {
+    "RGB": _FROM_RGB["RGB"],
+    "BGR": _FROM_RGB["BGR"],
+    "GRAY": (numpy.ones((3, 1)), numpy.zeros(3)),
+    "YCbCr": (_INVERSE, -_INVERSE @ _OFFSET),
+}
+
+
+@functools.cache
+def _brightest(dtype: numpy.dtype[Any]) -> float:
+    """The value of full brightness."""
+    return 1.0 if dtype.kind in "fb" else float(numpy.iinfo(dtype).max)
+
+
+@functools.cache
+def middle(dtype: numpy.dtype[Any]) -> float:
+    """The grey in the middle: 128 of bytes, a half of floats."""
+    return 0.5 if dtype.kind == "f" else float(numpy.iinfo(dtype).max // 2 + 1)
+
+
+def linear(
+    have: numpy.dtype[Any], want: numpy.dtype[Any], brightness: Any = 1.0, shift: Any = 0.0, contrast: Any = 1.0,
+    center: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Brightness and contrast as a factor and what is added, of one image or of many.
+
+    Computed as DALI does: what lies near a half must be rounded to the same side.
+    """
+    real = _precision(have, want).type
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        fixed, factor = real(middle(have) if center is None else center), real(contrast)
+        added = real(shift) * real(_brightest(want)) + real(brightness) * (fixed - factor * fixed)
+        return real(brightness) * factor, added
+
+
+linear_of_one = functools.lru_cache(64)(linear)  #: the same of one image: those of a batch often have the same
+
+
+def twist(
+    dtype: numpy.dtype[Any], hue: Any, saturation: Any, brightness: Any = 1.0, contrast: Any = 1.0,
+    image_type: str = "RGB",
+) -> Any:  # fmt: skip
+    """The matrix that turns hues, multiplies saturation, then changes contrast and brightness; or many of them."""
+    center = grey(dtype)
+    factor, shift = brightness * contrast, brightness * (center - contrast * center)
+    turn = numpy.radians(hue)
+    cosine, sine = (numpy.asarray(saturation * wave(turn))[..., None, None] for wave in (numpy.cos, numpy.sin))
+    matrix = numpy.asarray(factor)[..., None, None] * (_LUMA_KEPT + cosine * _COLOUR_KEPT + sine * _COLOUR_TURNED)
+    shifts = numpy.asarray(shift)[..., None]
+    matrix[..., 3] = shifts
+    if image_type == "RGB":
+        return matrix
+    (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
+    bright = _brightest(dtype)
+    shifts = (matrix[..., :3] @ there * bright + shifts) @ back.T + here * bright
+    return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
+
+
+@functools.lru_cache(64)
+def twist_of_one(*arguments: Any) -> Any:
+    """One matrix: the images of a batch often have the same."""
+    matrix = twist(*arguments)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def grey(dtype: numpy.dtype[Any]) -> float:
+    """What `color_twist` takes for the middle."""
+    return 0.5 if dtype.kind == "f" else 128.0
+
+
+def conversion(have: str, want: str, dtype: numpy.dtype[Any]) -> Array:
+    """The matrix, with a column of shifts, that makes one colour space of another."""
+    (forth, there), (back, here) = _TO_RGB[have], _FROM_RGB[want]
+    return numpy.column_stack([back @ forth, (back @ there + here) * _brightest(dtype)])
+
+
+def luma(dtype: numpy.dtype[Any]) -> tuple[float, float]:
+    """Factor and shift that make grey of Y of YCbCr."""
+    factor = _INVERSE[0, 0]
+    return factor, -factor * _OFFSET[0] * _brightest(dtype)
 
 
 def scaled(image: Array, factor: float, shift: float, out: Array) -> None:
@@ -50,14 +163,14 @@ def _transformed(image: Array, affine: Any, out: Array) -> None:
         cv2.transform(part[None], affine, there[None])
 
 
-def precision(have: numpy.dtype[Any], want: numpy.dtype[Any]) -> numpy.dtype[Any]:
+def _precision(have: numpy.dtype[Any], want: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The type to compute in: float32 as DALI does, and float64 where that would lose digits of the image."""
     wide = have.itemsize > (2 if have.kind in "iu" else 4) or want == numpy.float64
     return _FLOAT64 if wide else _FLOAT32
 
 
 def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
-    real = precision(image.dtype, out.dtype)
+    real = _precision(image.dtype, out.dtype)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = numpy.asarray(factor).astype(real), numpy.asarray(shift).astype(real)
         for part, there in strips(image, out, _STRIP):
@@ -130,9 +243,24 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
         shared(lambda part, there: _mixed(part, matrix, there, exact), pixels, out, pixels=True)
 
 
+def mixing(pixels: Array, matrix: Array, out: Array) -> _pool.Step | None:
+    """The one call of OpenCV that `mixed` is for bytes, unless they are many, or not in one piece."""
+    if (
+        not pixels.dtype == out.dtype == numpy.uint8
+        or not pixels.size
+        or pixels.nbytes + out.nbytes >= _pool.WORTH_SPLITTING
+    ):
+        return None
+    if not (
+        pixels.flags.c_contiguous and out.flags.c_contiguous and _fits(matrix.tobytes(), matrix.dtype, len(matrix))
+    ):
+        return None
+    return cv2.transform, (pixels.reshape(1, -1, pixels.shape[-1]), matrix, out.reshape(1, -1, out.shape[-1]))
+
+
 def _mixed(pixels: Array, matrix: Array, out: Array, exact: bool) -> None:
     channels = out.shape[-1]
-    real = precision(pixels.dtype, out.dtype)
+    real = _precision(pixels.dtype, out.dtype)
     fits = pixels.dtype == numpy.uint8 and _fits(matrix.tobytes(), matrix.dtype, len(matrix))
     if fits and out.dtype == numpy.uint8 and not exact:
         for part, there in strips(pixels, out, channels=channels):
