@@ -229,7 +229,9 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
     axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), longest)
     before = (slice(None),) * axis
     work = out.nbytes + sum(a.nbytes for a in arrays)
-    _pool.run_parts(lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work)
+    _pool.run_parts(
+        lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work, ufunc.__name__
+    )
     return out
 
 

@@ -27,6 +27,7 @@ from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, shown
 
 __all__ = [
+    "GATHERED",
     "SMALL",
     "Array",
     "apart",
@@ -253,6 +254,7 @@ def _leaf_types(value: Iterable[Any]) -> set[type]:
 
 
 SMALL = 1 << 12  # bytes; to copy an array of so many takes less than to call a function for it alone
+GATHERED = 1 << 15  # the same, of arrays of one shape, with which something is computed
 
 
 def stacked(arrays: Sequence[Array], most: float = math.inf) -> Array | None:

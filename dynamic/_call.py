@@ -14,15 +14,15 @@ from . import _cuda
 from ._array import Array, apart, are_small, current, empty, joined_alike, only_numbers, stacked, values_of
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
-from ._pool import Step, run_steps
+from ._pool import Step, run_parts, run_steps
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, Failure
 
 __all__ = [
-    "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "check_input", "of_nothing", "of_small", "on_one_device",
-    "specs", "stepwise", "together",
+    "Call", "Kernel", "Many", "Memory", "Planned", "Spec", "at_once", "check_input", "of_nothing", "of_small",
+    "on_one_device", "specs", "stepwise", "together",
 ]  # fmt: skip
 
 #: Shape and NumPy dtype of a result.
@@ -50,6 +50,7 @@ class Declared(Protocol):
     kernel: Kernel | None
     independent: str
     views: bool
+    layout_name: str | None  #: of the argument that is told the layout
     outputs: int
     out_kind: Callable[..., Any] | None
     __wrapped__: Callable[..., Any]
@@ -126,14 +127,14 @@ class Call:
         """Whether each input is a Batch that holds one array."""
         return all(isinstance(x, Batch) and x.whole is not None for x in self.inputs)
 
-    def gathered(self) -> Call | None:
-        """This call with small samples that are separate, but of one shape, copied to one array; None where it cannot.
+    def gathered(self, most: int) -> Call | None:
+        """This call with samples that are separate, but of one shape, copied to one array; None where it cannot.
 
-        The shapes of all but the first of them are looked at only where that is small.
+        The shapes of all but the first of them are looked at only where that is of no more than so many bytes.
         """
         inputs: list[Tensor | Batch] = []
         for x in self.inputs:
-            whole = as_one(x) if isinstance(x, Batch) else None
+            whole = as_one(x, most) if isinstance(x, Batch) else None
             if whole is None:
                 return None
             inputs.append(Batch(whole, x.layout))
@@ -245,16 +246,38 @@ def of_nothing(operator: Declared, call: Call, layouts: Sequence[str | None]) ->
     return parts if operator.outputs else parts[0]
 
 
-def of_small(operator: Declared, call: Call, at_once: Callable[[Call], Array]) -> Array | list[Array] | None:
-    """What an operator that takes many samples at once makes of small ones that are ragged; None of others.
+def at_once(operator: Declared, call: Call) -> Array | None:
+    """What a function makes of samples that are one array, given many at a time: a part for each thread.
 
-    Args:
-        operator: The operator.
-        call: A call of it.
-        at_once: What does samples of one shape.
+    None where it declines them, which it does of all or of none.
     """
+    wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
+    layout = {operator.layout_name: call.layout and f"N{call.layout}"} if operator.layout_name is not None else {}
+    arguments, body = {**call.fixed, **layout}, operator.__wrapped__
+    if operator.views:
+        views: Array = body(*wholes, **arguments)
+        return views
+    shape, kind = specs(operator, call, [tuple(whole[0, ...] for whole in wholes)])[0]
+    storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
+    declined: list[slice] = []
+
+    def some(part: slice) -> None:
+        own = {name: values[part] for name, values in call.varying.items()}
+        try:
+            if body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part]) is NotImplemented:
+                declined.append(part)
+        except Exception as error:
+            error.add_note(f"In {operator.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
+            raise
+
+    run_parts(some, call.count, call.work(storage.nbytes), operator.name)
+    return None if declined else storage
+
+
+def of_small(operator: Declared, call: Call) -> Array | list[Array] | None:
+    """What an operator that takes many samples at once makes of small ones that are ragged; None of others."""
     parts = _of_parts(operator, call)
-    return parts if parts is not None or operator.views else _of_groups(call, at_once)
+    return parts if parts is not None or operator.views else _of_groups(operator, call)
 
 
 def _of_parts(operator: Declared, call: Call) -> list[Array] | None:
@@ -281,7 +304,7 @@ def _of_parts(operator: Declared, call: Call) -> list[Array] | None:
     return apart(out.reshape(-1), [sample.shape if values else (len(sample), *shape[1:]) for sample in samples])
 
 
-def _of_groups(call: Call, at_once: Callable[[Call], Array]) -> Array | list[Array] | None:
+def _of_groups(operator: Declared, call: Call) -> Array | list[Array] | None:
     """What becomes of samples of a few shapes, done at once for each shape; None of others.
 
     None where one is refused too: the error names it where they are done one by one.
@@ -297,12 +320,15 @@ def _of_groups(call: Call, at_once: Callable[[Call], Array]) -> Array | list[Arr
     parts: list[Array] = []
     for places in groups.values():
         try:
-            parts.append(at_once(call.taken(columns, places)))
+            part = at_once(operator, call.taken(columns, places))
         except ArgumentError:
             return None
         except Exception as error:
             error.add_note(f"These are samples {', '.join(map(str, places))} of {call.count}.")
             raise
+        if part is None:
+            return None
+        parts.append(part)
     if len({part.shape[1:] for part in parts}) == 1:
         out = empty((call.count, *parts[0].shape[1:]), parts[0].dtype)
         for places, part in zip(groups.values(), parts, strict=True):
@@ -375,7 +401,7 @@ def stepwise(step: Callable[..., Step | None]) -> Many:
             if found is None:
                 return None
             steps.append(found)
-        run_steps(steps, call.work(memory.nbytes))
+        run_steps(steps, call.work(memory.nbytes), step.__name__)
         return memory.storages()
 
     return many

@@ -17,8 +17,8 @@ import numpy
 
 from . import _frames, _pool
 from ._argument import Argument, argument, is_layout
-from ._array import Array, asarray, current, empty
-from ._call import Call, Kernel, Many, Memory, Spec, check_input, of_nothing, of_small, on_one_device, specs
+from ._array import GATHERED, SMALL, asarray, current
+from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs
 from ._layout import fitting
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike
@@ -67,15 +67,16 @@ class Operator(Generic[P]):
         self.values_from, self.whole = values_from, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
+        self._gathered = SMALL if self.views or many else GATHERED  # bytes of samples that are copied to one array
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
         self.variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
         keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_THE_LIFT]
-        self._layout_name = next((p.name for p in keyword if is_layout(hints[p.name])), None)
+        self.layout_name = next((p.name for p in keyword if is_layout(hints[p.name])), None)
         self._lent = [p.name for p in parameters if p.name in _OF_THE_LIFT[:2]]
         self.arguments: dict[str, Argument] = {
-            p.name: argument(self.name, p, hints[p.name]) for p in keyword if p.name != self._layout_name
+            p.name: argument(self.name, p, hints[p.name]) for p in keyword if p.name != self.layout_name
         }
         defaults = {p.name: p.default for p in keyword}
         self._required = [a for a in self.arguments.values() if a.required]
@@ -85,7 +86,7 @@ class Operator(Generic[P]):
         self.outputs = len(returned)  # 0 for one result that is no tuple
         self._least, self._most = sum(p.default is p.empty for p in self.inputs), len(self.inputs)
         self._usual_layout = {len(layout): layout for layout in reversed(layouts or ())}
-        public = [p for p in [*self.inputs, *keyword] if p.name != self._layout_name]
+        public = [p for p in [*self.inputs, *keyword] if p.name != self.layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
         registry[self.name] = self
@@ -135,8 +136,8 @@ class Operator(Generic[P]):
         for known in self._required:
             if known.name not in fixed and known.name not in varying:
                 raise ArgumentError(self.name, known.name, known.expected, "nothing")
-        if self._layout_name is not None:
-            fixed[self._layout_name] = layout
+        if self.layout_name is not None:
+            fixed[self.layout_name] = layout
         origin = next((x.origin for x in inputs if x.origin is not None), None)
         if origin is not None and len(origin) != (count or 1):
             origin = None
@@ -211,17 +212,16 @@ class Operator(Generic[P]):
         """What the function makes of the samples one by one, or of many at a time where it can."""
         if self.whole and call.varying.keys() <= self._listed:
             on_cpu = call.device.device_type == "cpu" and call.count > 1
-            many = call if call.one_array_each() else call.gathered() if on_cpu else None
-            if many is not None:
-                return self._results_at_once(many)
-            if on_cpu and (found := of_small(self, call, self._results_at_once)) is not None:
+            many = call if call.one_array_each() else call.gathered(self._gathered) if on_cpu else None
+            found = at_once(self, many) if many is not None else of_small(self, call) if on_cpu else None
+            if found is not None:
                 return found
         samples = call.samples()
         memory = None
         if self.output is not None:
             memory = Memory(call, specs(self, call, samples), several=bool(self.outputs))
-        at_once = self.many if call.count > 1 and call.library is numpy else None
-        if at_once is not None and (done := at_once(call, samples, memory)) is not None:
+        many_at_once = self.many if call.count > 1 and call.library is numpy else None
+        if many_at_once is not None and (done := many_at_once(call, samples, memory)) is not None:
             return done
         results: list[Any] = [None] * call.count
         outs = results if memory is None else memory.outs
@@ -246,27 +246,6 @@ class Operator(Generic[P]):
         if memory is not None:
             return memory.storages()
         return list(map(list, zip(*results, strict=True))) if self.outputs else results
-
-    def _results_at_once(self, call: Call) -> Array:
-        """What the function makes of samples that are one array, given many at a time: a part for each thread."""
-        wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
-        layout = {self._layout_name: call.layout and f"N{call.layout}"} if self._layout_name is not None else {}
-        arguments, body = {**call.fixed, **layout}, self.__wrapped__
-        if self.views:
-            return body(*wholes, **arguments)
-        shape, kind = specs(self, call, [tuple(whole[0, ...] for whole in wholes)])[0]
-        storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), kind)
-
-        def some(part: slice) -> None:
-            own = {name: values[part] for name, values in call.varying.items()}
-            try:
-                body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part])
-            except Exception as error:
-                error.add_note(f"In {self.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
-                raise
-
-        _pool.run_parts(some, call.count, call.work(storage.nbytes))
-        return storage
 
     def _layouts_out(self, call: Call) -> list[str | None]:
         """The layout of each result."""
@@ -325,7 +304,8 @@ def operator(
         values_from: The first input whose values `output` looks at, and not only at shapes and dtypes; none by default.
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
             front, layout "N...". Or the names of arguments that may differ between these samples, and are lists then;
-            the shape of the result may not depend on them. Without `output` it gives views of its input, or copies
+            the shape of the result may not depend on them. It may return NotImplemented, by shapes and dtypes, to be
+            given the samples one by one. Without `output` it gives views of its input, or copies
             where there is no view.
         devices: Where the function runs.
         name: What errors call it, where that is not the function's own name.

@@ -37,7 +37,8 @@ __all__ = [
 Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
-_WORTH_THREADS = 1 << 18  # bytes; handing work to a thread and back costs what copying about this many does
+_WORTH_THREADS = 1 << 18  # bytes; to hand less work to a thread and back never pays
+_MUCH = 1 << 24  # bytes; what takes so many is surely worth threads
 _WORTH_SHARING = 1e-4  # seconds; tasks that take so long are shared
 _WORTH_TRYING = 2e-5  # tasks that take so long are where it is faster: mostly, threads that take turns so often wait
 _SURELY = 3  # times as long; tasks that will surely take it are shared from the first
@@ -75,6 +76,14 @@ class _Known:
     def cost(self) -> float:
         """Seconds for each byte; 0 until they were measured often enough."""
         return min(self.alone) if len(self.alone) == _MEASURED else 0.0
+
+    def was_alone(self, cost: float) -> None:
+        """Add what one thread took."""
+        self.alone, self.when = (*self.alone, cost)[-_MEASURED:], time.perf_counter()
+
+    def was_shared(self, cost: float) -> None:
+        """Add what several took."""
+        self.shared = (*self.shared, (time.perf_counter(), cost))[-_LONG.tried :]
 
     def lost(self, rule: _Rule) -> bool:
         """Whether the last calls were slower shared, and not long ago."""
@@ -191,14 +200,11 @@ def run(function: Callable[[int], None], n: int, work: int, name: str = "", size
         _limit.num_threads = outside
     if first:
         cost = took / _mean(sizes, slice(int(first > 1), first), size)
-        known.alone = (*known.alone, cost if first > 1 else min(cost, known.cost() or cost))[-_MEASURED:]
-        known.when = time.perf_counter()
+        known.was_alone(cost if first > 1 else min(cost, known.cost() or cost))
     if first < n:
         begun = time.perf_counter()
         _share(function, range(first, n), min(threads, n - first), each)
-        now = time.perf_counter()
-        cost = (now - begun) / (n - first) / _mean(sizes, slice(first, n), size)
-        known.shared = (*known.shared, (now, cost))[-_LONG.tried :]
+        known.was_shared((time.perf_counter() - begun) / (n - first) / _mean(sizes, slice(first, n), size))
 
 
 def _mean(sizes: Sequence[int] | None, part: slice, size: float) -> float:
@@ -265,35 +271,52 @@ def _end(helpers: list[Future[None]]) -> None:
             helper.exception()
 
 
-def run_parts(function: Callable[[slice], None], n: int, work: int) -> None:
-    """Call `function` for parts of ``range(n)`` that together are all of it, as many as there are threads to use.
+def run_parts(function: Callable[[slice], None], n: int, work: int, name: str) -> None:
+    """Call `function` for parts of ``range(n)`` that together are all of it: one for each thread where that pays.
 
     Args:
         function: As for `run`.
         n: Number of samples.
         work: Bytes that all calls together read and write.
+        name: Of what is done. Where it is not much, it is measured whether several threads are faster.
     """
-    _run_parts(function, n, work >= _WORTH_THREADS, 1)
+    _where_it_pays(lambda threads: _run_parts(function, n, threads, 1), n, work, name)
 
 
-def run_steps(steps: Sequence[Step], work: int) -> None:
+def run_steps(steps: Sequence[Step], work: int, name: str) -> None:
     """Do what is ready to be done, in any order: threads would wait for each other at anything more in between.
 
     Args:
         steps: The steps.
         work: Bytes that all of them read and write.
+        name: As for `run_parts`.
     """
 
     def one(i: int) -> None:
         function, arguments = steps[i]
         function(*arguments)
 
-    threads = min(get_num_threads(), len(steps)) if work >= _WORTH_THREADS else 1
-    if threads > 1:
-        _share(one, range(len(steps)), threads)
+    def all_of_them(threads: int) -> None:
+        if threads > 1:
+            _share(one, range(len(steps)), min(threads, len(steps)))
+            return
+        for function, arguments in steps:
+            function(*arguments)
+
+    _where_it_pays(all_of_them, len(steps), work, name)
+
+
+def _where_it_pays(function: Callable[[int], None], n: int, work: int, name: str) -> None:
+    """Call a function with how many threads it may use for n things: one, where several were not faster before."""
+    threads = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
+    if threads == 1 or work >= _MUCH:
+        function(threads)
         return
-    for function, arguments in steps:
-        function(*arguments)
+    known = _known.setdefault((f"{name} at once", work.bit_length()), _Known())
+    begun = time.perf_counter()
+    alone = not known.cost() or known.lost(_SHORT) or known.when < begun - _SHORT.seconds
+    function(1 if alone else threads)
+    (known.was_alone if alone else known.was_shared)((time.perf_counter() - begun) / work)
 
 
 def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
@@ -321,12 +344,12 @@ def split(function: Callable[[slice], None], n: int, work: int, step: int = 1) -
         work: Bytes that all calls together read and write.
         step: What the beginnings of parts are multiples of.
     """
-    _run_parts(function, n, work >= WORTH_SPLITTING, step)
+    _run_parts(function, n, get_num_threads() if work >= WORTH_SPLITTING else 1, step)
 
 
-def _run_parts(function: Callable[[slice], None], n: int, worth: bool, step: int) -> None:
+def _run_parts(function: Callable[[slice], None], n: int, threads: int, step: int) -> None:
     steps = -(-n // step)
-    parts = min(get_num_threads(), steps) if worth else 1
+    parts = min(threads, steps)
     if parts <= 1:
         if n:
             function(slice(0, n))

@@ -80,7 +80,13 @@ def test_much_data_is_calculated_in_parts(pair, op):
     batches = [(as_batch([a, a, a]), as_batch([b, b, b])), (as_batch([a, a]), b)]
     few = [op(a, b), *(op(*batch) for batch in batches)]
     with pytest.MonkeyPatch.context() as patch, EvalContext(num_threads=3):
-        for name in ("_arithmetic._LARGE", "_arithmetic._SHARED", "_pool._WORTH_THREADS", "_pool._WORTH_SHARING"):
+        for name in (
+            "_arithmetic._LARGE",
+            "_arithmetic._SHARED",
+            "_pool._WORTH_THREADS",
+            "_pool._MUCH",
+            "_pool._WORTH_SHARING",
+        ):
             patch.setattr(f"dynamic.{name}", 0)
         many = [op(a, b), *(op(*batch) for batch in batches)]
     for one, other in zip(few, many, strict=True):

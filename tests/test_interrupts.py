@@ -181,7 +181,7 @@ def test_no_limit_of_a_task_is_left(monkeypatch):
     def run(interruption):
         with contextlib.suppress(KeyboardInterrupt), interruption:
             _pool.run(done.append, 6, 1 << 30, "task")
-            _pool.run_parts(done.append, 6, 1 << 30)
+            _pool.run_parts(done.append, 6, 1 << 30, "parts")
         assert _pool._limit.num_threads is None
 
     done = []

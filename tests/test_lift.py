@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _operator, _pool, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, Tensor, _array, _operator, _pool, as_batch, as_tensor
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._origin import Origin
 from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, TruncatedImage
@@ -154,12 +154,35 @@ def test_small_samples_of_one_shape_are_given_at_once():
         for b in (arrays, np.stack(arrays)):
             result = added(as_batch(arrays), as_batch(b), times=as_batch([1, 2, 3]))
             assert np.array_equal(result.whole, np.stack([i + i * (i + 1) + np.zeros(shape) for i in range(3)]))
-    large = [np.ones(1 << 12, "i4")] * 2
-    assert added(as_batch(large), as_batch(large)).tolist() == [[2] * (1 << 12)] * 2
+    large = [np.ones(_array.GATHERED, "i4")] * 2
+    assert added(as_batch(large), as_batch(large)).tolist() == [[2] * _array.GATHERED] * 2
     assert added(as_batch([[1], [2, 3]]), as_batch([[1], [1, 1]])).tolist() == [[2], [3, 4]]
     assert added(as_batch([[1], [2]]), as_tensor([1])).tolist() == [[2], [3]]
+    large_shapes = [(_array.GATHERED,)] * 2
     together = [(3,), (3,), (3, 2), (3, 2), (3, 3, 1), (3, 3, 1)]
-    assert seen == [*together, (1 << 12,), (1 << 12,), (1,), (2,), (1,), (1,)]
+    assert seen == [*together, *large_shapes, (1,), (2,), (1,), (1,)]
+
+
+def test_what_declines_many_samples_is_given_them_one_by_one():
+    """Each time it is asked once, whether they are one array, separate, or of a few shapes."""
+    seen = []
+
+    @lift(output=lambda a, **_: (a.shape, a.dtype), whole=True)
+    def doubled(a: Array, /, *, out: Any) -> Array:
+        seen.append(a.shape)
+        if a.ndim > 1:
+            return NotImplemented
+        out[...] = 2 * a
+        return out
+
+    rows = [np.full(2, i, "i4") for i in range(3)]
+    for samples in (rows, np.stack(rows)):
+        assert doubled(as_batch(samples)).tolist() == [[0, 0], [2, 2], [4, 4]]
+        assert seen == [(3, 2), (2,), (2,), (2,)]
+        seen.clear()
+    ragged = [np.zeros(1 + i % 2, "i4") for i in range(6)]
+    assert doubled(as_batch(ragged)).tolist() == [[0], [0, 0]] * 3
+    assert seen == [(3, 1), *(row.shape for row in ragged)]
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -513,6 +536,7 @@ def test_a_wrong_default_is_found_when_it_is_declared():
 @pytest.fixture
 def threads(monkeypatch):
     monkeypatch.setattr(_pool, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_pool, "_MUCH", 0)
     monkeypatch.setattr(_pool, "_WORTH_SHARING", 0)
     with ndd.EvalContext(num_threads=4):
         yield
@@ -631,27 +655,48 @@ def test_short_tasks_are_shared_where_that_is_faster(monkeypatch, clock, gain, a
     assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
 
 
+@pytest.mark.parametrize("way", ["parts", "steps"])
+@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (0.9, False), (1.0, True), (1.3, True)])
+def test_little_work_is_shared_where_that_is_faster(monkeypatch, clock, way, gain, alone):
+    """So is what is done at once: to wake a thread may take longer than all of the work. Much is always shared."""
+    calls = repeated(monkeypatch, clock, gain, 5e-5, way)
+    _, tried, remembered = _pool._SHORT
+    assert calls(_pool._MEASURED + tried + 5) == _pool._MEASURED * [True] + tried * [False] + 5 * [alone]
+    clock[0] += 2 * remembered
+    assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
+    assert calls(3, _pool._MUCH) == 3 * [False]
+    assert calls(3, _pool._WORTH_THREADS - 1) == 3 * [True]
+
+
 def test_what_is_known_is_known_of_tasks_of_a_size(monkeypatch, clock):
     calls = repeated(monkeypatch, clock, 2.0, 5e-5)
     assert calls(20)[-1]
     assert calls(7, 1 << 22) == 3 * [True] + 4 * [False]
 
 
-def repeated(monkeypatch, clock, gain, seconds):
+def repeated(monkeypatch, clock, gain, seconds, way="tasks"):
     """What calls a task so often, and says which calls one thread did; it takes `gain` times as long shared."""
 
-    def share(function, numbers, threads, each):
-        clock[0] += gain * len(numbers) * seconds
+    def share(function, numbers, threads, each=1):
+        clock[0] += gain * (len(numbers) if way == "tasks" else 4) * seconds
         shared.append(True)
 
     def task(i):
-        clock[0] += seconds
+        clock[0] += 4 * seconds if isinstance(i, slice) else seconds
+
+    def call(work):
+        if way == "tasks":
+            _pool.run(task, 4, work, "task")
+        elif way == "parts":
+            _pool.run_parts(task, 4, work, "task")
+        else:
+            _pool.run_steps([(task, (i,)) for i in range(4)], work, "task")
 
     def calls(count, work=1 << 20):
         by_one = []
         for _ in range(count):
             shared.clear()
-            _pool.run(task, 4, work, "task")
+            call(work)
             by_one.append(not shared)
         return by_one
 

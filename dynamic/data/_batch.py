@@ -375,11 +375,16 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
     return list(evaluate_each(ufunc, columns, n, kwargs))
 
 
-def as_one(batch: Batch) -> Array | None:
-    """The samples of a Batch as one array, where they are one, or small and alike on the CPU, or there are none."""
+def as_one(batch: Batch, most: int = SMALL) -> Array | None:
+    """The samples of a Batch as one array, where they are one or there are none, or alike and small on the CPU.
+
+    Args:
+        batch: The Batch.
+        most: Bytes of a sample that is small.
+    """
     if batch.whole is None and not len(batch):
         return numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype)
-    return stacked(batch.samples, SMALL) if batch.whole is None and batch._ready is None else batch.whole
+    return stacked(batch.samples, most) if batch.whole is None and batch._ready is None else batch.whole
 
 
 def _aligned(whole: Array, ndim: int) -> Array:

@@ -186,9 +186,7 @@ def normalize(
             for i in range(0, len(image), step):
                 _normalize(plan, image[i : i + step], out[i : i + step], *how)
         else:
-            for i in range(len(image)):
-                one = image[i, ...]
-                _normalize(_Plan(one, given), one, out[i, ...], *how)
+            return NotImplemented
     else:
         _normalize(_Plan(image[0, ...], given), image, out, *how)
     return out
@@ -229,11 +227,17 @@ def _are_same_together(plan: _Plan, dtype: numpy.dtype[Any], mean: Any, variance
 
 
 def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[int]) -> bool:
-    """Whether what is normalised are rows of float32, together not large, without a given mean or deviation."""
-    if plan.mean is not None or plan.deviation is not None or library(image) is not numpy:
+    """Whether what is normalised are rows, together not large, without a given mean or deviation, to float32.
+
+    Of float32, or of short integers while they are few: more are looked up in a table.
+    """
+    if plan.mean is not None or plan.deviation is not None or library(image) is not numpy or dtype != _FLOAT32:
         return False
-    last = bool(axes) and axes[0] % image.ndim == image.ndim - len(axes)
-    return last and image.dtype == dtype == _FLOAT32 and image.nbytes < _FEW_STEPS
+    if not axes or axes[0] % image.ndim != image.ndim - len(axes):
+        return False
+    if image.dtype.kind in "iu":
+        return bool(image.dtype.itemsize <= 2 and plan.count < kernels.LONG_ROW and image.nbytes < _FEW_STEPS)
+    return bool(image.dtype == _FLOAT32 and image.nbytes < _FEW_STEPS)
 
 
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:

@@ -11,9 +11,10 @@ import numpy
 
 from dynamic._argument import DTypeArgument, Layout, PerSample
 from dynamic._array import SMALL, Array
-from dynamic._call import Call
+from dynamic._call import Call, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
+from dynamic._pool import Step
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import copies
@@ -91,14 +92,19 @@ def _transposed(data: Array, /, *, across: tuple[int, ...], **_: Any) -> Spec:
     return tuple([data.shape[i] for i in across]), data.dtype
 
 
-def _transposing(call: Call, inputs: list[Described], target: Described) -> None:
+def _transpose_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     """`transpose` on a GPU: a copy of arrays whose dimensions are in another order."""
     (source,), places = inputs, call.fixed["across"]
     turned = Described(source.pointers, source.shapes[:, places], source.strides[:, places], source.dtype)
     copies.window(turned, target)
 
 
-@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transposing, across=_order_of_all, whole=True)
+def _transposing(data: Array, /, *, across: tuple[int, ...], out: Array, **_: Any) -> Step | None:
+    return order.permuting(data, across, out)
+
+
+@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transpose_on_gpu, across=_order_of_all, whole=True,
+          many=stepwise(_transposing))  # fmt: skip
 def transpose(
     data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
     across: tuple[int, ...] = (), out: Array,
@@ -126,8 +132,7 @@ def transpose(
     elif data[0, ...].nbytes <= SMALL:
         order.permuted(data, (0, *(1 + place for place in across)), out)
     else:
-        for one, target in zip(data, out, strict=True):
-            order.permuted(one, across, target)
+        return NotImplemented
     return out
 
 

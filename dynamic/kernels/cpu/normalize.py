@@ -194,26 +194,32 @@ def normalized_rows(rows: Array, ddof: int, epsilon: float, scale: float, shift:
     """Rows, each normalised by a mean and a deviation of its own, in as few steps as can be.
 
     Args:
-        rows: float32, contiguous, of two dimensions, not empty.
+        rows: float32, or integers of up to 16 bits; contiguous, of two dimensions, not empty.
         ddof: What is taken from how many numbers a row has before its variance is divided by that.
         epsilon: Added to the variances.
         scale: Factor of the result.
         shift: Added to the result.
-        out: Where to, the same.
+        out: Where to, float32, the same.
     """
-    count = rows.shape[1]
+    count, whole = rows.shape[1], rows.dtype.kind != "f"
+    rows = rows.astype(numpy.float32, copy=False)
     one = len(rows) == 1 and count >= LONG_ROW
     totals = numpy.array([[cv2.sumElems(rows)[0]]]) if one else cv2.reduce(rows, 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
-    numpy.subtract(rows, (totals / count).astype(numpy.float32), out=out)
+    means = totals / count
+    about = means.astype(numpy.float32)
+    numpy.subtract(rows, about, out=out)
     if one:
         found = numpy.array([[cv2.norm(out, cv2.NORM_L2SQR)]])
     else:
         found = cv2.reduce(numpy.square(out), 1, cv2.REDUCE_SUM, dtype=cv2.CV_64F)
+    if whole:  # whose digits float32 has all, but not those of their mean
+        found -= count * numpy.square(means - about)
     roots = numpy.sqrt((found / (count - ddof) if count > ddof else numpy.zeros_like(found)) + epsilon)
     factors = numpy.divide(scale, roots, out=numpy.zeros(roots.shape), where=roots != 0)
     numpy.multiply(out, factors.astype(numpy.float32), out=out)
-    if shift:
-        numpy.add(out, numpy.float32(shift), out=out)
+    more = shift + (about - means) * factors if whole else numpy.array(shift)
+    if more.any():
+        numpy.add(out, more.astype(numpy.float32), out=out)
 
 
 def _along_rows(*parameters: Array) -> bool:

@@ -12,8 +12,9 @@ import cv2
 import numpy
 
 from dynamic._array import Array
+from dynamic._pool import Step
 
-__all__ = ["BY_SIZE", "one_hot", "permuted"]
+__all__ = ["BY_SIZE", "one_hot", "permuted", "permuting"]
 
 _WORTH_A_CALL = 1 << 13  # bytes; smaller matrices NumPy transposes as fast
 _MOST = 1 << 31  # rows or columns; OpenCV counts with 32 bits
@@ -37,7 +38,22 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
     kind = BY_SIZE[source.itemsize]
     results = out.view(kind).reshape(count, columns, rows, channels)
     for matrix, result in zip(source.view(kind).reshape(matrices), results, strict=True):
-        _transposed(matrix, result)
+        function, arguments = _transposing(matrix, result)
+        function(*arguments)
+
+
+def permuting(source: Array, places: tuple[int, ...], out: Array) -> Step | None:
+    """The one call that `permuted` is, unless it is more."""
+    if not source.flags.c_contiguous:
+        return None
+    matrices = _matrices(source.shape, places, source.itemsize)
+    if matrices is None:
+        return numpy.copyto, (out, source.transpose(places))
+    count, rows, columns, channels = matrices
+    if count > 1:
+        return None
+    kind = BY_SIZE[source.itemsize]
+    return _transposing(source.view(kind).reshape(matrices[1:]), out.view(kind).reshape(columns, rows, channels))
 
 
 @functools.lru_cache(256)
@@ -75,17 +91,16 @@ def _runs(shape: Sequence[int], places: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _transposed(matrix: Array, out: Array) -> None:
-    """Swap rows and columns; few columns or rows are channels, which OpenCV splits and merges faster."""
+def _transposing(matrix: Array, out: Array) -> Step:
+    """What swaps rows and columns; few columns or rows are channels, which OpenCV splits and merges faster."""
     rows, columns, channels = matrix.shape
     if channels > 1:
-        cv2.transpose(matrix, out)
-    elif columns <= 4 and matrix.itemsize == 1:
-        cv2.split(matrix.reshape(1, rows, columns), list(out.reshape(columns, 1, rows)))
-    elif rows <= 4:
-        cv2.merge(list(matrix.reshape(rows, 1, columns)), out.reshape(1, columns, rows))
-    else:
-        cv2.transpose(matrix[..., 0], out[..., 0])
+        return cv2.transpose, (matrix, out)
+    if columns <= 4 and matrix.itemsize == 1:
+        return cv2.split, (matrix.reshape(1, rows, columns), list(out.reshape(columns, 1, rows)))
+    if rows <= 4:
+        return cv2.merge, (list(matrix.reshape(rows, 1, columns)), out.reshape(1, columns, rows))
+    return cv2.transpose, (matrix[..., 0], out[..., 0])
 
 
 def one_hot(numbers: Array, count: int, off: Any, on: Any, following: int, out: Array) -> None:

@@ -73,7 +73,7 @@ def totals(
         for i in range(part.start, part.stop):
             sums[i] = cv2.sumElems(_blocks(arrays[i], _form(arrays[i].shape, tuple(axes))))
 
-    _pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays))
+    _pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays), "sums")
     return numpy.array(sums)[:, :behind].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
 
 

@@ -53,7 +53,7 @@ def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs
         for image, place, out in zip(images[part], places[part], outs[part], strict=True):
             out[...] = image[place]
 
-    _pool.run_parts(some, len(images), work)
+    _pool.run_parts(some, len(images), work, "copied_inside")
 
 
 @functools.lru_cache(1024)
