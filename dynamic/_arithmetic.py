@@ -7,6 +7,7 @@ ufunc for each, and hand the arrays on to here.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ __all__ = ["evaluate", "evaluate_each", "operand", "together"]
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
 _LONG = 32  # extents that are shared out about evenly
+_SHORT = 64  # extents of dimensions along which NumPy should not go
+_FEWER = 8  # times as few elements as a result has; an operand may be repeated to so many
 _BUFFER = 1 << 10  # elements that NumPy converts at once: with their results they stay in the innermost cache
 
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
@@ -36,6 +39,7 @@ _SYMBOLS = {
 _BITWISE = (numpy.bitwise_and, numpy.bitwise_or, numpy.bitwise_xor)
 _SHIFTS = (numpy.left_shift, numpy.right_shift)
 _WHOLE_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.divmod)
+_LOOKING = (*_WHOLE_DIVISIONS, numpy.power, numpy.positive)  # what is done, or refused, by more than types
 
 
 def operand(value: Any) -> Array | None:
@@ -112,8 +116,8 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
 
 def evaluate_each(
     ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]], n: int, arguments: dict[str, Any]
-) -> list[list[Array]]:
-    """`evaluate` for each of n samples: for each output of the function a list of arrays.
+) -> list[Array | list[Array]]:
+    """`evaluate` for each of n samples: for each output of the function an (n, ...) array, or a list of arrays.
 
     Args:
         ufunc: As for `evaluate`.
@@ -125,7 +129,7 @@ def evaluate_each(
     first = [column[0] for column in columns]
     on_gpu = _first_on_gpu(first) is not None
     if not on_gpu and not arguments and ufunc.signature is None:
-        found = _of_values(ufunc, operands)
+        found = _of_alike(ufunc, operands, n) or _of_values(ufunc, operands)
         if found is not None:
             return found
     results: list[Any] = [None] * n
@@ -143,7 +147,44 @@ def evaluate_each(
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
 
 
-def _of_values(ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]]) -> list[list[Array]] | None:
+def _of_alike(
+    ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]], n: int
+) -> list[Array | list[Array]] | None:
+    """The same for samples that all have one shape, with nothing but the function between one and the next.
+
+    None for others, for functions that look at values or convert operands, and where it fails.
+    """
+    columns = [operand for operand in operands if isinstance(operand, Sequence)]
+    if ufunc in _LOOKING or ufunc.nout > 1 or any(len({array.shape for array in column}) > 1 for column in columns):
+        return None
+    first = [operand[0] if isinstance(operand, Sequence) else operand for operand in operands]
+    try:
+        arrays, arguments = _prepared(ufunc, first)
+        shape, kind = _shape(first), _kind(ufunc, *(a.dtype for a in first), wanted=arguments.get("dtype"))
+    except (ArgumentError, ValueError, TypeError):
+        return None
+    if any(array is not given for array, given in zip(arrays, first, strict=True)):
+        return None
+    out = empty((n, *shape), kind)
+
+    columns = [
+        [_with_long_rows(array, shape) for array in operand]
+        if isinstance(operand, Sequence)
+        else [_with_long_rows(operand, shape)] * n
+        for operand in operands
+    ]
+
+    def some(part: slice) -> None:
+        with numpy.errstate(all="ignore"):
+            numpy.setbufsize(_BUFFER)
+            for i in range(part.start, part.stop):
+                ufunc(*(column[i] for column in columns), out=out[i, ...], **arguments)
+
+    _pool.run_parts(some, len(out), out.nbytes + len(out) * sum(int(a.nbytes) for a in first), ufunc.__name__)
+    return [out]
+
+
+def _of_values(ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]]) -> list[Array | list[Array]] | None:
     """The same for small samples that are alike in all operands, beside single numbers: of all their values at once.
 
     None for others, and where it fails: an error names the sample where they are calculated one by one.
@@ -215,6 +256,7 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
         return ufunc(*arrays, **arguments)
     shape = _shape(arrays)
     out = empty(shape, _kind(ufunc, *(a.dtype for a in arrays), wanted=arguments.get("dtype")))
+    arrays = [_with_long_rows(a, shape) for a in arrays]
 
     def some(parts: Sequence[Array], there: Array) -> None:
         with numpy.errstate(all="ignore"):  # which puts the size of buffers back too
@@ -233,6 +275,18 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
         lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work, ufunc.__name__
     )
     return out
+
+
+def _with_long_rows(array: Array, shape: Sequence[int]) -> Array:
+    """An operand that differs along a short last dimension, and not along the one before, repeated along that.
+
+    NumPy goes through arrays in rows along which none of them begins anew: beside three colours they are short.
+    """
+    if not array.ndim or len(shape) < 2 or not 1 < array.shape[-1] == shape[-1] < _SHORT or shape[-2] == 1:
+        return array
+    if array.ndim > 1 and (array.shape[-2] > 1 or array.size * shape[-2] * _FEWER > math.prod(shape)):
+        return array
+    return numpy.ascontiguousarray(numpy.broadcast_to(array, (*array.shape[:-2], *shape[-2:])))
 
 
 def _shape(arrays: Sequence[Array]) -> tuple[int, ...]:

@@ -244,6 +244,39 @@ def test_ragged_samples_are_calculated_as_if_alone(data, shapes, d1, d2, op):
             np.testing.assert_array_equal(sample, own[k].array, strict=True)
 
 
+@given(st.data(), st.integers(2, 3), any_dtype, any_dtype, st.sampled_from([*OF_TWO, *OF_ONE]))
+def test_separate_samples_of_one_shape_are_calculated_as_if_alone(data, n, d1, d2, op):
+    """With little between one and the next; operands that stand still along short rows are repeated first."""
+    shape = data.draw(st.sampled_from([(3, 500, 3), (2, 300, 1, 7), (5000, 1), (2, 40, 64), (4100,)]))
+    values = [data.draw(arrays(d, (5,))) for d in (d1, d2)]
+    lefts = [np.resize(np.roll(values[0], i), shape) for i in range(n)]
+    operands, alone = [as_batch(lefts)], [(as_tensor(x),) for x in lefts]
+    if op in OF_TWO:
+        other = data.draw(st.sampled_from([
+            shape, (), shape[-1:], (1,) * (len(shape) - 1) + shape[-1:], (1,) + shape[1:], shape[:-1] + (1,),
+            (1,) * len(shape), shape[-2:-1] + (1,),
+        ]))  # fmt: skip
+        assume(np.broadcast_shapes(shape, other) == shape)
+        column = [np.resize(np.roll(values[1], i), other) for i in range(n)]
+        if data.draw(st.booleans()):
+            operands.append(as_batch(column))
+        else:
+            column = column[:1] * n
+            operands.append(as_tensor(column[0]))
+        alone = [(*x, as_tensor(y)) for x, y in zip(alone, column, strict=True)]
+        if data.draw(st.booleans()):
+            operands, alone = operands[::-1], [x[::-1] for x in alone]
+    expected = [outcome(op, *x) for x in alone]
+    results = outcome(op, *operands)
+    if isinstance(results, Exception):
+        assert str(results) in map(str, expected)
+        return
+    for k, result in enumerate(results):
+        assert isinstance(result, Batch)
+        for sample, own in zip(result.samples, expected, strict=True):
+            np.testing.assert_array_equal(sample, own[k].array, strict=True)
+
+
 def test_ragged_batches_and_everything_else():
     b = as_batch([[1, 2, 3], [4, 5]], layout="W")
     assert (b + 1).tolist() == (1 + b).tolist() == [[2, 3, 4], [5, 6]]
