@@ -254,9 +254,6 @@ def grid_mask(
     >>> grid_mask(numpy.ones((2, 6), "uint8"), tile=3, ratio=0.4).tolist()
     [[0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 1]]
     """
-    last = [layout.index(letter) for letter in "FDHWC" if letter in layout]
-    pixels, results = image.transpose(last), out.transpose(last)
-    if "C" not in layout:
-        pixels, results = pixels[..., None], results[..., None]
+    pixels, results = (image, out) if layout.endswith("HWC") else (image[..., None], out[..., None])
     regions.masked(pixels, tile, ratio, angle, (shift_x, shift_y), results)
     return out

@@ -55,7 +55,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
             steps[axis] = step
     if not steps:
         convert(numpy, image, out.dtype, out=out)
-    elif not scale(image, steps, out):
+    elif image.dtype in _DOUBLE or not scale(image, steps, out):
         _general(image, steps, out)
 
 

@@ -1,4 +1,7 @@
-"""Images of bytes at other sizes: with cykooz-resizer, whose first pass rounds to bytes too, or with OpenCV."""
+"""Images at other sizes: bytes with cykooz-resizer, whose first pass rounds to bytes too, or any with OpenCV.
+
+OpenCV is for linear filters that do not widen; it computes in float32, and with bytes in integers.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import numpy
 
 from dynamic import _pool
 from dynamic._array import Array, empty
+from dynamic.dtypes import convert
 
 from . import resizer, warp
 
@@ -43,16 +47,16 @@ class Along(NamedTuple):
 
 
 def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
-    """Resize images of bytes with few channels, and say whether these are such.
+    """Resize images with few channels, and say whether they were of bytes or the filter is linear and does not widen.
 
     Args:
-        image: Any array that has pixels.
+        image: Any array that has pixels, of a dtype whose digits float32 has.
         steps: What happens along each dimension, by its number, where something does.
         out: Memory for the result.
     """
-    if image.dtype != numpy.uint8 or out.dtype != numpy.uint8 or not out.flags.c_contiguous:
+    if not out.flags.c_contiguous:
         return False
-    way = _way(tuple(steps.items()), image.shape, out.shape)
+    way = _way(tuple(steps.items()), image.shape, out.shape, image.dtype == out.dtype == numpy.uint8)
     if way is None:
         return False
     resize, both, first = way
@@ -64,7 +68,7 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
 
 
 class _Way(NamedTuple):
-    """What resizes images of bytes."""
+    """What resizes images."""
 
     resize: Callable[[Array, Sequence[Along], Array], bool]  #: one image (H, W, C); it says whether it could
     both: tuple[Along, Along]  #: what happens to rows and columns
@@ -72,8 +76,10 @@ class _Way(NamedTuple):
 
 
 @functools.lru_cache(256)  # images of a batch are often alike
-def _way(steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tuple[int, ...]) -> _Way | None:
-    """What resizes images of bytes in such a way, if anything does."""
+def _way(
+    steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tuple[int, ...], of_bytes: bool
+) -> _Way | None:
+    """What resizes images in such a way, if anything does."""
     known = dict(steps)
     first = min(known) if len(known) > 1 else max(0, max(known) - 1)
     channels = math.prod(shape[first + 2 :])
@@ -90,6 +96,8 @@ def _way(steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tup
     whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
     if linear and narrow and whole and max(extents + sizes) < warp.OPENCV_LIMIT:
         return _Way(_of_opencv, both, first)
+    if not of_bytes:
+        return _Way(_bilinear, both, first) if linear and narrow else None
     if all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True)):
         return _Way(_resized, both, first)
     return _Way(_bilinear, both, first) if linear else None
@@ -98,10 +106,13 @@ def _way(steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tup
 def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     """Resize one whole image (H, W, C) with a filter that does not widen: OpenCV is the fastest there."""
     down, across, size = steps[0].turn, steps[1].turn, out.shape[1::-1]
-    if down == across == 1:
+    if not frame.dtype == out.dtype == numpy.uint8:
+        frame = frame.astype(numpy.float32, copy=False)
+    if down == across == 1 and frame.dtype == out.dtype:
         cv2.resize(frame, size, dst=out, interpolation=cv2.INTER_LINEAR)
-    else:
-        out[...] = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR).reshape(out.shape)[::down, ::across]
+        return True
+    found = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR).reshape(out.shape)[::down, ::across]
+    convert(numpy, found, out.dtype, out=out)
     return True
 
 
