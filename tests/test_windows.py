@@ -118,6 +118,30 @@ def test_each_image_of_a_batch_is_mirrored_or_not_and_normalised(data, extents, 
         assert np.array_equal(result, window.transpose(2, 0, 1) if order == "CHW" else window)
 
 
+@given(data=st.data(), have=st.sampled_from(["uint8", "uint16", "float32", "float64"]),
+       to=st.sampled_from(["uint8", "float16", "float32", "float64"]), layout=st.sampled_from(["HWC", "CHW"]),
+       order=st.sampled_from(["CHW", "HWC"]), policy=st.sampled_from(["error", "pad", "trim_to_shape"]))  # fmt: skip
+def test_separate_images_are_normalised_as_if_alone(data, have, to, layout, order, policy):
+    """Those whose windows are alike are done some at a time."""
+    sizes = data.draw(st.lists(st.tuples(st.integers(3, 9), st.integers(4, 9)), min_size=2, max_size=6))
+    random, sizes = np.random.default_rng(0), sizes if data.draw(st.booleans()) else sizes[:1] * len(sizes)
+    images = [as_tensor(np.asarray(random.uniform(0, 255, size + (3,)), have), layout="HWC") for size in sizes]
+    images = images if layout == "HWC" else [ndd.transpose(image, perm=[2, 0, 1]) for image in images]
+    each = {name: data.draw(st.lists(values, min_size=len(sizes), max_size=len(sizes))) for name, values in (
+        ("crop_pos_x", st.floats(0, 1, width=32)), ("crop_pos_y", st.floats(0, 1, width=32)),
+        ("mirror", st.integers(0, 1)), ("mean", st.floats(-9, 200, width=32)))}  # fmt: skip
+    each = {name: each[name] for name in data.draw(st.sets(st.sampled_from(sorted(each))))}
+    more = {"crop": (data.draw(st.integers(1, 10)), 4), "std": (9.0, 3.0, 50.0), "shift": 2.5, "dtype": to,
+            "output_layout": order, "out_of_bounds_policy": policy}  # fmt: skip
+    if policy == "error":
+        more["crop"] = (3, 4)
+    found = crop_mirror_normalize(as_batch(images, layout=layout), **more,
+                                  **{name: as_batch(values) for name, values in each.items()})  # fmt: skip
+    for i, image in enumerate(images):
+        alone = crop_mirror_normalize(image, **more, **{name: values[i] for name, values in each.items()})
+        np.testing.assert_array_equal(found.samples[i], alone.array, strict=True)
+
+
 def test_channels_are_added_and_what_is_outside_is_not_normalised():
     image = as_tensor(np.full((2, 2, 3), 9, np.uint8), layout="HWC")
     outside = {"crop_pos_x": 0.0, "out_of_bounds_policy": "pad", "fill_values": 7.0}

@@ -198,9 +198,35 @@ def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described
                       fill=_checked_fill(_CMN, call, channels))  # fmt: skip
 
 
+def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
+    """`crop_mirror_normalize` for images whose windows are alike and inside of them, some at a time as of one array."""
+    assert memory is not None, "crop_mirror_normalize declares its output"
+    whole, layout, fixed = memory.storages(), call.layout or "", call.fixed
+    if layout not in ("HWC", "CHW") or isinstance(whole, list) or not call.varying.keys() <= _OF_WINDOWS:
+        return None
+    shapes = [image.shape for image, *_ in samples]
+    order, places = _orders(layout, fixed["output_layout"])
+    out = whole.transpose(1 + places[0], 0, 1 + places[1], 1 + places[2])
+    channels, _, height, width = out.shape
+    if isinstance(fixed["fill_values"], tuple) or any(shape[order[2]] != channels for shape in shapes):
+        return None
+    starts = [(start[order[0]], start[order[1]]) for start in _starts(_CMN, call, shapes)]
+    starts = starts * (call.count // len(starts))
+    pictures = [image.transpose(order)[max(top, 0) : top + height, max(left, 0) : left + width]
+                for (image, *_), (top, left) in zip(samples, starts, strict=True)]  # fmt: skip
+    if any(picture.shape != (height, width, channels) for picture in pictures):
+        return None
+    factors = _factors(channels, *(fixed[name] for name in ("mean", "std", "scale", "shift")))
+    windows.normalised(pictures, *factors, out, list(map(bool, call.column("mirror"))))
+    return whole
+
+
+_OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}
+
+
 @operator(
     layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout, whole=("mirror",),
-    kernel=_normalise_on_gpu,
+    kernel=_normalise_on_gpu, many=_normalise_many,
 )  # fmt: skip
 def crop_mirror_normalize(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,

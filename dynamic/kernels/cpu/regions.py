@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,26 +79,38 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         out: Where to, of the shape and dtype of the image.
     """
     height, width, channels = image.shape[-3:]
-    numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32)
-    turn, part, right, lower, side = numbers
-    cos, sin = numpy.cos(turn) / side, numpy.sin(turn) / side
-    x, y = numpy.arange(width, dtype=side.dtype), numpy.arange(height, dtype=side.dtype)[:, None]
-    left, down = -right / side - y * sin, y * cos - lower / side
-    across, aside = x * cos, x * sin
-    rows = max(1, _AT_ONCE // max(1, width))
-    if sin == 0:  # all rows are alike, and all columns
-        left, aside, rows = left[:1], aside[:1], height
+    numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32).tobytes()
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
-    parts = [slice(top, top + rows) for top in range(0, height, max(1, rows))]
+    rows = max(1, _AT_ONCE // max(1, width))
+    if height <= rows:
+        numpy.bitwise_and(source, _mask_of_all(numbers, 0, height, width, channels, bits), out=target)
+        return
 
     def one(i: int) -> None:
-        some = parts[i]
-        hidden = (_fraction(left[some] + across) < part) & (_fraction(down[some] + aside) < part)
-        kept = hidden.astype(bits) - bits.type(1)  # all bits where nothing is hidden, else none
-        numpy.bitwise_and(source[..., some, :, :], _repeated(kept, channels), out=target[..., some, :, :])
+        first, last = i * rows, min((i + 1) * rows, height)
+        mask = _mask(numbers, first, last, width, channels, bits)
+        numpy.bitwise_and(source[..., first:last, :, :], mask, out=target[..., first:last, :, :])
 
-    _pool.run_pieces(one, len(parts), image.nbytes + out.nbytes)
+    _pool.run_pieces(one, -(-height // rows), image.nbytes + out.nbytes)
+
+
+def _mask(numbers: bytes, first: int, last: int, width: int, channels: int, bits: numpy.dtype[Any]) -> Array:
+    """Some rows of a mask: all bits where nothing is hidden, else none."""
+    turn, part, right, lower, side = numpy.frombuffer(numbers, numpy.float32)
+    cos, sin = numpy.cos(turn) / side, numpy.sin(turn) / side
+    x, y = numpy.arange(width, dtype=side.dtype), numpy.arange(first, last, dtype=side.dtype)[:, None]
+    left, down = -right / side - y * sin, y * cos - lower / side
+    across, aside = x * cos, x * sin
+    if sin == 0:  # all rows are alike, and all columns
+        left, aside = left[:1], aside[:1]
+    hidden = (_fraction(left + across) < part) & (_fraction(down + aside) < part)
+    mask = _repeated(hidden.astype(bits) - bits.type(1), channels)
+    mask.flags.writeable = False
+    return mask
+
+
+_mask_of_all = functools.lru_cache(4)(_mask)  #: images of a batch are often given the same one
 
 
 def _repeated(plane: Array, channels: int) -> Array:

@@ -122,40 +122,40 @@ _TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
 
 
 def normalised(
-    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
-) -> None:
+    images: Array | Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array,
+    mirrored: Sequence[bool],
+) -> None:  # fmt: skip
     """Multiply each channel by a factor and add a shift, in float32, or in float64 where `out` is.
 
     Args:
-        images: Windows, shape (N, ..., H, W, C).
+        images: Windows, shape (N, ..., H, W, C), or a list of N such of one shape.
         factors: One for each channel.
         shifts: One for each channel.
         out: Where to, shape (C, N, ..., H, W), of any dtype; integers are rounded and saturated.
         mirrored: For each of the N whether to swap left and right.
     """
-    if images.ndim > 4:
+    if not len(images) or not images[0].size:
+        return
+    if images[0].ndim > 3:
         for i, mirror in enumerate(mirrored):
-            normalised(images[i], factors, shifts, out[:, i], [mirror] * images.shape[1])
+            normalised(images[i], factors, shifts, out[:, i], [mirror] * len(images[i]))
         return
-    if not images.size:
-        return
-    way = _looked_up if images.dtype == numpy.uint8 and out.dtype in _TABLES else _calculated
-    pieces = _pieces(images, _CACHE if way is _looked_up else 4 * _CACHE)
+    way = _looked_up if images[0].dtype == numpy.uint8 and out.dtype in _TABLES else _calculated
+    pieces = _pieces(len(images), images[0], _CACHE if way is _looked_up else 4 * _CACHE)
 
     def one(k: int) -> None:
         some, rows = pieces[k]
-        way(images[some, rows], factors, shifts, out[:, some, rows], mirrored[some])
+        way([image[rows] for image in images[some]], factors, shifts, out[:, some, rows], mirrored[some])
 
-    _pool.run_pieces(one, len(pieces), images.nbytes + out.nbytes)
+    _pool.run_pieces(one, len(pieces), len(images) * images[0].nbytes + out.nbytes)
 
 
-def _pieces(images: Array, most: int) -> list[tuple[slice, slice]]:
-    """Which images, and rows of them, to do at once, of so many bytes: all rows where an image is not larger.
+def _pieces(count: int, image: Array, most: int) -> list[tuple[slice, slice]]:
+    """Which of so many images, and rows of them, to do at once, of so many bytes: all rows where one is not larger.
 
     Not less: at each call of NumPy and OpenCV threads wait for Python's lock.
     """
-    count, height = images.shape[:2]
-    size = images.nbytes // count
+    height, size = len(image), image.nbytes
     if size > most:
         step = max(1, most * height // size)
         return [(slice(i, i + 1), slice(row, row + step)) for i in range(count) for row in range(0, height, step)]
@@ -164,10 +164,10 @@ def _pieces(images: Array, most: int) -> list[tuple[slice, slice]]:
 
 
 def _calculated(
-    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
+    images: Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
     """The same for all types."""
-    real = numpy.dtype(numpy.float64 if numpy.float64 in (images.dtype, out.dtype) else numpy.float32)
+    real = numpy.dtype(numpy.float64 if numpy.float64 in (images[0].dtype, out.dtype) else numpy.float32)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = (numpy.array(numbers).astype(real)[:, None, None] for numbers in (factors, shifts))
     for i, (image, mirror) in enumerate(zip(images, mirrored, strict=True)):
@@ -192,13 +192,13 @@ def _split(image: Array, planes: Array) -> Array:
 
 
 def _looked_up(
-    images: Array, factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
+    images: Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
     """The same from a table of the 256 values that a channel can have."""
-    count, height, width, channels = images.shape
+    height, width, channels = images[0].shape
     tables, targets = _tables(factors, shifts, out.dtype), out.view(_TABLES[out.dtype])
-    planes = empty((count, channels, height, width), images.dtype)
-    unturned = numpy.empty(planes.shape[1:] if any(mirrored) else (0,), images.dtype)
+    planes = empty((len(images), channels, height, width), images[0].dtype)
+    unturned = numpy.empty(planes.shape[1:] if any(mirrored) else (0,), planes.dtype)
     for image, mirror, place in zip(images, mirrored, planes, strict=True):
         split = _split(image, unturned if mirror else place)
         if mirror:
