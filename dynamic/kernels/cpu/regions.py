@@ -18,6 +18,7 @@ from .windows import copied, filled
 __all__ = ["copied_part", "erased", "masked", "pasted"]
 
 _AT_ONCE = 1 << 18  #: pixels of a mask that are made at once: in few steps, for threads take turns between them
+_REMEMBERED = 1 << 16  # bytes; smaller masks are made once for all images of a batch
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
@@ -83,7 +84,7 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
     rows = max(1, _AT_ONCE // max(1, width))
-    if height <= rows:
+    if height * width * channels * bits.itemsize <= _REMEMBERED:
         numpy.bitwise_and(source, _mask_of_all(numbers, 0, height, width, channels, bits), out=target)
         return
 
