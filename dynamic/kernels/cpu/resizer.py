@@ -17,6 +17,7 @@ import cv2
 import numpy
 
 from dynamic._array import Array
+from dynamic.dtypes import convert
 
 __all__ = ["CHANNELS", "FILTERS", "rows", "show"]
 
@@ -82,18 +83,22 @@ class _Resizer:
     ) -> None:
         """As the function below."""
         options = self._options[filter].set_crop_box(*box)
-        if filter == "linear" and part.shape[2] in _MODES and _pillow() is not None:
+        of_bytes = part.dtype == out.dtype == numpy.uint8
+        if of_bytes and filter == "linear" and part.shape[2] in _MODES and _pillow() is not None:
             self._in_place(part, padding, options, out, mirrored=mirrored)
             return
         if any(padding):
             above, below, before, after = padding
             wider = cv2.copyMakeBorder(part, above, below, before, after, cv2.BORDER_REPLICATE)
             part = wider.reshape(*wider.shape[:2], part.shape[2])
-        if filter != "linear":  # others go below and beyond what bytes hold
-            part = part.astype(numpy.float32)
+        if not of_bytes or filter != "linear":  # others go below and beyond what bytes hold
+            part = part.astype(numpy.float32, copy=False)
         found = self._copied(part, options, (*out.shape[:2], part.shape[2]))
         found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
-        out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
+        if of_bytes:
+            out[...] = found if filter == "linear" else numpy.clip(found + numpy.float32(0.5), 0, 255)
+        else:
+            convert(numpy, found, out.dtype, out)
 
     def rows(self, image: Array, columns: tuple[int, int], top: float, height: float, out: Array) -> None:
         """As the function below."""
@@ -209,11 +214,11 @@ def show(
     """Fill `out` with a part of an image.
 
     Args:
-        part: The pixels that are needed, (H, W, C) of bytes.
+        part: The pixels that are needed, (H, W, C), of bytes or of a dtype whose digits float32 has.
         padding: More pixels, which are as those at the edges: above, below, left, right.
         box: Left, upper edge, width and height of the part in all these.
         filter: One of `FILTERS`, which widens where the result is smaller.
-        out: Memory for the result (height, width, C), bytes too.
+        out: Memory for the result (height, width, C), of any dtype.
         mirrored: Whether the result shows it from right to left.
     """
     resizer = _taken()

@@ -1,6 +1,6 @@
-"""Images at other sizes: bytes with cykooz-resizer, whose first pass rounds to bytes too, or any with OpenCV.
+"""Images at other sizes, with cykooz-resizer, or with OpenCV where a linear filter does not widen.
 
-OpenCV is for linear filters that do not widen; it computes in float32, and with bytes in integers.
+With bytes both compute in integers, and the first pass of cykooz-resizer rounds to bytes too; with others in float32.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Along(NamedTuple):
 
 
 def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
-    """Resize images with few channels, and say whether they were of bytes or the filter is linear and does not widen.
+    """Resize images with few channels, of bytes or with a linear filter, and say whether they are such.
 
     Args:
         image: Any array that has pixels, of a dtype whose digits float32 has.
@@ -96,11 +96,10 @@ def _way(
     whole = all({step.start, step.end} == {0, extent} for step, extent in zip(both, extents, strict=True))
     if linear and narrow and whole and max(extents + sizes) < warp.OPENCV_LIMIT:
         return _Way(_of_opencv, both, first)
-    if not of_bytes:
-        return _Way(_bilinear, both, first) if linear and narrow else None
-    if all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True)):
-        return _Way(_resized, both, first)
-    return _Way(_bilinear, both, first) if linear else None
+    widened = all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True))
+    if linear and narrow and not (of_bytes and widened):
+        return _Way(_bilinear, both, first)
+    return _Way(_resized, both, first) if widened and (linear or of_bytes) else None
 
 
 def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
@@ -132,8 +131,8 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
     if window is not None:
         show(frame, window, out, mirrored=mirrored[1])
         return True
-    if steps[0].filter != "linear":  # to convert bands of a large image takes longer than products of matrices
-        return False
+    if steps[0].filter != "linear" or not frame.dtype == out.dtype == numpy.uint8:
+        return False  # to convert bands of a large image takes longer than products of matrices
     down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
     across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
     inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
