@@ -171,10 +171,15 @@ def _calculated(
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = (numpy.array(numbers).astype(real)[:, None, None] for numbers in (factors, shifts))
     for i, (image, mirror) in enumerate(zip(images, mirrored, strict=True)):
-        planes = _split(image, empty((image.shape[2], *image.shape[:2]), image.dtype))
-        values = out[:, i] if out.dtype == real else empty(planes.shape, real)
+        shape = image.shape[2], *image.shape[:2]
+        values = out[:, i] if out.dtype == real else empty(shape, real)
         with numpy.errstate(over="ignore", invalid="ignore"):
-            numpy.multiply(planes[..., ::-1] if mirror else planes, by, values, dtype=real, casting="unsafe")
+            if image.dtype == real and values.flags.c_contiguous and not mirror:
+                _split(image, values)
+            else:
+                planes = _split(image, empty(shape, image.dtype))
+                numpy.copyto(values, _flipped(planes) if mirror else planes, casting="unsafe")
+            values *= by
             values += more
         if out.dtype != real:
             convert(numpy, values, out.dtype, out[:, i])
@@ -189,6 +194,18 @@ def _split(image: Array, planes: Array) -> Array:
     else:
         planes[...] = numpy.moveaxis(image, -1, 0)
     return planes
+
+
+def _flipped(planes: Array) -> Array:
+    """Planes (C, H, W) with left and right swapped: a copy, where OpenCV makes it, for NumPy reads such slowly."""
+    kind = BY_SIZE.get(planes.itemsize)
+    if kind is None or not planes.size:
+        return planes[..., ::-1]
+    return (
+        numpy.asarray(cv2.flip(planes.view(kind).reshape(-1, planes.shape[-1]), 1))
+        .view(planes.dtype)
+        .reshape(planes.shape)
+    )
 
 
 def _looked_up(
