@@ -1,9 +1,11 @@
 """What operators cost, against NVIDIA DALI and against libraries called directly, interleaved in one process.
 
     python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--markdown]
+                                   [--size 64x64] [--dtype float32]
 
 Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, boxes, points, and
-random numbers.
+random numbers. With a size, batches of 64 images of that width and height, and their files, alone; with a dtype, images
+of that.
 Every library has the same number of threads: the direct calls are shared out to as many, each writing to memory of its
 own. Where a library does the same thing it is a rival; one that is not installed is left out. Ratios are medians over
 the rounds of our time to the other's. Rounds decode the same files; `training.py` decodes files that nobody has seen.
@@ -34,7 +36,7 @@ import dynamic
 
 Image = Any
 Direct = Callable[[Image], Any]
-SIZES = ("64 x 500x375", "1 x 1920x1080")
+SIZES = ("500x375", "1920x1080")  # of batches of 64 photos, and of single images
 
 
 def imported(name: str) -> Any:
@@ -224,15 +226,18 @@ CASES = [
 ]  # fmt: skip
 
 
-def data(folder: Path) -> dict[str, dict[str, Any]]:
+def data(folder: Path, size: str | None, dtype: str) -> dict[str, dict[str, Any]]:
     """What cases are called with, by how it is called in the table: photos as arrays, their files, labels."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
     from photos import make
 
     originals = [cv2.imread(str(path), cv2.IMREAD_COLOR_RGB) for path in sorted(make(folder).glob("*/*.jpg"))]
-    images = [cv2.resize(image, (500, 375), interpolation=cv2.INTER_LINEAR) for image in originals]
+    batch, single = (tuple(map(int, each.split("x"))) for each in (size or SIZES[0], SIZES[1]))
+    images = [cv2.resize(image, batch, interpolation=cv2.INTER_LINEAR) for image in originals]
     images = (images * (64 // len(images) + 1))[:64]
-    of_each = dict(zip(SIZES, (images, [cv2.resize(images[0], (1920, 1080))]), strict=True))
+    of_each = {f"64 x {size or SIZES[0]}": images}
+    if size is None:
+        of_each[f"1 x {SIZES[1]}"] = [cv2.resize(images[0], single)]
     how = {"quality": 90, "colorspace": "RGB", "colorsubsampling": "420"}
     files = {title: [numpy.frombuffer(simplejpeg.encode_jpeg(image, **how), numpy.uint8) for image in some]
              for title, some in of_each.items()}  # fmt: skip
@@ -240,6 +245,11 @@ def data(folder: Path) -> dict[str, dict[str, Any]]:
     for title, some in files.items():
         for file, path in zip(some, paths[title], strict=True):
             file.tofile(path)
+    if dtype != "uint8":
+        most = 1.0 if dtype.startswith("f") else numpy.iinfo(dtype).max
+        of_each = {title: [(image * (most / 255)).astype(dtype) for image in some] for title, some in of_each.items()}
+    if size is not None:
+        return {"images": of_each, "files": files, "paths": paths}
     small = {
         "labels": {"64 numbers": [numpy.int64(13 * i % 1000) for i in range(64)]},
         "angles": {"64 numbers": [numpy.float32(i) for i in range(64)]},
@@ -340,6 +350,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--size")
+    parser.add_argument("--dtype", default="uint8")
     options = parser.parse_args()
     dynamic.set_num_threads(options.threads)
     if dali is not None:
@@ -352,10 +364,10 @@ def main() -> None:
     else:
         print(f"{titles[0]:34}{titles[1]:14}{titles[2]:>9}{titles[3]:>9}{titles[4]:>9}  {titles[5]}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.threads) as pool:
-        kinds = data(Path(folder))
+        kinds = data(Path(folder), options.size, options.dtype)
         for case in CASES:
             if not options.only or any(word in case.name for word in options.only):
-                for title, samples in kinds[case.of].items():
+                for title, samples in kinds.get(case.of, {}).items():
                     if line := row(case, title, samples, options, pool):
                         print(line, flush=True)
 

@@ -67,7 +67,7 @@ class Operator(Generic[P]):
         self.values_from, self.whole = values_from, whole is not False
         self.out_kind, self.across, self.views = out_kind, across, self.whole and output is None
         self._listed = frozenset[str]() if isinstance(whole, bool) else frozenset(whole)
-        self._gathered = SMALL if self.views or many else GATHERED  # bytes of samples that are copied to one array
+        self._gathered = SMALL if self.views else GATHERED  # bytes of samples that are copied to one array
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
