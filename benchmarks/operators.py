@@ -49,6 +49,7 @@ def imported(name: str) -> Any:
 
 dali, torch, pillow = (imported(name) for name in ("nvidia.dali.experimental.dynamic", "torch", "PIL.Image"))
 MEAN, STD = [123.7, 116.3, 103.5], [58.4, 57.1, 57.4]
+AVERAGE = numpy.array([124, 116, 104], numpy.float32)
 MATRIX = numpy.array([[0.9, 0.2, 10.0], [-0.1, 1.1, -20.0]], numpy.float32)
 COLOUR = numpy.array([[1.1, 0.1, -0.1], [0.05, 1.0, 0.1], [0.0, -0.1, 1.2]], numpy.float32)
 
@@ -223,6 +224,8 @@ CASES = [
          rivals(cv2=cv2.mean)),
     Case("x * 2.0 + 1.0", lambda _, x: x * 2.0 + 1.0,
          rivals(numpy=lambda image: image * numpy.float32(2) + numpy.float32(1))),
+    Case("x - [124, 116, 104]", lambda lib, x: x - lib.as_tensor(AVERAGE),
+         rivals(numpy=lambda image: image - AVERAGE)),
 ]  # fmt: skip
 
 

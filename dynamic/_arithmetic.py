@@ -166,13 +166,8 @@ def _of_alike(
     if any(array is not given for array, given in zip(arrays, first, strict=True)):
         return None
     out = empty((n, *shape), kind)
-
-    columns = [
-        [_with_long_rows(array, shape) for array in operand]
-        if isinstance(operand, Sequence)
-        else [_with_long_rows(operand, shape)] * n
-        for operand in operands
-    ]
+    columns = [[_with_long_rows(array, shape) for array in operand] if isinstance(operand, Sequence)
+               else [_with_long_rows(operand, shape)] * n for operand in operands]  # fmt: skip
 
     def some(part: slice) -> None:
         with numpy.errstate(all="ignore"):

@@ -305,8 +305,8 @@ def operator(
         whole: Whether the function takes many samples of one shape at once as well: arrays with one more dimension in
             front, layout "N...". Or the names of arguments that may differ between these samples, and are lists then;
             the shape of the result may not depend on them. It may return NotImplemented, by shapes and dtypes, to be
-            given the samples one by one. Without `output` it gives views of its input, or copies
-            where there is no view.
+            given the samples one by one. Without `output` it gives views of its input, or copies where there is no
+            view.
         devices: Where the function runs.
         name: What errors call it, where that is not the function's own name.
         out_kind: Called with the number of dimensions and the dtype of the first input and the arguments that are the
