@@ -329,7 +329,7 @@ def row(case: Case, title: str, samples: list[Any], options: argparse.Namespace,
         there = given(dali, case, samples)
         if has(dali, case, there):
             ways["DALI"] = lambda: evaluated(case.call(dali, there))
-    for name, call in case.rivals.items():
+    for name, call in case.rivals.items() if options.dtype == "uint8" else ():  # they are for bytes
         ways[name] = functools.partial(in_threads, pool, options.threads, call, samples)
     times = measured(ways, options.rounds)
     ours = times.pop("ours")
