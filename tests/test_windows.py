@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, as_batch, as_tensor, crop, crop_mirror_normalize, roi_random_crop
+from dynamic.kernels.cpu import windows
 from dynamic.random import RNG
 
 RAMP = np.arange(7 * 9 * 3, dtype=np.uint8).reshape(7, 9, 3)
@@ -61,9 +62,9 @@ def test_wrong_arguments_are_named(arguments, told):
             operator(as_tensor(RAMP, layout="HWC"), **arguments)
 
 
-@pytest.mark.parametrize("operator", [ndd.crop, ndd.slice], ids=["crop", "slice"])
+@pytest.mark.parametrize("operator", [crop, ndd.slice, crop_mirror_normalize], ids=lambda operator: operator.__name__)
 def test_values_to_fill_with_are_checked_where_nothing_is_filled(operator):
-    how = {"crop": (2, 2)} if operator is ndd.crop else {"shape": (2, 2)}
+    how = {"shape": (2, 2)} if operator is ndd.slice else {"crop": (2, 2)}
     samples = [np.arange(h * 12, dtype=np.uint8).reshape(h, 4, 3) for h in (3, 5, 4)]
     batch = as_batch(samples, layout="HWC")
     for values in (7.0, (7.0,), (1.0, 2.0, 3.0)):
@@ -135,8 +136,14 @@ def test_separate_images_are_normalised_as_if_alone(data, have, to, layout, orde
             "output_layout": order, "out_of_bounds_policy": policy}  # fmt: skip
     if policy == "error":
         more["crop"] = (3, 4)
-    found = crop_mirror_normalize(as_batch(images, layout=layout), **more,
-                                  **{name: as_batch(values) for name, values in each.items()})  # fmt: skip
+    counts, normalised = [], windows.normalised
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            windows, "normalised", lambda *arguments: [counts.append(len(arguments[0])), normalised(*arguments)]
+        )
+        found = crop_mirror_normalize(as_batch(images, layout=layout), **more,
+                                      **{name: as_batch(values) for name, values in each.items()})  # fmt: skip
+    assert counts == [len(sizes)] or policy != "error" or "mean" in each or len(set(sizes)) == 1  # which are gathered
     for i, image in enumerate(images):
         alone = crop_mirror_normalize(image, **more, **{name: values[i] for name, values in each.items()})
         np.testing.assert_array_equal(found.samples[i], alone.array, strict=True)
