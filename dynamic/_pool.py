@@ -296,14 +296,7 @@ def run_steps(steps: Sequence[Step], work: int, name: str) -> None:
         function, arguments = steps[i]
         function(*arguments)
 
-    def all_of_them(threads: int) -> None:
-        if threads > 1:
-            _share(one, range(len(steps)), min(threads, len(steps)))
-            return
-        for function, arguments in steps:
-            function(*arguments)
-
-    _where_it_pays(all_of_them, len(steps), work, name)
+    _where_it_pays(lambda threads: _each(one, len(steps), threads), len(steps), work, name)
 
 
 def _where_it_pays(function: Callable[[int], None], n: int, work: int, name: str) -> None:
@@ -327,9 +320,13 @@ def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
         n: Number of pieces.
         work: Bytes that all calls together read and write.
     """
-    threads = min(get_num_threads(), n) if n > 1 and work >= WORTH_SPLITTING else 1
+    _each(function, n, get_num_threads() if n > 1 and work >= WORTH_SPLITTING else 1)
+
+
+def _each(function: Callable[[int], None], n: int, threads: int) -> None:
+    """Call a function for each number below n, on so many threads."""
     if threads > 1:
-        _share(function, range(n), threads)
+        _share(function, range(n), min(threads, n))
         return
     for i in range(n):
         function(i)
