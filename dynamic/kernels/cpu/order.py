@@ -30,23 +30,22 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
         places: For each dimension of the result which one of the source it is.
         out: Where to, C-contiguous.
     """
-    matrices = _matrices(source.shape, tuple(places), source.itemsize) if source.flags.c_contiguous else None
-    if matrices is None:
-        numpy.copyto(out, source.transpose(places))
+    step = permuting(source, tuple(places), out)
+    if step is not None:
+        _call(step)
         return
+    matrices = _matrices(source.shape, tuple(places), source.itemsize)
+    assert matrices is not None, "else it is one call"
     count, rows, columns, channels = matrices
     kind = BY_SIZE[source.itemsize]
     results = out.view(kind).reshape(count, columns, rows, channels)
     for matrix, result in zip(source.view(kind).reshape(matrices), results, strict=True):
-        function, arguments = _transposing(matrix, result)
-        function(*arguments)
+        _call(_transposing(matrix, result))
 
 
 def permuting(source: Array, places: tuple[int, ...], out: Array) -> Step | None:
-    """The one call that `permuted` is, unless it is more."""
-    if not source.flags.c_contiguous:
-        return None
-    matrices = _matrices(source.shape, places, source.itemsize)
+    """The one call that `permuted` is, unless there are several matrices to transpose."""
+    matrices = _matrices(source.shape, places, source.itemsize) if source.flags.c_contiguous else None
     if matrices is None:
         return numpy.copyto, (out, source.transpose(places))
     count, rows, columns, channels = matrices
@@ -54,6 +53,11 @@ def permuting(source: Array, places: tuple[int, ...], out: Array) -> Step | None
         return None
     kind = BY_SIZE[source.itemsize]
     return _transposing(source.view(kind).reshape(matrices[1:]), out.view(kind).reshape(columns, rows, channels))
+
+
+def _call(step: Step) -> None:
+    function, arguments = step
+    function(*arguments)
 
 
 @functools.lru_cache(256)
