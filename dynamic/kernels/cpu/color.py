@@ -245,15 +245,10 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
 
 def mixing(pixels: Array, matrix: Array, out: Array) -> _pool.Step | None:
     """The one call of OpenCV that `mixed` is for bytes, unless they are many, or not in one piece."""
-    if (
-        not pixels.dtype == out.dtype == numpy.uint8
-        or not pixels.size
-        or pixels.nbytes + out.nbytes >= _pool.WORTH_SPLITTING
-    ):
+    in_one_piece = pixels.flags.c_contiguous and out.flags.c_contiguous and pixels.size > 0
+    if not (pixels.dtype == out.dtype == numpy.uint8 and in_one_piece):
         return None
-    if not (
-        pixels.flags.c_contiguous and out.flags.c_contiguous and _fits(matrix.tobytes(), matrix.dtype, len(matrix))
-    ):
+    if pixels.nbytes + out.nbytes >= _pool.WORTH_SPLITTING or not _fits(matrix.tobytes(), matrix.dtype, len(matrix)):
         return None
     return cv2.transform, (pixels.reshape(1, -1, pixels.shape[-1]), matrix, out.reshape(1, -1, out.shape[-1]))
 
