@@ -175,7 +175,7 @@ def _of_alike(
             for i in range(part.start, part.stop):
                 ufunc(*(column[i] for column in columns), out=out[i, ...], **arguments)
 
-    _pool.run_parts(some, len(out), out.nbytes + len(out) * sum(int(a.nbytes) for a in first), ufunc.__name__)
+    _pool.run_parts(some, n, out.nbytes + n * sum(int(a.nbytes) for a in first), ufunc.__name__)
     return [out]
 
 

@@ -152,6 +152,7 @@ def crop(
     return out
 
 
+_OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}  # what may differ between images that are normalised some at a time
 _WITH_CHANNELS = tuple(layout for layout in LAYOUTS if "C" in layout)
 _CMN = "crop_mirror_normalize"
 _Order: TypeAlias = Annotated[str, Word({"CHW": ("fchw", "cdhw", "fcdhw"), "HWC": ("fhwc", "dhwc", "fdhwc")})]
@@ -219,9 +220,6 @@ def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory
     factors = _factors(channels, *(fixed[name] for name in ("mean", "std", "scale", "shift")))
     windows.normalised(pictures, *factors, out, list(map(bool, call.column("mirror"))))
     return whole
-
-
-_OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}
 
 
 @operator(

@@ -83,10 +83,10 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
     numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32).tobytes()
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
-    rows = max(1, _AT_ONCE // max(1, width))
     if height * width * channels * bits.itemsize <= _REMEMBERED:
         numpy.bitwise_and(source, _mask_of_all(numbers, 0, height, width, channels, bits), out=target)
         return
+    rows = max(1, _AT_ONCE // max(1, width))
 
     def one(i: int) -> None:
         first, last = i * rows, min((i + 1) * rows, height)
