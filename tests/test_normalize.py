@@ -202,6 +202,10 @@ def test_a_small_deviation_beside_a_large_mean_is_found():
     image = np.full((200, 300), 250, np.uint8)
     image[0, 0] = 251
     close(normalize(image).array, normalized(image, [0, 1]))
+    for dtype, level in (("uint8", 250), ("int16", -32000), ("uint16", 65000)):  # few, which are rows of float32
+        image = np.full((30, 40), level, dtype)
+        image[0, 0] += 1
+        close(normalize(image).array, normalized(image, [0, 1]))
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
