@@ -17,7 +17,7 @@ from load import interrupted_after
 from dynamic import checkpoint
 from dynamic.errors import ArgumentError, DataError
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import File, files
+from dynamic.readers import File, _bytes, files
 
 NAMES = [f"{i:02d}.jpg" for i in range(20)]
 
@@ -121,14 +121,14 @@ def test_a_file_that_is_lost_in_an_epoch_is_named_or_passed_over(root, fault, on
 @pytest.mark.parametrize(("change", "told"), [(b"", "0 bytes came of 300"), (b"x" * 10, "10 bytes came of 300"),
                                               (b"x" * 301, "more bytes came of 300")])  # fmt: skip
 def test_a_file_that_changes_its_size_while_it_is_read_is_refused(root, monkeypatch, change, told):
-    original = files._read_into
+    original = _bytes._read_into
 
     def read_into(data, descriptor):
         path.write_bytes(change)
         return original(data, descriptor)
 
     path = root / "class" / NAMES[0]
-    monkeypatch.setattr(files, "_read_into", read_into)
+    monkeypatch.setattr(_bytes, "_read_into", read_into)
     with pytest.raises(DataError, match=f"{NAMES[0]}.*changed while it was read: {told}"):
         File(files=[path])(1)
 
@@ -140,8 +140,8 @@ def test_a_file_that_shrank_before_it_is_read_is_what_it_is_now(root):
 
 
 def test_what_comes_in_parts_is_read_whole(root, monkeypatch):
-    original = files._read_into
-    monkeypatch.setattr(files, "_read_into", lambda data, descriptor: original(data[:7], descriptor))
+    original = _bytes._read_into
+    monkeypatch.setattr(_bytes, "_read_into", lambda data, descriptor: original(data[:7], descriptor))
     assert contents([File(file_root=root)(2)]) == [name.encode() * 50 for name in NAMES[:2]]
 
 
@@ -225,14 +225,14 @@ def test_folders_that_cannot_be_listed_are_told(tmp_path):
 def slow(monkeypatch):
     """Files come when they are let, and it is counted how many were begun."""
     let, begun = threading.Event(), []
-    original = files._contents
+    original = files.contents
 
     def contents_of(path):
         begun.append(path)
         let.wait()
         return original(path)
 
-    monkeypatch.setattr(files, "_contents", contents_of)
+    monkeypatch.setattr(files, "contents", contents_of)
     yield let, begun
     let.set()
 
@@ -294,11 +294,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from dynamic import set_num_threads
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import files
-original, begun = files._contents, threading.Event()
+original, begun = files.contents, threading.Event()
 def contents(path):
     begun.set()
     threading.Event().wait()
-files._contents = contents
+files.contents = contents
 set_num_threads(3)
 @pipeline_def(batch_size=2, seed=5)
 def made():

@@ -21,7 +21,7 @@ from ._pipeline import Pipeline, _seed
 
 __all__ = ["Epochs", "Source", "States"]
 
-Source: TypeAlias = "Reader | Callable[[], Reader | Pipeline]"
+Source: TypeAlias = "Reader[Any] | Callable[[], Reader[Any] | Pipeline]"
 States: TypeAlias = "dict[str, JSON]"
 
 
@@ -91,7 +91,7 @@ class Epochs:
             return self._of_pipeline(states, skip, stride)
         return self._of_reader(self._reader, states, skip, stride)
 
-    def _of_reader(self, reader: Reader, states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
+    def _of_reader(self, reader: Reader[Any], states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
         size = self._batch_size
         assert size is not None
         reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
@@ -100,6 +100,8 @@ class Epochs:
             for _ in range(skip):
                 reader._pass_over(size)
             outputs = next(rest, None)
+            if isinstance(outputs, dict):
+                outputs = tuple(outputs.values())
             yield outputs, {"reader": reader.get_state()}
             if outputs is None:
                 return

@@ -29,7 +29,7 @@ from ._output import Output
 __all__ = ["Ended", "Graph", "Name", "Outputs", "Step"]
 
 Outputs: TypeAlias = tuple[Output, ...]
-Source: TypeAlias = Reader | ExternalSource
+Source: TypeAlias = Reader[Any] | ExternalSource
 
 #: The entry of a checkpoint that belongs to the pipeline itself.
 OWN = "pipeline"
@@ -304,7 +304,9 @@ class Run:
             self._late = self._late or (new and bool(self._streams) and self.graph.primary == label)
             self._take(label, source)
         outputs = self._taken[label]
-        return outputs[0] if len(outputs) == 1 else outputs
+        if isinstance(source, Reader):
+            outputs = source._given(outputs)
+        return outputs[0] if len(outputs) == 1 and isinstance(outputs, tuple) else outputs
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
@@ -316,7 +318,7 @@ class Run:
         arguments.setdefault("seed", self.graph.rng.seed)
         if self.graph.last_batch is not None and self.graph.primary is None:
             arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
-        reader: Reader = getattr(dynamic.readers, kind)(*inputs, name=label, **arguments)
+        reader: Reader[Any] = getattr(dynamic.readers, kind)(*inputs, name=label, **arguments)
         return reader
 
     def _take(self, label: str, source: Source) -> None:
@@ -325,7 +327,7 @@ class Run:
             if isinstance(source, ExternalSource):
                 outputs = self._from_source(source)
             elif label == self.graph.primary:
-                outputs = source(self.graph.batch_size)
+                outputs = source._called(self.graph.batch_size)
             else:
                 outputs = exactly(source, self._size)
         except StopIteration:
@@ -356,11 +358,11 @@ def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str,
     return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
 
 
-def exactly(reader: Reader, size: int) -> tuple[Batch, ...]:
+def exactly(reader: Reader[Any], size: int) -> tuple[Batch, ...]:
     """So many samples of a reader, of its next epoch too where this one ends."""
-    parts = [reader(size)]
+    parts = [reader._called(size)]
     while (missing := size - sum(len(part[0]) for part in parts)) > 0:
-        parts.append(reader(missing))
+        parts.append(reader._called(missing))
     if len(parts) == 1:
         return parts[0]  # type: ignore[return-value] # of Batches, as a size is given
     columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))

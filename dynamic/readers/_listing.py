@@ -72,6 +72,10 @@ class Listing:
         """Where to open a sample."""
         return os.path.join(self.root, self.names[index])
 
+    def source(self, index: int) -> str:
+        """What to call a sample where it cannot be read."""
+        return displayed(self.path(index))
+
     @_Once
     def sizes(self) -> Any:
         """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
@@ -189,28 +193,28 @@ def _is_sample(entry: os.DirEntry[str]) -> bool:
     raise DataError("readers.File", [Failure(0, reason, source=displayed(entry.path))])
 
 
-def listed_files(root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
+def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
     """The files of a list; the labels are their places in it where none are given."""
     if isinstance(files, (str, bytes, os.PathLike)) or not isinstance(files, Iterable):
-        raise ArgumentError("readers.File", "files", "a list of paths", shown(files), "Put the path into a list.")
+        raise ArgumentError(operator, "files", "a list of paths", shown(files), "Put the path into a list.")
     names = []
     for i, file in enumerate(files):
         if not isinstance(file, (str, bytes, os.PathLike)):
-            raise ArgumentError("readers.File", f"files[{i}]", "a path", shown(file))
+            raise ArgumentError(operator, f"files[{i}]", "a path", shown(file))
         names.append(_relative(os.fsdecode(file), root))
         if "\0" in names[-1]:
-            raise ArgumentError("readers.File", f"files[{i}]", "a path without NUL in it", shown(file))
+            raise ArgumentError(operator, f"files[{i}]", "a path without NUL in it", shown(file))
     if labels is None:
         labels = range(len(names))
     elif len(labels) != len(names):
-        raise ArgumentError("readers.File", "labels", f"one label for each of the {len(names)} files",
+        raise ArgumentError(operator, "labels", f"one label for each of the {len(names)} files",
                             f"{len(labels)} labels")  # fmt: skip
     if not names:
-        raise ArgumentError("readers.File", "files", "at least one path", "none")
-    return Listing(root or str(Path.cwd()), names, _int32("labels", labels))
+        raise ArgumentError(operator, "files", "at least one path", "none")
+    return Listing(root or str(Path.cwd()), names, _int32(operator, "labels", labels))
 
 
-def listed_lines(file_list: str, root: str) -> Listing:
+def listed_lines(operator: str, file_list: str, root: str) -> Listing:
     """The files of a text file: a line for each, with its path, white space, and its label; empty lines are nothing.
 
     Paths are relative to the root, or else to the folder of the text file.
@@ -218,7 +222,7 @@ def listed_lines(file_list: str, root: str) -> Listing:
     try:
         lines = Path(file_list).read_bytes().split(b"\n")
     except OSError as error:
-        raise ArgumentError("readers.File", "file_list", "a text file of lines 'path label'", shown(file_list),
+        raise ArgumentError(operator, "file_list", "a text file of lines 'path label'", shown(file_list),
                             f"{error.strerror}.") from error  # fmt: skip
     root = root or os.path.dirname(file_list)
     names: list[str] = []
@@ -229,11 +233,11 @@ def listed_lines(file_list: str, root: str) -> Listing:
             names.append(_relative(os.fsdecode(found[1]), root))
             labels.append(int(found[2]))
         elif line.strip():
-            raise ArgumentError("readers.File", "file_list", "a text file of lines 'path label'",
+            raise ArgumentError(operator, "file_list", "a text file of lines 'path label'",
                                 f"{shown(os.fsdecode(line))} in line {number} of {displayed(file_list)}")  # fmt: skip
     if not names:
-        raise ArgumentError("readers.File", "file_list", "a text file with a line for each file", "an empty one")
-    return Listing(root, names, _int32("file_list", labels))
+        raise ArgumentError(operator, "file_list", "a text file with a line for each file", "an empty one")
+    return Listing(root, names, _int32(operator, "file_list", labels))
 
 
 def _relative(path: str, root: str) -> str:
@@ -244,10 +248,10 @@ def _relative(path: str, root: str) -> str:
     return path.replace(os.sep, "/")
 
 
-def _int32(argument: str, labels: Sequence[int]) -> Any:
+def _int32(operator: str, argument: str, labels: Sequence[int]) -> Any:
     for i, label in enumerate(labels):
         if isinstance(label, bool) or not isinstance(label, (int, numpy.integer)) or not -(2**31) <= label < 2**31:
-            raise ArgumentError("readers.File", f"{argument}[{i}]", "an integer of 32 bits", shown(label))
+            raise ArgumentError(operator, f"{argument}[{i}]", "an integer of 32 bits", shown(label))
     return numpy.array(labels, numpy.int32)
 
 

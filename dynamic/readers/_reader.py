@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy
 
@@ -20,6 +20,7 @@ from ._placed import Fingerprint, OnMismatch, Placed, Progress
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
 X = TypeVar("X")
+G = TypeVar("G")  # what a reader gives
 Outputs: TypeAlias = "tuple[Batch | Tensor, ...]"
 LastBatch: TypeAlias = Literal["partial", "drop", "pad"]
 OnError: TypeAlias = Literal["raise", "skip", "replace"]
@@ -47,7 +48,7 @@ def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
     return tuple(batch[0] for batch in batches) if len(batches[0]) else None
 
 
-class Reader(Placed):
+class Reader(Placed, Generic[G]):
     """A source of samples, visited in an order, with a place that can be saved.
 
     Subclasses say which samples there are (`_ids`, `_names`, `_digests`) and read them (`_read`).
@@ -90,7 +91,11 @@ class Reader(Placed):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         """The samples of these numbers, which may be none; or a DataError that names all that cannot be read."""
 
-    def next_epoch(self, batch_size: int | None = None) -> Epoch:
+    def _given(self, outputs: Outputs) -> G:
+        """Outputs as users get them: a tuple, unless they have names."""
+        return cast("G", outputs)
+
+    def next_epoch(self, batch_size: int | None = None) -> Epoch[G]:
         """Iterate over the rest of the current epoch; then the reader stands at the start of the next.
 
         The place is the reader's, not the iterator's: an iterator that is left early leaves the reader where it got to,
@@ -106,12 +111,16 @@ class Reader(Placed):
                 iterator gives single samples as Tensors.
 
         Returns:
-            An iterator over tuples of Batches (or Tensors), whose ``len`` is the number of steps that are left.
+            An iterator over tuples of Batches (or Tensors; of `TFRecord` dicts of them), whose ``len`` is the number of
+            steps that are left.
         """
         return Epoch(self, self._batch_size("next_epoch", batch_size))
 
-    def __call__(self, batch_size: int | None = None) -> Outputs:
+    def __call__(self, batch_size: int | None = None) -> G:
         """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
+        return self._given(self._called(batch_size))
+
+    def _called(self, batch_size: int | None) -> Outputs:
         size = self._batch_size("__call__", batch_size)
         return self._given_out(lambda progress: self._next(progress, size))
 
@@ -164,7 +173,7 @@ class Reader(Placed):
             "stick_to_shard": int(self._stick_to_shard),
         }
 
-    def peek(self, batch_size: int | None = None) -> Outputs:
+    def peek(self, batch_size: int | None = None) -> G:
         """Read the next batch of this epoch and stay.
 
         Args:
@@ -179,7 +188,7 @@ class Reader(Placed):
             while share := self._share(place, size or 1):
                 batches, _ = self._read_share(place, share)
                 if outputs := batches if size is not None else _single(batches):
-                    return outputs
+                    return self._given(outputs)
                 place = place._replace(position=share.position)
             raise IndexError(f"{self._operator}: epoch {place.epoch} has no more batches for this shard.")
 
@@ -276,22 +285,22 @@ class Reader(Placed):
                 f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>")  # fmt: skip
 
 
-class Epoch(Iterator[Outputs]):
+class Epoch(Iterator[G]):
     """The rest of an epoch of a reader, made by `Reader.next_epoch`. Threads may share it: each batch goes to one."""
 
-    def __init__(self, reader: Reader, batch_size: int | None) -> None:
+    def __init__(self, reader: Reader[G], batch_size: int | None) -> None:
         self._reader, self._batch_size = reader, batch_size
         self._epoch: int | None = None
         self._ended = False
 
-    def __next__(self) -> Outputs:
+    def __next__(self) -> G:
         if self._ended:
             raise StopIteration
         outputs = self._reader._given_out(self._step)
         if outputs is None:
             self._ended = True
             raise StopIteration
-        return outputs
+        return self._reader._given(outputs)
 
     def _step(self, progress: Progress) -> tuple[Outputs | None, Progress]:
         if self._epoch is None:

@@ -1,0 +1,73 @@
+"""Bytes of files: all that were there when a file was opened, or a part of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+import numpy
+
+from dynamic._array import Array, empty
+
+from ._listing import kind_of
+
+__all__ = ["contents"]
+
+#: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
+_OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def contents(path: str, start: int = 0, size: int | None = None) -> Array:
+    """The bytes of a regular file: uint8, one dimension.
+
+    Args:
+        path: Of the file.
+        start: The first byte.
+        size: How many bytes; by default all that were there when it was opened, and no others.
+
+    Raises:
+        OSError: The file cannot be read, is none, or has not so many bytes.
+    """
+    descriptor = os.open(path, _OPENING)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+        if size is not None:
+            return _part(descriptor, start, size, status.st_size)
+        data = empty((status.st_size + 1,), numpy.dtype(numpy.uint8))  # one more byte, to see that it has not grown
+        done = _filled(data, descriptor)
+        if done != status.st_size:
+            more = "more" if done > status.st_size else f"{done}"
+            raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {status.st_size}")
+        return data[:done]
+    finally:
+        os.close(descriptor)
+
+
+def _part(descriptor: int, start: int, size: int, whole: int) -> Array:
+    if start + size > whole:
+        raise OSError(errno.EIO, f"has {whole} bytes, where {size} from byte {start} on are wanted")
+    os.lseek(descriptor, start, os.SEEK_SET)
+    data = empty((size,), numpy.dtype(numpy.uint8))
+    done = _filled(data, descriptor)
+    if done != size:
+        raise OSError(errno.EIO, f"changed while it was read: {done} bytes came of {size}")
+    return data
+
+
+def _filled(data: Array, descriptor: int) -> int:
+    """Read until an array is full or the file ends: how many bytes came."""
+    done = 0
+    while done < len(data) and (n := _read_into(data[done:], descriptor)):
+        done += n
+    return done
+
+
+def _read_into(data: Array, descriptor: int) -> int:
+    if hasattr(os, "readv"):
+        return os.readv(descriptor, [data])
+    part = os.read(descriptor, len(data))  # pragma: no cover - Windows
+    data[: len(part)] = numpy.frombuffer(part, numpy.uint8)  # pragma: no cover - Windows
+    return len(part)  # pragma: no cover - Windows

@@ -1,0 +1,263 @@
+"""What readers of stored samples share: their common arguments, a listing that is made once, and reading on threads."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+
+from dynamic._pool import run
+from dynamic.devices import Device
+from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+
+from ._checks import flag, natural
+from ._listing import Listing
+from ._placed import Fingerprint, OnMismatch
+from ._reader import LastBatch, OnError, Reader
+
+__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "paths_of"]
+
+PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+L = TypeVar("L", bound=Listing)
+G = TypeVar("G")
+X = TypeVar("X")
+
+#: Threads pay where a file takes its time to come; files in memory that are read in 20 microseconds would be slower.
+_WORTH_THREADS = 2e-4  # seconds for the first file of a batch
+_MANY_BYTES = 1 << 40
+
+
+class Unusable(Exception):
+    """A sample that was read and is not what it should be; the message says why."""
+
+
+class Common(TypedDict, total=False):
+    """The types of the arguments that all these readers have; `Stored` says what they mean."""
+
+    random_shuffle: bool | None
+    seed: int | None
+    shuffle_after_epoch: bool | None
+    shuffle_after_epoch_seed: int | None
+    shard: str | None
+    shard_id: int | None
+    num_shards: int | None
+    stick_to_shard: bool | None
+    pad_last_batch: bool | None
+    last_batch: LastBatch | None
+    on_error: OnError
+    fingerprint: Fingerprint
+    on_mismatch: OnMismatch
+    lazy_init: bool | None
+    enable_checkpointing: bool | None
+    initial_fill: int | None
+    prefetch_queue_depth: int | None
+    read_ahead: bool | None
+    dont_use_mmap: bool | None
+    skip_cached_images: bool | None
+    tensor_init_bytes: int | None
+
+
+class Stored(Reader[G], Generic[L, G]):
+    """A reader of samples that are stored in files.
+
+    Subclasses take `Common` arguments as ``**common``, which stand in their signatures and docstrings like their own,
+    and read samples (`_read`).
+    """
+
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own, shared = inspect.signature(cls.__init__), inspect.signature(Stored.__init__)
+        parameters = [p for p in list(own.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
+        parameters += [p for p in shared.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        cls.__signature__ = own.replace(parameters=parameters, return_annotation=own.empty)
+        if cls.__doc__ and Stored.__init__.__doc__:  # there are none under python -OO
+            arguments = Stored.__init__.__doc__.partition("Args:\n")[2].rstrip().replace("\n    ", "\n")
+            cls.__doc__ = cls.__doc__.replace("\n\n    Raises:", f"\n        {arguments.lstrip()}\n\n    Raises:", 1)
+
+    def __init__(
+        self,
+        max_batch_size: int | None,
+        name: str | None,
+        device: Any,
+        num_inputs: int | None,
+        list_samples: Callable[[], L],
+        /,
+        *,
+        random_shuffle: bool | None = False,
+        seed: int | None = None,
+        shuffle_after_epoch: bool | None = False,
+        shuffle_after_epoch_seed: int | None = None,
+        shard: str | None = None,
+        shard_id: int | None = None,
+        num_shards: int | None = None,
+        stick_to_shard: bool | None = False,
+        pad_last_batch: bool | None = False,
+        last_batch: LastBatch | None = None,
+        on_error: OnError = "raise",
+        fingerprint: Fingerprint = "sizes",
+        on_mismatch: OnMismatch = "raise",
+        lazy_init: bool | None = False,
+        enable_checkpointing: bool | None = False,
+        initial_fill: int | None = None,
+        prefetch_queue_depth: int | None = None,
+        read_ahead: bool | None = None,
+        dont_use_mmap: bool | None = None,
+        skip_cached_images: bool | None = None,
+        tensor_init_bytes: int | None = None,
+        **unknown: Any,
+    ) -> None:
+        """The common arguments, after those by position and what makes the listing.
+
+        Args:
+            random_shuffle: Visit the samples in another random order each epoch.
+            seed: Seed of the order, 0 to 2**64 - 1; None and -1 are 0: the same order in every run and on every rank.
+            shuffle_after_epoch: The same as `random_shuffle`, seeded by `shuffle_after_epoch_seed`.
+            shuffle_after_epoch_seed: Seed of that order.
+            shard: Take the next two from the environment of a launcher: "torchrun" (RANK and WORLD_SIZE) or "slurm"
+                (SLURM_PROCID and SLURM_NTASKS).
+            shard_id: Which shard this reader starts with, 0 to `num_shards` - 1; by default 0.
+            num_shards: How many readers share each epoch out; by default 1.
+            stick_to_shard: Keep to one shard, of the same samples, in all epochs; by default take the next shard each
+                epoch. With a shuffle, a state then fits this number of shards only.
+            pad_last_batch: The same as ``last_batch="pad"``.
+            last_batch: What becomes of the last batch if the samples do not fill it on all shards: "partial" gives what
+                is left (a shard that nothing is left for makes one step less), "drop" leaves it out, and "pad" fills up
+                with the last sample; with these two all shards make equally many steps of full batches.
+            on_error: What becomes of a sample that cannot be read: "raise" an error that names all such samples of the
+                batch, and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next
+                sample of the epoch's order that can be read, of at most 100. `skipped` lists the last two.
+            fingerprint: What a state tells samples from others by, besides their names and labels: their "sizes", or
+                their "contents" as well, for which all of them are read once.
+            on_mismatch: What `set_state` does with a state of other samples or of another order: "raise"; "warn" and go
+                on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
+            lazy_init: List the samples when they are first needed, instead of now.
+            enable_checkpointing: Makes no difference: a state can always be taken.
+            initial_fill: Makes no difference: a shuffle is always over all samples.
+            prefetch_queue_depth: Makes no difference.
+            read_ahead: Makes no difference.
+            dont_use_mmap: Makes no difference: files are read, never mapped.
+            skip_cached_images: Makes no difference.
+            tensor_init_bytes: Makes no difference.
+        """
+        operator = self._operator
+        for argument in unknown:
+            raise ArgumentError.unknown(operator, argument, self.__signature__.parameters)
+        _only_cpu(operator, device, num_inputs)
+        numbers = {"initial_fill": initial_fill, "prefetch_queue_depth": prefetch_queue_depth,
+                   "tensor_init_bytes": tensor_init_bytes}  # fmt: skip
+        for argument, number in numbers.items():
+            natural(operator, argument, 1 if number is None else number)
+        flags = {"enable_checkpointing": enable_checkpointing, "read_ahead": read_ahead, "dont_use_mmap": dont_use_mmap,
+                 "skip_cached_images": skip_cached_images}  # fmt: skip
+        for argument, value in flags.items():
+            flag(operator, argument, value)
+        anew = flag(operator, "shuffle_after_epoch", shuffle_after_epoch)
+        shuffle = flag(operator, "random_shuffle", random_shuffle)
+        stick = flag(operator, "stick_to_shard", stick_to_shard)
+        if anew and (shuffle or stick):
+            other = "random_shuffle" if shuffle else "stick_to_shard"
+            raise ArgumentError(operator, "shuffle_after_epoch", f"False with {other}=True", "bool True")
+        super().__init__(
+            max_batch_size=max_batch_size,
+            name=name,
+            shuffle=shuffle or anew,
+            seed=shuffle_after_epoch_seed if anew else seed,
+            shard=shard,
+            shard_id=shard_id,
+            num_shards=num_shards,
+            stick_to_shard=stick,
+            last_batch=_last_batch(operator, last_batch, pad=flag(operator, "pad_last_batch", pad_last_batch)),
+            on_error=on_error,
+            fingerprint=fingerprint,
+            on_mismatch=on_mismatch,
+        )
+        self._list_samples = list_samples
+        self._listed: L | None = None
+        if not flag(operator, "lazy_init", lazy_init):
+            _ = self._listing
+
+    @property
+    def _listing(self) -> L:
+        with self._lock:
+            if self._listed is None:
+                self._listed = self._list_samples()
+            return self._listed
+
+    @property
+    def _ids(self) -> Any:
+        return self._listing.ids
+
+    def _names(self, indices: list[int]) -> list[str]:
+        names = self._listing.names
+        return [names[i] for i in indices]
+
+    def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
+        return self._listing.digests(sort=sort, contents=contents)
+
+    def _each(self, indices: list[int], read: Callable[[int], X]) -> list[X]:
+        """What a function makes of the number of each sample, on threads where files are slow to come.
+
+        Raises:
+            DataError: It raised an OSError or `Unusable` for some; all of them are named.
+        """
+        found: list[Any] = [None] * len(indices)
+        failures: list[Failure] = []
+
+        def read_one(i: int) -> None:
+            try:
+                found[i] = read(indices[i])
+            except (OSError, Unusable) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
+
+        if indices:
+            start = time.perf_counter()
+            read_one(0)
+            slow = time.perf_counter() - start > _WORTH_THREADS
+            run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
+        if failures:
+            raise DataError(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
+        return found
+
+
+def a_path(operator: str, argument: str, value: Any) -> str:
+    """A path made absolute, as the working folder may change."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise ArgumentError(operator, argument, "a path", shown(value))
+    return absolute(value)
+
+
+def paths_of(operator: str, argument: str, value: PathLike | Sequence[PathLike]) -> list[str]:
+    """A path, or some of them, made absolute."""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return [a_path(operator, argument, value)]
+    if not isinstance(value, Sequence) or not value:
+        raise ArgumentError(operator, argument, "a path, or a list of at least one", shown(value))
+    return [a_path(operator, f"{argument}[{i}]", path) for i, path in enumerate(value)]
+
+
+def absolute(path: PathLike) -> str:
+    """An absolute path. Links are not followed."""
+    return os.path.abspath(os.fsdecode(path))  # noqa: PTH100
+
+
+def _last_batch(operator: str, last_batch: LastBatch | None, *, pad: bool) -> LastBatch:
+    if last_batch is None:
+        return "pad" if pad else "partial"
+    if pad and last_batch != "pad":
+        raise ArgumentError(operator, "last_batch", "'pad' with pad_last_batch=True", shown(last_batch))
+    return last_batch
+
+
+def _only_cpu(operator: str, device: Any, num_inputs: Any) -> None:
+    kind = device.device_type if isinstance(device, Device) else device
+    if kind in ("gpu", "cuda", "mixed") or (isinstance(kind, str) and kind.startswith(("gpu:", "cuda:"))):
+        raise DeviceError(f"{operator}(): files are read on the CPU; got {kind!r}. Take what it gives to the device.")
+    if kind != "cpu":
+        raise ArgumentError(operator, "device", "'cpu'", shown(device))
+    if num_inputs:
+        raise ArgumentError(operator, "num_inputs", "0: readers have no inputs", shown(num_inputs))
