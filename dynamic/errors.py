@@ -76,23 +76,26 @@ class DeviceError(DynamicError, RuntimeError):
 class Failure:
     """Why one sample could not be read."""
 
-    index: int  #: the sample's place in its batch
+    index: int  #: the sample's place in its batch; -1 for a file that holds, or lists, many
     reason: str
     format: str | None = None  #: "JPEG", "PNG", ...: what the bytes begin like
     source: str | None = None  #: the file that the sample came from, where it is known
 
     def __str__(self) -> str:
         kind = f"{self.format}: " if self.format else ""
+        if self.index < 0:
+            return f"{displayed(self.source or '')}: {kind}{self.reason}"
         where = f" ({displayed(self.source)})" if self.source else ""
         return f"sample {self.index}{where}: {kind}{self.reason}"
 
 
 class DataError(DynamicError, ValueError):
-    """Samples that cannot be read; `failures` lists every failing sample of the batch, and the message names ten."""
+    """Samples that cannot be read or listed; `failures` lists every failing one of the batch, and the message ten."""
 
     def __init__(self, operator: str, failures: Sequence[Failure], total: int = 1) -> None:
         self.operator, self.failures, self.total = operator, tuple(failures), total
-        lines = [f"{operator}(): {len(self.failures)} of {total} samples cannot be read."]
+        what = f"{len(self.failures)} of {total} samples cannot be read" if total else "the samples cannot be listed"
+        lines = [f"{operator}(): {what}."]
         lines += [f"  {failure}" for failure in self.failures[:10]]
         if len(self.failures) > 10:
             lines.append(f"  ... and {len(self.failures) - 10} more")

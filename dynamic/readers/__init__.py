@@ -3,5 +3,6 @@
 from ._reader import Reader
 from .external import ExternalSource
 from .files import File
+from .webdataset import Webdataset
 
-__all__ = ["ExternalSource", "File", "Reader"]
+__all__ = ["ExternalSource", "File", "Reader", "Webdataset"]

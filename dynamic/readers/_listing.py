@@ -22,7 +22,7 @@ from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
-__all__ = ["FILE_FILTERS", "Listing", "kind_of", "listed_files", "listed_folder", "listed_lines"]
+__all__ = ["FILE_FILTERS", "Listing", "kind_of", "listed_files", "listed_folder", "listed_lines", "unlisted"]
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
@@ -86,13 +86,17 @@ class Listing:
         """A digest of the contents of each file, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
         digests = numpy.zeros((len(self.names), 16), numpy.uint8)
 
-        def digest(i: int) -> None:
-            with contextlib.suppress(OSError), open(self.path(i), "rb", opener=_at_once) as file:
-                read = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-                digests[i] = numpy.frombuffer(read.digest(), numpy.uint8)
+        def one(i: int) -> None:
+            with contextlib.suppress(OSError):
+                digests[i] = numpy.frombuffer(self.digest(i), numpy.uint8)
 
-        run(digest, len(self.names), int(self.sizes.sum()))
+        run(one, len(self.names), int(self.sizes.sum()))
         return digests
+
+    def digest(self, index: int) -> bytes:
+        """A digest of what is stored of a sample, 16 bytes."""
+        with open(self.path(index), "rb", opener=_at_once) as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
 
     def digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
         """What tells this data set from another: digests over the ids, labels, sizes and perhaps contents.
@@ -142,6 +146,11 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return -1  # a fingerprint is no place to fail: reading will say that the file is missing
+
+
+def unlisted(operator: str, path: str, reason: str) -> DataError:
+    """The error that a file which holds, or lists, many samples cannot be read."""
+    return DataError(operator, [Failure(-1, reason, source=path)], 0)
 
 
 def kind_of(mode: int) -> str:

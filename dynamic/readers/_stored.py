@@ -17,7 +17,7 @@ from ._listing import Listing
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader
 
-__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "paths_of"]
+__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "names_of_files", "paths_of"]
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 L = TypeVar("L", bound=Listing)
@@ -238,6 +238,12 @@ def paths_of(operator: str, argument: str, value: PathLike | Sequence[PathLike])
     if not isinstance(value, Sequence) or not value:
         raise ArgumentError(operator, argument, "a path, or a list of at least one", shown(value))
     return [a_path(operator, f"{argument}[{i}]", path) for i, path in enumerate(value)]
+
+
+def names_of_files(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder that files lie in, and their paths below it: they name samples wherever the folder is moved to."""
+    root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
+    return root, [os.path.relpath(path, root).replace(os.sep, "/") for path in paths]
 
 
 def absolute(path: PathLike) -> str:
