@@ -3,6 +3,7 @@
 from ._reader import Reader
 from .external import ExternalSource
 from .files import File
+from .npy import Numpy
 from .webdataset import Webdataset
 
-__all__ = ["ExternalSource", "File", "Reader", "Webdataset"]
+__all__ = ["ExternalSource", "File", "Numpy", "Reader", "Webdataset"]

@@ -22,7 +22,8 @@ from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
-__all__ = ["FILE_FILTERS", "Listing", "kind_of", "listed_files", "listed_folder", "listed_lines", "unlisted"]
+__all__ = ["FILE_FILTERS", "Listing", "is_sample", "kind_of", "listed_files", "listed_folder", "listed_lines",
+           "listed_names", "unlisted"]  # fmt: skip
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
@@ -178,7 +179,9 @@ def listed_folder(
     labels: list[int] = []
     for label, folder in enumerate(folders):
         with os.scandir(os.path.join(root, folder)) as entries:
-            files = sorted((e.name for e in entries if wanted_file(e.name) and _is_sample(e)), key=os.fsencode)
+            files = sorted(
+                (e.name for e in entries if wanted_file(e.name) and is_sample("readers.File", e)), key=os.fsencode
+            )
         names += [f"{folder}/{file}" for file in files]
         labels += [label] * len(files)
     if not names:
@@ -188,8 +191,8 @@ def listed_folder(
     return Listing(root, names, numpy.array(labels, numpy.int32))
 
 
-def _is_sample(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a class folder is a sample; refuse what would be one but is no file."""
+def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a folder is a sample; refuse what would be one but is no file."""
     if entry.is_dir():
         return False
     if entry.is_file():
@@ -199,7 +202,7 @@ def _is_sample(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return True  # a link to nothing is a sample that cannot be read now, and is named then
     reason = f"is a {kind_of(mode)}, not a regular file"
-    raise DataError("readers.File", [Failure(0, reason, source=displayed(entry.path))])
+    raise unlisted(operator, entry.path, reason)
 
 
 def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
@@ -247,6 +250,27 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
     if not names:
         raise ArgumentError(operator, "file_list", "a text file with a line for each file", "an empty one")
     return Listing(root, names, _int32(operator, "file_list", labels))
+
+
+def listed_names(operator: str, file_list: str, root: str) -> Listing:
+    """The files of a text file with a path on each line; empty lines are nothing.
+
+    Paths are relative to the root, or else to the folder of the text file.
+    """
+    try:
+        lines = Path(file_list).read_bytes().split(b"\n")
+    except OSError as error:
+        raise ArgumentError(operator, "file_list", "a text file with a path on each line", shown(file_list),
+                            f"{error.strerror}.") from error  # fmt: skip
+    root = root or os.path.dirname(file_list)
+    names = [_relative(os.fsdecode(path), root) for line in lines if (path := line.removesuffix(b"\r"))]
+    for number, name in enumerate(names):
+        if "\0" in name:
+            raise ArgumentError(operator, "file_list", "a text file with a path on each line",
+                                f"one with NUL in path {number}")  # fmt: skip
+    if not names:
+        raise ArgumentError(operator, "file_list", "a text file with a path on each line", "an empty one")
+    return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
 
 
 def _relative(path: str, root: str) -> str:

@@ -1,0 +1,339 @@
+"""The reader of arrays in NumPy's files."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import functools
+import io
+import math
+import os
+import tokenize
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy
+from numpy.lib import format as npy
+
+from dynamic._array import Array, empty
+from dynamic._origin import Origin
+from dynamic.data import Batch
+from dynamic.dtypes import of_numpy
+from dynamic.errors import ArgumentError, DataError, Failure, shown
+from dynamic.kernels.cpu import places, windows
+
+from ._bytes import contents
+from ._checks import flag, word
+from ._listing import Listing, is_sample, listed_files, listed_names
+from ._reader import Outputs
+from ._stored import Common, PathLike, Stored, Unusable, a_path
+
+__all__ = ["Numpy"]
+
+_POLICIES = ("error", "pad", "trim_to_shape")
+_STARTS = ("roi_start", "rel_roi_start")
+_ENDS = ("roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape")
+_MAGIC = b"\x93NUMPY"
+_BEFORE_HEADER = 12  # bytes: the magic word, the version, and the length of the header in two bytes or four
+_LONGEST = 10_000  # bytes of a header; NumPy refuses longer ones too
+_BEGINNING = 4096  # bytes that are read of a file before it is known which more are needed
+
+
+class Numpy(Stored[Listing, Outputs]):
+    """Reads arrays from ``.npy`` files, whole or a region of each.
+
+    The output is a tuple of one Batch. All arrays of a batch must have one dtype and number of dimensions; their shapes
+    may differ. Arrays in Fortran order and of big-endian numbers come as others do. Nothing is ever unpickled: files of
+    Python objects, strings, dates, structures and complex numbers are refused.
+
+    Where a region is asked for, of an array in C order the rows of its first dimension that lie in it are read alone.
+
+    Args:
+        max_batch_size: Default of the batch size, and the largest that is allowed.
+        name: A name to show.
+        device: "cpu", where files are read.
+        num_inputs: 0; readers have none.
+        file_root: The folder whose files, and the files of whose folders, are the samples; with `files` or `file_list`,
+            what their paths start from.
+        files: A path, or several. A path may occur more than once: each occurrence is a sample.
+        file_list: A text file with a path on each line; relative paths start from its folder.
+        file_filter: A shell pattern; with `file_root` alone, files that do not match it are not samples.
+        roi_start: Where the region begins: an integer for each of its axes, or one for all.
+        roi_end: Where it ends.
+        roi_shape: How large it is.
+        rel_roi_start: Where it begins, as parts of the shape of each array, between 0 and 1.
+        rel_roi_end: Where it ends, as parts.
+        rel_roi_shape: How large it is, as parts.
+        roi_axes: The dimensions that the numbers above are for; by default all. Of the others the region has all.
+        out_of_bounds_policy: What to do with a region that is not inside of an array: "error"; "pad" it with
+            `fill_value`; or "trim_to_shape", take what is inside.
+        fill_value: What is outside, rounded and saturated to the type of the array.
+        cache_header_information: Makes no difference: headers that are alike are parsed once.
+        register_buffers: Makes no difference.
+        use_o_direct: Makes no difference.
+
+    Raises:
+        ArgumentError: An argument is wrong, or there are no files. Files are checked when they are read.
+
+    >>> root = getfixture("tmp_path")
+    >>> for i in range(3):
+    ...     numpy.save(root / f"{i}.npy", numpy.arange(6).reshape(2, 3) + 10 * i)
+    >>> reader = dynamic.readers.Numpy(file_root=root, roi_start=[0, 1])
+    >>> for arrays, in reader.next_epoch(batch_size=2):
+    ...     print(arrays.tolist())
+    [[[1, 2], [4, 5]], [[11, 12], [14, 15]]]
+    [[[21, 22], [24, 25]]]
+    """
+
+    _operator: ClassVar[str] = "readers.Numpy"
+
+    def __init__(
+        self,
+        max_batch_size: int | None = None,
+        name: str | None = None,
+        device: Any = "cpu",
+        num_inputs: int | None = None,
+        *,
+        file_root: PathLike | None = None,
+        files: PathLike | Sequence[PathLike] | None = None,
+        file_list: PathLike | None = None,
+        file_filter: str | None = "*.npy",
+        roi_start: int | Sequence[int] | None = None,
+        roi_end: int | Sequence[int] | None = None,
+        roi_shape: int | Sequence[int] | None = None,
+        rel_roi_start: float | Sequence[float] | None = None,
+        rel_roi_end: float | Sequence[float] | None = None,
+        rel_roi_shape: float | Sequence[float] | None = None,
+        roi_axes: int | Sequence[int] | None = None,
+        out_of_bounds_policy: str | None = "error",
+        fill_value: float | None = 0.0,
+        cache_header_information: bool | None = False,
+        register_buffers: bool | None = True,
+        use_o_direct: bool | None = False,
+        **common: Unpack[Common],
+    ) -> None:
+        operator = self._operator
+        flag(operator, "cache_header_information", cache_header_information)
+        flag(operator, "register_buffers", register_buffers)
+        flag(operator, "use_o_direct", use_o_direct)
+        self._region = _region(
+            {"roi_start": roi_start, "rel_roi_start": rel_roi_start, "roi_end": roi_end, "rel_roi_end": rel_roi_end,
+             "roi_shape": roi_shape, "rel_roi_shape": rel_roi_shape},
+            roi_axes, word(operator, "out_of_bounds_policy", out_of_bounds_policy or "error", _POLICIES),
+            _number("fill_value", 0.0 if fill_value is None else fill_value, float),
+        )  # fmt: skip
+        list_samples = _source(file_root, files, file_list, "*.npy" if file_filter is None else file_filter)
+        super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
+
+    def _read(self, indices: list[int], origin: Origin) -> tuple[Batch]:
+        listing = self._listing
+        if not indices:
+            return (Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1),)
+        arrays = self._each(indices, lambda i: _array(listing.path(i), self._region))
+        first = arrays[0]
+        failures = [
+            Failure(i, f"holds {_told(array)}, where {listing.source(indices[0])} holds {_told(first)}",
+                    source=listing.source(indices[i]))
+            for i, array in enumerate(arrays) if (array.dtype, array.ndim) != (first.dtype, first.ndim)
+        ]  # fmt: skip
+        if failures:
+            raise DataError(self._operator, failures, len(arrays))
+        return (Batch(arrays, origin=origin),)
+
+
+class _Region(NamedTuple):
+    """Which part of each array is wanted, in the words of `places.sliced`."""
+
+    bounds: dict[str, Any]
+    axes: tuple[int, ...] | None
+    policy: str
+    fill: float
+
+    def window(self, shape: tuple[int, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Where it begins in an array of some shape, and how large it is."""
+        axes = tuple(range(len(shape))) if self.axes is None else self.axes
+        try:
+            return places.sliced(Numpy._operator, shape, None, None, None, axes=axes, axis_names=None,
+                                 out_of_bounds_policy=self.policy, **self.bounds)  # fmt: skip
+        except ArgumentError as error:
+            prefix = "roi_" if not error.argument.startswith("rel_") else "rel_roi_"
+            name = prefix + error.argument.removeprefix("rel_")
+            raise Unusable(f"its shape is {shape}, and {name} must be {error.expected}; got {error.got}") from None
+
+
+class _Header(NamedTuple):
+    """What the header of a file says."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: numpy.dtype[Any]
+
+
+def _array(path: str, region: _Region | None) -> Array:
+    """The array of a file, or a region of it."""
+    data = contents(path) if region is None else contents(path, 0, min(_BEGINNING, os.stat(path).st_size))  # noqa: PTH116
+    start = _header_end(data)
+    shape, fortran, kind = _header(data[:start].tobytes())
+    if region is None or not shape:
+        return _values(_whole(path, data, start, math.prod(shape) * kind.itemsize), shape, fortran=fortran, dtype=kind)
+    starts, extents = region.window(shape)
+    row = math.prod(shape[1:]) * kind.itemsize
+    first, last = 0, shape[0]
+    if not fortran:
+        first = min(max(starts[0], 0), shape[0])
+        last = max(first, min(starts[0] + extents[0], shape[0]))
+    _enough(path, start + shape[0] * row)
+    rows = contents(path, start + first * row, (last - first) * row)
+    array = _values(rows, (last - first, *shape[1:]), fortran=fortran, dtype=kind)
+    out = empty(tuple(extents), array.dtype)
+    windows.copied(array, [starts[0] - first, *starts[1:]], region.fill, out)
+    return out
+
+
+def _whole(path: str, data: Array, start: int, size: int) -> Array:
+    """The bytes of an array; where a region is asked for, of what has no dimensions too, they are not all there yet."""
+    if start + size > len(data):
+        _enough(path, start + size)
+        return contents(path, start, size)
+    return data[start : start + size]
+
+
+def _enough(path: str, size: int) -> None:
+    there = os.stat(path).st_size  # noqa: PTH116
+    if there < size:
+        raise Unusable(f"ends too early: {there} bytes of {size} are there")
+
+
+def _values(data: Array, shape: tuple[int, ...], *, fortran: bool, dtype: numpy.dtype[Any]) -> Array:
+    """Bytes as an array in C order of numbers in the order of bytes of this machine."""
+    if data.ctypes.data % dtype.alignment:
+        data = data.copy()
+    array = data.view(dtype).reshape(shape, order="F" if fortran else "C")
+    return array.astype(dtype.newbyteorder("="), order="C", copy=False)
+
+
+def _header_end(data: Array) -> int:
+    """Where the header of a file ends."""
+    beginning = data[:_BEFORE_HEADER].tobytes()
+    if len(beginning) < _BEFORE_HEADER or not beginning.startswith(_MAGIC):
+        raise Unusable("is no .npy file")
+    major, minor = beginning[6:8]
+    if (major, minor) not in ((1, 0), (2, 0), (3, 0)):
+        raise Unusable(f"has version {major}.{minor} of the format, which is not known here")
+    prefix = 10 if major == 1 else _BEFORE_HEADER
+    length = int.from_bytes(beginning[8:prefix], "little")
+    if length > _LONGEST:
+        raise Unusable(f"has a header of {length} bytes; up to {_LONGEST} are read")
+    if prefix + length > len(data):
+        raise Unusable("ends within its header")
+    return prefix + length
+
+
+@functools.lru_cache(maxsize=256)  # the files of a data set mostly begin alike
+def _header(data: bytes) -> _Header:
+    """Parse all bytes before the array."""
+    parse = npy.read_array_header_1_0 if data[6] == 1 else npy.read_array_header_2_0
+    try:
+        shape, fortran, kind = parse(io.BytesIO(data[8:]), max_header_size=_LONGEST)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        raise Unusable(f"has a header that cannot be understood: {str(error).splitlines()[0][:100]}") from None
+    if kind.hasobject or of_numpy(kind.newbyteorder("=")) is None:
+        raise Unusable(f"holds {kind}, which is not supported")
+    count = math.prod(max(extent, 1) for extent in shape)
+    if min(shape, default=0) < 0 or len(shape) > 32 or count * kind.itemsize >= 1 << 63:
+        raise Unusable(f"has a shape that cannot be: {shown(shape)}")
+    return _Header(tuple(map(int, shape)), bool(fortran), kind)
+
+
+def _told(array: Array) -> str:
+    return f"{array.dtype} of {array.ndim} dimensions"
+
+
+def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Region | None:
+    """What the arguments say; None for all of each array."""
+    operator = Numpy._operator
+    for alternatives in (_STARTS, _ENDS):
+        found = [name for name in alternatives if given[name] is not None]
+        if len(found) > 1:
+            raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
+    bounds = {name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
+              for name, value in given.items() if value is not None}  # fmt: skip
+    chosen = None if axes is None else _numbers("roi_axes", axes, int)
+    if not bounds:
+        return None
+    return _Region(bounds, chosen or None, policy, fill)
+
+
+def _numbers(argument: str, value: Any, kind: type) -> Any:
+    """Numbers of an argument, as a tuple."""
+    given = numpy.asarray(value).tolist() if hasattr(value, "__array__") else value
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        given = [given]
+    return tuple(_number(f"{argument}[{i}]" if len(given) > 1 else argument, one, kind) for i, one in enumerate(given))
+
+
+def _number(argument: str, value: Any, kind: type) -> Any:
+    allowed = (int, numpy.integer) if kind is int else (int, float, numpy.integer, numpy.floating)
+    if isinstance(value, bool) or not isinstance(value, allowed) or not math.isfinite(value):
+        expected = "an integer" if kind is int else "a finite number"
+        raise ArgumentError(Numpy._operator, argument, expected, shown(value))
+    return kind(value)
+
+
+def _source(
+    file_root: PathLike | None,
+    files: PathLike | Sequence[PathLike] | None,
+    file_list: PathLike | None,
+    file_filter: str,
+) -> Callable[[], Listing]:
+    """What lists the samples, wherever the working folder is then."""
+    operator = Numpy._operator
+    root, listed = (
+        None if path is None else a_path(operator, argument, path)
+        for argument, path in (("file_root", file_root), ("file_list", file_list))
+    )
+    if files is not None and listed is not None:
+        raise ArgumentError(operator, "files", "None where file_list is given", shown(files))
+    if not isinstance(file_filter, str):
+        raise ArgumentError(operator, "file_filter", "a pattern such as '*.npy'", shown(file_filter))
+    if files is not None:
+        several = (files,) if isinstance(files, (str, bytes, os.PathLike)) else files
+        return functools.partial(_files, root or "", tuple(several) if isinstance(several, list) else several)
+    if listed is not None:
+        return functools.partial(listed_names, operator, listed, root or "")
+    if root is None:
+        raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
+    return functools.partial(_folder, root, file_filter)
+
+
+def _files(root: str, files: Sequence[PathLike]) -> Listing:
+    """The files of a list, which have no labels."""
+    listing = listed_files(Numpy._operator, root, files, None)
+    return dataclasses.replace(listing, labels=listing.labels[:, None][:, :0])
+
+
+def _folder(root: str, file_filter: str) -> Listing:
+    """The files of a folder, then those of each folder in it, in the order of the bytes of their names."""
+    operator = Numpy._operator
+    try:
+        with os.scandir(root) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir()]
+        names = [
+            f"{folder}/{name}".removeprefix("./")
+            for folder in [".", *sorted(folders, key=os.fsencode)]
+            for name in _matching(os.path.join(root, folder), file_filter)  # noqa: PTH118
+        ]
+    except OSError as error:
+        hint = f"{error.strerror}."
+        raise ArgumentError(operator, "file_root", "a folder with arrays", shown(root), hint) from error
+    if not names:
+        got = f"{shown(root)}, where no file matches {file_filter!r}"
+        raise ArgumentError(operator, "file_root", "a folder with arrays, or with folders of them", got)
+    return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
+
+
+def _matching(folder: str, file_filter: str) -> list[str]:
+    """The files of one folder that match a pattern."""
+    with os.scandir(folder) as entries:
+        found = [e.name for e in entries if fnmatch.fnmatchcase(e.name, file_filter) and is_sample(Numpy._operator, e)]
+    return sorted(found, key=os.fsencode)
