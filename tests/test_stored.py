@@ -1,0 +1,285 @@
+"""What all readers of stored samples have in common, tried with each of them."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import pickle
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dynamic import Batch, Tensor, readers
+from dynamic.checkpoint import load, save, verify_epoch
+from dynamic.errors import ArgumentError, DataError, DeviceError, StateMismatch
+from dynamic.pipeline import fn, pipeline_def
+from dynamic.testing import assert_resumable
+
+MOST = 23
+HELD = {i: f"{i:04}".encode() * (1 + i % 3) for i in range(MOST + 1)}  # what is in each sample
+
+
+class Kind(NamedTuple):
+    """A reader, and what the tests have to know of it."""
+
+    name: str
+    write: Callable  #: write the samples of some numbers to a folder
+    arguments: Callable  #: what the reader of that folder is made with
+    spoil: Callable  #: damage the last sample
+    number: Callable  #: which sample its first output is of
+
+    def made(self, root, **arguments):
+        return getattr(readers, self.name)(**self.arguments(Path(root)), **arguments)
+
+    def numbers(self, batches):
+        return [self.number(array) for array in columns(batches)[0].samples]
+
+
+def write_files(root, numbers):
+    (root / "c").mkdir(exist_ok=True)
+    for i in numbers:
+        (root / "c" / f"{i:02}.jpg").write_bytes(HELD[i])
+
+
+def write_arrays(root, numbers):
+    for i in numbers:
+        np.save(root / f"{i:02}.npy", np.full(1 + i % 3, i))
+
+
+def write_archive(root, numbers):
+    with tarfile.open(root / "a.tar", "w") as archive:
+        for i in numbers:
+            for extension, data in {"bin": HELD[i], "n": np.int32(i).tobytes()}.items():
+                entry = tarfile.TarInfo(f"{i:02}.{extension}")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+
+
+def of_bytes(array):
+    return int(array.tobytes()[:4])
+
+
+def spoil_file(name):
+    def spoil(root, i):
+        path = root / name.format(i)
+        path.unlink()
+        path.mkdir()
+
+    return spoil
+
+
+def spoil_array(root, i):
+    (root / f"{i:02}.npy").write_bytes(b"no array")
+
+
+def spoil_archive(root, i):
+    """Only the last sample of an archive can be spoilt so that those before it are there."""
+    data = (root / "a.tar").read_bytes()
+    (root / "a.tar").write_bytes(data[: data.index(f"{i:02}.bin".encode()) + 512])
+
+
+KINDS = [
+    Kind("File", write_files, lambda root: {"file_root": root}, spoil_file("c/{:02}.jpg"), of_bytes),
+    Kind("Numpy", write_arrays, lambda root: {"file_root": root}, spoil_array, lambda array: int(array[0])),
+    Kind("Webdataset", write_archive,
+         lambda root: {"paths": root / "a.tar", "ext": ["bin", "n"], "dtypes": ["uint8", "int32"]},
+         spoil_archive, of_bytes),
+]  # fmt: skip
+kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    """For each kind a folder with samples."""
+    found = {}
+    for kind in KINDS:
+        found[kind.name] = tmp_path_factory.mktemp(kind.name)
+        kind.write(found[kind.name], range(MOST))
+    return found
+
+
+def columns(outputs):
+    """The Batches of a step."""
+    return tuple(outputs.values()) if isinstance(outputs, dict) else outputs
+
+
+def moved(state):
+    return json.loads(json.dumps(state, allow_nan=False))
+
+
+def test_each_reader_is_tried_here():
+    assert {kind.name for kind in KINDS} == set(readers.__all__) - {"Reader", "ExternalSource"}
+
+
+@kinds
+def test_an_epoch_is_every_sample_in_order_and_knows_where_it_is_from(kind, roots):
+    reader = kind.made(roots[kind.name])
+    batches = list(reader.next_epoch(5))
+    assert [i for batch in batches for i in kind.numbers(batch)] == list(range(MOST))
+    for batch in map(columns, batches):
+        assert all(isinstance(column, Batch) for column in batch)
+        assert len({(c.origin.epoch, *c.origin.names, *c.origin.ids.tolist()) for c in batch}) == 1
+    ids = np.concatenate([columns(batch)[0].origin.ids for batch in batches])
+    assert len(set(ids.tolist())) == MOST
+    assert reader.explain(int(ids[3])).place == 3
+
+
+@kinds
+def test_without_a_batch_size_samples_come_as_tensors(kind, roots):
+    reader = kind.made(roots[kind.name])
+    for sample in (next(reader.next_epoch()), reader(), reader.peek()):
+        assert all(isinstance(tensor, Tensor) for tensor in columns(sample))
+    assert isinstance(sample, type(next(kind.made(roots[kind.name]).next_epoch(2))))
+    assert reader.position == 2
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@kinds
+def test_a_run_may_be_stopped_and_go_on_with_other_shards_and_batches(kind, shuffle, tmp_path):
+    kind.write(tmp_path, range(7))
+
+    def job(batch_size, shard_id, num_shards):
+        reader = kind.made(tmp_path, random_shuffle=shuffle, seed=4, shard_id=shard_id, num_shards=num_shards)
+
+        def epoch():
+            for outputs in reader.next_epoch(batch_size):
+                yield columns(outputs)
+
+        return {"reader": reader}, epoch
+
+    assert assert_resumable(job).samples == 7
+
+
+@kinds
+def test_shards_share_an_epoch_and_prove_it(kind, roots):
+    rank = [kind.made(roots[kind.name], random_shuffle=True, num_shards=3, shard_id=k) for k in range(3)]
+    seen = [i for reader in rank for batch in reader.next_epoch(4) for i in kind.numbers(batch)]
+    assert sorted(seen) == list(range(MOST))
+    assert verify_epoch([reader.get_state() for reader in rank]).samples == MOST
+
+
+@kinds
+def test_a_checkpoint_on_disk_goes_on(kind, roots, tmp_path):
+    reader = kind.made(roots[kind.name], random_shuffle=True, seed=2)
+    kind.numbers(reader(6))
+    save(tmp_path / "run.json", reader=reader)
+    rest = [kind.numbers(batch) for batch in reader.next_epoch(4)]
+    again = kind.made(roots[kind.name], random_shuffle=True, seed=2)
+    load(tmp_path / "run.json", reader=again)
+    assert [kind.numbers(batch) for batch in again.next_epoch(4)] == rest
+
+
+@kinds
+def test_a_changed_data_set_is_told_by_what_changed_and_may_be_adapted_to(kind, tmp_path):
+    kind.write(tmp_path, range(9))
+    reader = kind.made(tmp_path, random_shuffle=True)
+    given = kind.numbers(reader(4))
+    state = moved(reader.get_state())
+    kind.write(tmp_path, range(10))
+    grown = kind.made(tmp_path, random_shuffle=True)
+    with pytest.raises(StateMismatch, match=r"samples: 9 in the state, 10 here; names: 1 added"):
+        grown.set_state(state)
+    assert (grown.epoch, grown.position) == (0, 0)
+    grown.set_state(state, on_mismatch="adapt")
+    rest = [i for batch in grown.next_epoch(3) for i in kind.numbers(batch)]
+    assert sorted(given + rest) == list(range(10))
+
+
+@kinds
+def test_a_data_set_that_was_moved_is_the_same(kind, tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        kind.write(tmp_path / name, range(6))
+    reader = kind.made(tmp_path / "here", random_shuffle=True, fingerprint="contents")
+    reader(2)
+    there = kind.made(tmp_path / "there", random_shuffle=True, fingerprint="contents")
+    there.set_state(reader.get_state())
+    assert [kind.numbers(b) for b in there.next_epoch(2)] == [kind.numbers(b) for b in reader.next_epoch(2)]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+@kinds
+def test_a_sample_that_is_spoilt_after_it_was_listed(kind, on_error, tmp_path):
+    kind.write(tmp_path, range(6))
+    reader = kind.made(tmp_path, on_error=on_error)
+    kind.spoil(tmp_path, 5)
+    if on_error == "raise":
+        with pytest.raises(DataError, match=r"1 of 6 samples cannot be read.\n  sample 5 \(") as caught:
+            reader(6)
+        assert (caught.value.failures[0].index, reader.position) == (5, 0)
+        return
+    assert kind.numbers(reader(6)) == [0, 1, 2, 3, 4] + [0] * (on_error == "replace")
+    assert [failure.index for failure in reader.skipped] == [5]
+    assert str(tmp_path) in reader.skipped[0].source
+    if on_error == "skip":
+        reader.seek(5)
+        batch = next(reader.next_epoch(1))
+        assert [(len(column), column.dtype is None, column.ndim is None) for column in columns(batch)] == [
+            (0, False, False) for _ in columns(batch)
+        ]
+
+
+@kinds
+def test_a_reader_can_be_pickled_and_listed_late(kind, roots, monkeypatch):
+    reader = kind.made(roots[kind.name], random_shuffle=True, lazy_init=True, max_batch_size=5)
+    assert reader._listed is None
+    again = pickle.loads(pickle.dumps(reader))
+    monkeypatch.chdir("/")
+    first = kind.numbers(reader())
+    assert kind.numbers(again()) == first
+    third = pickle.loads(pickle.dumps(again))
+    assert [kind.numbers(b) for b in third.next_epoch()] == [kind.numbers(b) for b in reader.next_epoch()]
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"random_shuffle": 2}, "argument 'random_shuffle' must be True or False"),
+    ({"seed": -2}, "argument 'seed' must be an integer"),
+    ({"num_shards": 0}, "argument 'num_shards' must be an integer of 1 or more"),
+    ({"shard_id": 1}, "argument 'shard_id' must be an integer in"),
+    ({"last_batch": "fill"}, "argument 'last_batch' must be"),
+    ({"last_batch": "drop", "pad_last_batch": True}, "argument 'last_batch' must be 'pad' with pad_last_batch=True"),
+    ({"on_error": "ignore"}, "argument 'on_error' must be"),
+    ({"fingerprint": "names"}, "argument 'fingerprint' must be"),
+    ({"shuffle_after_epoch": True, "random_shuffle": True}, "argument 'shuffle_after_epoch' must be False with"),
+    ({"initial_fill": -1}, "argument 'initial_fill' must be an integer"),
+    ({"read_ahead": 3}, "argument 'read_ahead' must be True or False"),
+    ({"max_batch_size": 0}, "argument 'max_batch_size' must be an integer of 1 or more"),
+    ({"device": "tpu"}, "argument 'device' must be 'cpu'"),
+    ({"num_inputs": 1}, "argument 'num_inputs' must be 0"),
+    ({"random_shufle": True}, "argument 'random_shufle' .*Did you mean 'random_shuffle'"),
+])  # fmt: skip
+@kinds
+def test_wrong_arguments_are_named(kind, arguments, told, roots):
+    with pytest.raises(ArgumentError, match=rf"readers\.{kind.name}\(\): {told}"):
+        kind.made(roots[kind.name], **arguments)
+
+
+@kinds
+def test_a_gpu_is_refused(kind, roots):
+    with pytest.raises(DeviceError, match=rf"readers\.{kind.name}\(\): files are read on the CPU; got 'gpu'"):
+        kind.made(roots[kind.name], device="gpu")
+
+
+@kinds
+def test_all_arguments_stand_in_signature_and_documentation(kind):
+    reader = getattr(readers, kind.name)
+    documented = reader.__doc__.partition("    Args:\n")[2].partition("\n    Raises:")[0]
+    names = [line.split(":")[0].strip() for line in documented.splitlines() if line[8:9].strip()]
+    assert names == list(inspect.signature(reader).parameters)
+
+
+@kinds
+def test_a_pipeline_reads_from_it(kind, roots):
+    @pipeline_def(batch_size=4, seed=1)
+    def made():
+        outputs = getattr(fn.readers, kind.name.lower())(name="reader", **kind.arguments(roots[kind.name]))
+        return columns(outputs)
+
+    pipe = made()
+    assert [i for outputs in pipe.next_epoch() for i in kind.numbers(outputs)] == list(range(MOST))
+    pipe.close()
