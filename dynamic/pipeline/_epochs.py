@@ -16,7 +16,7 @@ from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
 from ._ahead import Ahead
-from ._graph import OWN, Graph, Step
+from ._graph import OWN, Graph, Step, columns
 from ._pipeline import Pipeline, _seed
 
 __all__ = ["Epochs", "Source", "States"]
@@ -100,9 +100,7 @@ class Epochs:
             for _ in range(skip):
                 reader._pass_over(size)
             outputs = next(rest, None)
-            if isinstance(outputs, dict):
-                outputs = tuple(outputs.values())
-            yield outputs, {"reader": reader.get_state()}
+            yield None if outputs is None else columns(outputs), {"reader": reader.get_state()}
             if outputs is None:
                 return
             skip = stride - 1

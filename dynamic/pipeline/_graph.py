@@ -26,7 +26,7 @@ from dynamic.readers._reader import LastBatch, Reader
 from ._foreign import refuse
 from ._output import Output
 
-__all__ = ["Ended", "Graph", "Name", "Outputs", "Step"]
+__all__ = ["Ended", "Graph", "Name", "Outputs", "Step", "columns"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -267,7 +267,7 @@ class Run:
     @property
     def _size(self) -> int:
         first = next(iter(self._taken.values()), None)
-        return self.graph.batch_size if first is None else len(first[0])
+        return self.graph.batch_size if first is None else len(columns(first)[0])
 
     def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what a name of `fn` stands for."""
@@ -304,9 +304,7 @@ class Run:
             self._late = self._late or (new and bool(self._streams) and self.graph.primary == label)
             self._take(label, source)
         outputs = self._taken[label]
-        if isinstance(source, Reader):
-            outputs = source._given(outputs)
-        return outputs[0] if len(outputs) == 1 and isinstance(outputs, tuple) else outputs
+        return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 else outputs
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
@@ -327,7 +325,7 @@ class Run:
             if isinstance(source, ExternalSource):
                 outputs = self._from_source(source)
             elif label == self.graph.primary:
-                outputs = source._called(self.graph.batch_size)
+                outputs = source(self.graph.batch_size)
             else:
                 outputs = exactly(source, self._size)
         except StopIteration:
@@ -335,8 +333,9 @@ class Run:
             raise
         self._taken[label] = outputs
         if label == self.graph.primary:
-            origin = outputs[0].origin
-            self._samples = outputs[0] if origin is not None else None
+            first = columns(outputs)[0]
+            origin = first.origin
+            self._samples = first if origin is not None else None
             self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
 
     def _from_source(self, source: ExternalSource) -> Any:
@@ -358,19 +357,25 @@ def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str,
     return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
 
 
-def exactly(reader: Reader[Any], size: int) -> tuple[Batch, ...]:
+def columns(outputs: Any) -> tuple[Batch, ...]:
+    """The Batches that a reader gave, with or without names."""
+    found: tuple[Batch, ...] = tuple(outputs.values()) if isinstance(outputs, dict) else outputs
+    return found
+
+
+def exactly(reader: Reader[Any], size: int) -> Any:
     """So many samples of a reader, of its next epoch too where this one ends."""
-    parts = [reader._called(size)]
-    while (missing := size - sum(len(part[0]) for part in parts)) > 0:
-        parts.append(reader._called(missing))
+    parts = [reader(size)]
+    while (missing := size - sum(len(columns(part)[0]) for part in parts)) > 0:
+        parts.append(reader(missing))
     if len(parts) == 1:
-        return parts[0]  # type: ignore[return-value] # of Batches, as a size is given
-    columns: list[tuple[Batch, ...]] = list(zip(*parts, strict=True))
-    return tuple(
+        return parts[0]
+    joined = tuple(
         Batch([sample for batch in column for sample in batch.samples], column[0].layout,
               Origin.joined([batch.origin for batch in column]))
-        for column in columns
+        for column in zip(*map(columns, parts), strict=True)
     )  # fmt: skip
+    return dict(zip(parts[0], joined, strict=True)) if isinstance(parts[0], dict) else joined
 
 
 @functools.cache

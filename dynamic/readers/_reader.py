@@ -118,11 +118,13 @@ class Reader(Placed, Generic[G]):
 
     def __call__(self, batch_size: int | None = None) -> G:
         """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
-        return self._given(self._called(batch_size))
-
-    def _called(self, batch_size: int | None) -> Outputs:
         size = self._batch_size("__call__", batch_size)
-        return self._given_out(lambda progress: self._next(progress, size))
+
+        def step(progress: Progress) -> tuple[G, Progress]:
+            outputs, after = self._next(progress, size)
+            return self._given(outputs), after
+
+        return self._given_out(step)
 
     def _given_out(self, step: Callable[[Progress], tuple[X, Progress]]) -> X:
         """What a step gives, and go to where it ends: both, or neither where something interrupts it."""
@@ -300,14 +302,15 @@ class Epoch(Iterator[G]):
         if outputs is None:
             self._ended = True
             raise StopIteration
-        return self._reader._given(outputs)
+        return outputs
 
-    def _step(self, progress: Progress) -> tuple[Outputs | None, Progress]:
+    def _step(self, progress: Progress) -> tuple[G | None, Progress]:
         if self._epoch is None:
             self._epoch = progress.place.epoch
         if progress.place.epoch != self._epoch:
             return None, progress
-        return self._reader._rest(progress, self._batch_size)
+        outputs, after = self._reader._rest(progress, self._batch_size)
+        return None if outputs is None else self._reader._given(outputs), after
 
     def __len__(self) -> int:
         """How many steps are left."""

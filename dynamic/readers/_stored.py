@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
-from dynamic._pool import run
+from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 
@@ -24,9 +24,9 @@ L = TypeVar("L", bound=Listing)
 G = TypeVar("G")
 X = TypeVar("X")
 
-#: Threads pay where a file takes its time to come; files in memory that are read in 20 microseconds would be slower.
-_WORTH_THREADS = 2e-4  # seconds for the first file of a batch
+_SLOW = 2e-4  # seconds for the first file of a batch: then each thread takes the next file, as they take their time
 _MANY_BYTES = 1 << 40
+_SOME_BYTES = 1 << 20  # so that it is measured whether several threads are faster
 
 
 class Unusable(Exception):
@@ -214,11 +214,17 @@ class Stored(Reader[G], Generic[L, G]):
                 reason = getattr(error, "strerror", None) or str(error)
                 failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
 
+        def read_some(part: slice) -> None:
+            for i in range(part.start, part.stop):
+                read_one(i + 1)
+
         if indices:
             start = time.perf_counter()
             read_one(0)
-            slow = time.perf_counter() - start > _WORTH_THREADS
-            run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
+            if time.perf_counter() - start > _SLOW:
+                run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES)
+            else:
+                run_parts(read_some, len(indices) - 1, _SOME_BYTES, self._operator)
         if failures:
             raise DataError(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found

@@ -206,9 +206,10 @@ def _enough(path: str, size: int) -> None:
 
 def _values(data: Array, shape: tuple[int, ...], *, fortran: bool, dtype: numpy.dtype[Any]) -> Array:
     """Bytes as an array in C order of numbers in the order of bytes of this machine."""
-    if data.ctypes.data % dtype.alignment:
-        data = data.copy()
-    array = data.view(dtype).reshape(shape, order="F" if fortran else "C")
+    flat = data.view(dtype)
+    if not flat.flags.aligned:
+        flat = flat.copy()
+    array = flat.reshape(shape, order="F" if fortran else "C")
     return array.astype(dtype.newbyteorder("="), order="C", copy=False)
 
 
