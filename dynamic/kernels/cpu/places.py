@@ -56,13 +56,16 @@ def cropped(
         extents[place] = int(extent or 0) or whole
         room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
         starts[place] = _rounded(room) if rounding == "round" else math.trunc(room)
-    return placed(operator, "crop", shape, layout, (starts, extents), out_of_bounds_policy)
+    return placed(operator, ("crop", "crop"), shape, layout, (starts, extents), out_of_bounds_policy)
 
 
 def placed(
-    operator: str, argument: str, shape: tuple[int, ...], layout: str | None, window: Window, policy: str
+    operator: str, arguments: tuple[str, str], shape: tuple[int, ...], layout: str | None, window: Window, policy: str
 ) -> Window:
-    """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others."""
+    """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others.
+
+    An error names the first of the arguments where the window begins too early, the second where it ends too late.
+    """
     starts, extents = map(list, window)
     for place, whole in enumerate(shape):
         start, end = starts[place], starts[place] + extents[place]
@@ -70,7 +73,8 @@ def placed(
             continue
         if policy in {"error", "inside"}:
             name = layout[place] if layout else f"dimension {place}"
-            fits = extents[place] <= whole
+            argument = arguments[start >= 0]
+            fits = extents[place] <= whole or argument.endswith("end")
             allowed = f"inside of 0..{whole} in {name}" if fits else f"no larger than {whole} in {name}"
             got = f"{start}..{end}" if fits else str(extents[place])
             allowed += ", unless out_of_bounds_policy is 'pad'" if policy == "error" else ""
@@ -166,16 +170,15 @@ def _sliced(
         first = _positions(operator, "anchor", anchor, wholes, relative=normalized_anchor)
         wanted = _positions(operator, "shape", extent, wholes, relative=normalized_shape)
         bounds = [(a, a + b) for a, b in zip(first, wanted, strict=True)]
+    beginning, ending = (next(iter(given)), list(given)[-1]) if anchor is None else ("anchor", "shape")
     for axis, (low, high) in zip(chosen, bounds, strict=True):
         if not (abs(low) < _FAR and abs(high) < _FAR):
-            raise ArgumentError(operator, next(iter(given), "anchor"), "within reach", f"{low:g} to {high:g}")
+            raise ArgumentError(operator, beginning, "within reach", f"{low:g} to {high:g}")
         starts[axis] = _rounded(low)
         extents[axis] = _rounded(high) - starts[axis]
         if extents[axis] < 0:
-            name = next((n for n in ("end", "rel_end", "rel_shape") if n in given), "shape")
-            raise ArgumentError(operator, name, "such that no window ends before it begins", f"{low:g} to {high:g}")
-    argument = "anchor" if anchor is not None else "start" if "rel_start" not in given else "rel_start"
-    return placed(operator, argument, shape, layout, (starts, extents), out_of_bounds_policy)
+            raise ArgumentError(operator, ending, "such that no window ends before it begins", f"{low:g} to {high:g}")
+    return placed(operator, (beginning, ending), shape, layout, (starts, extents), out_of_bounds_policy)
 
 
 def _check_together(operator: str, given: dict[str, Any], anchor: _Numbers | None, extent: _Numbers | None) -> None:

@@ -1,0 +1,213 @@
+"""What reading stored samples costs, against NVIDIA DALI, interleaved in one process.
+
+    python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--markdown]
+
+The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset and in
+TFRecord files, and as arrays of 224 x 224 for Numpy. A round reads an epoch in batches of 64, from memory that the
+system has read the files into; nothing is decoded. Ratios are medians over the rounds of our time to DALI's, in listed
+order and shuffled. What a new reader takes until its first batch is measured as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import io
+import json
+import statistics
+import struct
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy
+import simplejpeg
+
+import dynamic
+
+BATCH = 64
+SIZE = 500, 375
+
+
+def imported(name: str) -> Any:
+    """A library, or None where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+dali = imported("nvidia.dali.experimental.dynamic")
+FEATURES = {dynamic: imported("dynamic.tfrecord"), dali: imported("nvidia.dali.tfrecord")}
+
+
+def photos(folder: Path, count: int) -> list[bytes]:
+    """JPEG files, some of which are equal."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+    from photos import make
+
+    found = [cv2.imread(str(path), cv2.IMREAD_COLOR_RGB) for path in sorted(make(folder).glob("*/*.jpg"))]
+    how = {"quality": 90, "colorspace": "RGB", "colorsubsampling": "420"}
+    files = [simplejpeg.encode_jpeg(numpy.ascontiguousarray(cv2.resize(image, SIZE)), **how) for image in found]
+    return (files * (count // len(files) + 1))[:count]
+
+
+def stored(folder: Path, files: list[bytes]) -> None:
+    """Write the samples in each of the forms."""
+    for name in ("files/0", "arrays"):
+        (folder / name).mkdir(parents=True)
+    for i, file in enumerate(files):
+        (folder / "files" / "0" / f"{i:06}.jpg").write_bytes(file)
+        image = cv2.imdecode(numpy.frombuffer(file, numpy.uint8), cv2.IMREAD_COLOR_RGB)
+        numpy.save(folder / "arrays" / f"{i:06}.npy", cv2.resize(image, (224, 224)))
+    annotated(folder, len(files))
+    with tarfile.open(folder / "photos.tar", "w") as archive:
+        for i, file in enumerate(files):
+            for name, data in ((f"{i:06}.jpg", file), (f"{i:06}.cls", str(i % 10).encode())):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+    lines, at = [], 0
+    with (folder / "photos.tfrecord").open("wb") as records:
+        for i, file in enumerate(files):
+            data = example(file, i % 10)
+            records.write(struct.pack("<QI", len(data), 0) + data + bytes(4))
+            lines.append(f"{at} {len(data) + 16}\n")
+            at += len(data) + 16
+    (folder / "photos.idx").write_text("".join(lines))
+
+
+def annotated(folder: Path, count: int) -> None:
+    """Write annotations: seven boxes for each photo."""
+    chance = numpy.random.default_rng(0)
+    images = [{"id": i, "file_name": f"0/{i:06}.jpg", "width": SIZE[0], "height": SIZE[1]} for i in range(count)]
+    boxes = [{"id": 7 * i + k, "image_id": i, "category_id": k + 1, "iscrowd": 0,
+              "bbox": [float(x) for x in (chance.random(4) * 200).round(2)]}
+             for i in range(count) for k in range(7)]  # fmt: skip
+    categories = [{"id": k + 1, "name": str(k)} for k in range(7)]
+    page = {"images": images, "annotations": boxes, "categories": categories}
+    (folder / "annotations.json").write_text(json.dumps(page))
+
+
+def example(file: bytes, label: int) -> bytes:
+    """A photo and its label as tf.train.Example: maps of lists in Protocol Buffers."""
+
+    def field(number: int, data: bytes) -> bytes:
+        return varint(number << 3 | 2) + varint(len(data)) + data
+
+    def varint(value: int) -> bytes:
+        data = bytearray()
+        while value > 0x7F:
+            data.append(value & 0x7F | 0x80)
+            value >>= 7
+        return bytes([*data, value])
+
+    of_file = field(1, b"image") + field(2, field(1, field(1, file)))
+    of_label = field(1, b"label") + field(2, field(3, field(1, varint(label))))
+    return field(1, field(1, of_file) + field(1, of_label))
+
+
+def readers(folder: Path) -> dict[str, Callable[..., Any]]:
+    """How to make each reader, of either library."""
+
+    def tfrecord(library: Any, **arguments: Any) -> Any:
+        words = FEATURES[library]
+        features = {"image": words.FixedLenFeature((), words.string, ""),
+                    "label": words.FixedLenFeature([1], words.int64, -1)}  # fmt: skip
+        return library.readers.TFRecord(path=str(folder / "photos.tfrecord"), index_path=str(folder / "photos.idx"),
+                                        features=features, **arguments)  # fmt: skip
+
+    return {
+        "File": lambda library, **more: library.readers.File(file_root=str(folder / "files"), **more),
+        "Numpy": lambda library, **more: library.readers.Numpy(file_root=str(folder / "arrays"), **more),
+        "Webdataset": lambda library, **more: library.readers.Webdataset(
+            paths=str(folder / "photos.tar"), ext=["jpg", "cls"], **more),
+        "TFRecord": tfrecord,
+        "COCO": lambda library, **more: library.readers.COCO(
+            file_root=str(folder / "files"), annotations_file=str(folder / "annotations.json"), **more),
+    }  # fmt: skip
+
+
+def epoch(reader: Any) -> None:
+    """Read all batches of an epoch."""
+    for outputs in reader.next_epoch(batch_size=BATCH):
+        evaluated(outputs)
+
+
+def evaluated(outputs: Any) -> None:
+    """Wait until a batch is there."""
+    for output in outputs.values() if isinstance(outputs, dict) else outputs:
+        output.evaluate()
+
+
+def timed(function: Callable[[], Any]) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    count = options.samples // BATCH * BATCH
+    titles = ["reader", "us a sample", "of DALI's", "shuffled", "ms to the first batch", "of DALI's"]
+    print(line(titles, options.markdown))
+    if options.markdown:
+        print("|---|--:|--:|--:|--:|--:|")
+    with tempfile.TemporaryDirectory() as folder:
+        stored(Path(folder), photos(Path(folder) / "photos", count))
+        for name, make in readers(Path(folder)).items():
+            if not options.only or name in options.only:
+                print(line([name, *row(make, count, options.rounds)], options.markdown), flush=True)
+
+
+def row(make: Callable[..., Any], count: int, rounds: int) -> list[str]:
+    """What a reader takes, and what part of DALI's time that is."""
+    libraries = [library for library in (dynamic, dali) if library is not None]
+    ways = {"listed": False, "shuffled": True}
+    made = {
+        (way, library): make(library, random_shuffle=shuffle) for way, shuffle in ways.items() for library in libraries
+    }
+    times: dict[tuple[str, Any], list[float]] = {
+        (way, library): [] for way in (*ways, "first") for library in libraries
+    }
+    for round in range(rounds + 1):
+        for library in libraries:
+            spent = {"first": timed(lambda: first_batch(make(library)))}  # noqa: B023 - called at once
+            spent |= {way: timed(functools.partial(epoch, made[way, library])) for way in ways}
+            for way, seconds in spent.items() if round else ():
+                times[way, library].append(seconds)
+    ours = {way: statistics.median(times[way, dynamic]) for way in (*ways, "first")}
+    ratios = dict.fromkeys(ours, "")
+    if dali is not None:
+        for way in ratios:
+            pairs = zip(times[way, dynamic], times[way, dali], strict=True)
+            ratios[way] = f"{statistics.median(a / b for a, b in pairs):.2f}"
+    return [f"{ours['listed'] / count * 1e6:.1f}", ratios["listed"], ratios["shuffled"], f"{ours['first'] * 1e3:.1f}",
+            ratios["first"]]  # fmt: skip
+
+
+def first_batch(reader: Any) -> None:
+    """Read one batch."""
+    evaluated(next(reader.next_epoch(batch_size=BATCH)))
+
+
+def line(cells: list[str], markdown: bool) -> str:
+    """A line of the table."""
+    return f"| {' | '.join(cells)} |" if markdown else ("%-12s" + "%22s" * 5) % (*cells,)
+
+
+if __name__ == "__main__":
+    main()
