@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from types import TracebackType
+from typing import Self
 
 import numpy
 
 from dynamic._array import Array, empty
+from dynamic._locks import new_lock
 
 from ._listing import kind_of
 
-__all__ = ["contents"]
+__all__ = ["Opened", "contents"]
 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -46,14 +49,60 @@ def contents(path: str, start: int = 0, size: int | None = None) -> Array:
         os.close(descriptor)
 
 
+class Opened:
+    """Files of which a batch takes several parts: to open and close one each time takes longer than to read a photo.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[int, int]] = {}  # the descriptor of each, and how large it is
+        self._lock = new_lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        while self._files:
+            os.close(self._files.popitem()[1][0])
+
+    def part(self, path: str, start: int, size: int) -> Array:
+        """The same as `contents`."""
+        if not hasattr(os, "preadv"):
+            return contents(path, start, size)  # pragma: no cover - Windows
+        descriptor, whole = self._files.get(path) or self._opened(path)
+        _inside(start, size, whole)
+        data = empty((size,), numpy.dtype(numpy.uint8))
+        done = 0
+        while done < size and (n := os.preadv(descriptor, [data[done:]], start + done)):
+            done += n
+        return _complete(data, done)
+
+    def _opened(self, path: str) -> tuple[int, int]:
+        with self._lock:
+            if path not in self._files:
+                descriptor = os.open(path, _OPENING)
+                self._files[path] = descriptor, os.fstat(descriptor).st_size
+            return self._files[path]
+
+
 def _part(descriptor: int, start: int, size: int, whole: int) -> Array:
-    if start + size > whole:
-        raise OSError(errno.EIO, f"has {whole} bytes, where {size} from byte {start} on are wanted")
+    _inside(start, size, whole)
     os.lseek(descriptor, start, os.SEEK_SET)
     data = empty((size,), numpy.dtype(numpy.uint8))
-    done = _filled(data, descriptor)
-    if done != size:
-        raise OSError(errno.EIO, f"changed while it was read: {done} bytes came of {size}")
+    return _complete(data, _filled(data, descriptor))
+
+
+def _inside(start: int, size: int, whole: int) -> None:
+    if start + size > whole:
+        raise OSError(errno.EIO, f"has {whole} bytes, where {size} from byte {start} on are wanted")
+
+
+def _complete(data: Array, done: int) -> Array:
+    if done != len(data):
+        raise OSError(errno.EIO, f"changed while it was read: {done} bytes came of {len(data)}")
     return data
 
 

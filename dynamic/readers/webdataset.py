@@ -18,7 +18,7 @@ from dynamic.data import Batch
 from dynamic.dtypes import DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, DataError, displayed, shown
 
-from ._bytes import contents
+from ._bytes import Opened, contents
 from ._checks import flag, word
 from ._listing import Listing, _Once, unlisted
 from ._reader import Outputs
@@ -111,7 +111,8 @@ class Webdataset(Stored["Components", Outputs]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
-        samples = self._each(indices, lambda number: self._typed(listing.components(number)))
+        with Opened() as files:
+            samples = self._each(indices, lambda number: self._typed(listing.components(number, files)))
         return tuple(
             Batch([sample[k] for sample in samples], origin=origin, dtype=kind, ndim=1)
             for k, kind in enumerate(self._dtypes)
@@ -178,12 +179,13 @@ class Components(Listing):
     def digest(self, index: int) -> bytes:
         """A digest of the components of a sample."""
         hashed = hashlib.blake2b(digest_size=16)
-        for component in self.components(index):
-            hashed.update(len(component).to_bytes(8, "little"))
-            hashed.update(component.data)
+        with Opened() as files:
+            for component in self.components(index, files):
+                hashed.update(len(component).to_bytes(8, "little"))
+                hashed.update(component.data)
         return hashed.digest()
 
-    def components(self, index: int) -> list[Array]:
+    def components(self, index: int, files: Opened) -> list[Array]:
         """The bytes of each component of a sample: in one call where they are near each other, as they mostly are."""
         path, spans = (
             self.path(index),
@@ -194,8 +196,8 @@ class Components(Listing):
             return [numpy.empty(0, numpy.uint8) for _ in spans]
         start, end = min(there)[0], max(end for _, end in there)
         if end - start > sum(end - start for start, end in there) + _NEAR:
-            return [contents(path, max(offset, 0), size) for offset, size in spans]
-        data = contents(path, start, end - start)
+            return [files.part(path, max(offset, 0), size) for offset, size in spans]
+        data = files.part(path, start, end - start)
         return [data[offset - start : offset - start + size] if size else data[:0] for offset, size in spans]
 
 
