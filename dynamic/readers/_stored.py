@@ -182,10 +182,11 @@ class Stored(Reader[G], Generic[L, G]):
 
     @property
     def _listing(self) -> L:
-        with self._lock:
-            if self._listed is None:
-                self._listed = self._list_samples()
-            return self._listed
+        listed = self._listed
+        if listed is None:
+            with self._lock:
+                listed = self._listed = self._listed or self._list_samples()
+        return listed  # without the lock: threads that read a batch ask for it while another holds that
 
     @property
     def _ids(self) -> Any:
