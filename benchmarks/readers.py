@@ -44,7 +44,7 @@ def imported(name: str) -> Any:
 
 
 dali = imported("nvidia.dali.experimental.dynamic")
-FEATURES = {dynamic: imported("dynamic.tfrecord"), dali: imported("nvidia.dali.tfrecord")}
+FEATURES = {dynamic: imported("dynamic.readers.tfrecord"), dali: imported("nvidia.dali.tfrecord")}
 
 
 def photos(folder: Path, count: int) -> list[bytes]:

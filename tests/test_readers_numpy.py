@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dynamic import as_batch
 from dynamic.errors import ArgumentError, DataError
 from dynamic.readers import Numpy
 
@@ -93,17 +95,33 @@ def test_regions_are_those_of_dali(dali: Oracle, tmp_path_factory, region, fortr
         (theirs,) = of_dali(dali, 1, files=[str(path)], **arguments)
     except DaliError as error:
         told = str(error)
-        assert any(words in told for words in ("out of bounds", "before start", "out of range"))
+        assert any(words in told for words in ("out of bounds", "before start", "out of range", "negative shapes"))
         try:
             found = read(path, **arguments)
         except DataError as ours:
             refused = str(ours)
             assert "a.npy): its shape is" in refused
+        except ArgumentError as ours:
+            refused = str(ours)
+            assert "shape' must be 0 or more" in refused
         else:  # it ends before it begins by less than half an element
             assert "out of bounds" not in told
             assert found.size == 0
         return
+    arguments["fill_value"] = float(np.float32(arguments["fill_value"]))  # all that DALI keeps of it
     np.testing.assert_array_equal(read(path, **arguments), theirs, strict=True)
+
+
+def test_what_is_outside_keeps_all_digits(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(1))
+    found = read(tmp_path / "a.npy", roi_shape=2, out_of_bounds_policy="pad", fill_value=0.1)
+    assert found.tolist() == [1.0, 0.1]
+
+
+def test_whole_floats_and_arrays_say_where_a_region_is(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
+    for start in ([1.0, 2.0], (1, 2), np.array([1, 2]), np.array([1.0, 2.0], np.float32), np.array([1, 2], np.uint8)):
+        assert read(tmp_path / "a.npy", roi_start=start).tolist() == [[5]]
 
 
 @given(region=regions(), fortran=st.booleans(), order=st.sampled_from("<>"))
@@ -128,6 +146,15 @@ def test_a_region_is_what_slicing_gives(tmp_path_factory, region, fortran, order
             index[axis] = slice(int(low), int(high))
     if not outside:
         np.testing.assert_array_equal(read(path, **arguments), array[tuple(index)].astype("i4"), strict=True)
+
+
+@pytest.mark.parametrize("fortran", [False, True])
+@pytest.mark.parametrize("start", [[9, 0], [0, 9], [-9, 0], [0, -9], [9, -9]])
+def test_a_region_that_lies_beside_an_array_is_filled(tmp_path, start, fortran):
+    np.save(tmp_path / "a.npy", np.asarray(np.arange(6).reshape(2, 3), order="F" if fortran else "C"))
+    where = {"roi_start": start, "roi_shape": [2, 1]}
+    assert read(tmp_path / "a.npy", **where, out_of_bounds_policy="pad", fill_value=7).tolist() == [[7], [7]]
+    assert read(tmp_path / "a.npy", **where, out_of_bounds_policy="trim_to_shape").size == 0
 
 
 def test_of_a_region_only_its_rows_are_read(tmp_path, monkeypatch):
@@ -158,6 +185,8 @@ def test_files_of_a_folder_and_of_its_folders_are_listed(tmp_path):
     assert batch.origin.names == [".h.npy", "A.npy", "l.npy", "z.npy", ".hid/3.npy", "a/10.npy", "a/9.npy", "b/1.npy",
                                   "lb/1.npy"]  # fmt: skip
     assert Numpy(file_root=tmp_path, file_filter="1*")(3)[0].tolist() == [6, 2, 2]
+    for others in ("[^Az.l]*.npy", "[!Az.l]*.npy"):
+        assert Numpy(file_root=tmp_path, file_filter=others)(5)[0].tolist() == [5, 6, 7, 2, 2]
 
 
 def test_a_folder_is_listed_as_by_dali(dali: Oracle, tmp_path):
@@ -199,6 +228,9 @@ def test_files_may_be_listed_in_words_or_in_a_text_file(tmp_path, monkeypatch):
     ({"files": "a", "roi_start": 1, "rel_roi_start": 0.5}, "argument 'rel_roi_start' must be left out beside 'roi_st"),
     ({"files": "a", "roi_end": 1, "roi_shape": 1}, "argument 'roi_shape' must be left out beside 'roi_end'"),
     ({"files": "a", "roi_start": [1, 0.5]}, r"argument 'roi_start\[1\]' must be an integer; got float 0.5"),
+    ({"files": "a", "roi_shape": [1, -1]}, "argument 'roi_shape' must be 0 or more; got list"),
+    ({"files": "a", "rel_roi_shape": -0.01}, "argument 'rel_roi_shape' must be 0 or more; got float -0.01"),
+    ({"files": "a", "roi_start": as_batch([1, 1])}, "argument 'roi_start' must be a number, .*got a Batch"),
     ({"files": "a", "roi_start": "1"}, "argument 'roi_start' must be an integer; got str"),
     ({"files": "a", "rel_roi_end": float("nan")}, "argument 'rel_roi_end' must be a finite number"),
     ({"files": "a", "roi_axes": [True], "roi_start": 1}, "argument 'roi_axes' must be an integer"),
@@ -292,7 +324,8 @@ def described(shape="(1,)", descr="'<i4'", fortran="False"):
     described("(4611686018427387904, 4)"), described("1"), described("('a',)"),
     described(repr((1,) * 70)), described("(" + "9" * 5000 + ",)"),
     described(descr="[]"), described(descr="'x'"), described(descr="{}"), described(fortran="3"), described()[:-9],
-    "(" * 5000, "-" * 5000 + "1", "[" * 150, "{}", "", "1/0", "__import__('os')", "\0", "'" * 3, "# -*-", "\\", "é",
+    "(" * 5000, "-" * 5000 + "1", "-" * 9000 + "1", "~" * 9900, "1**" * 3300 + "1",
+    "[" * 150, "{}", "", "1/0", "__import__('os')", "\0", "'" * 3, "# -*-", "\\", "é",
 ])  # fmt: skip
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_hostile_headers_are_refused(tmp_path, text, version):
@@ -301,6 +334,46 @@ def test_hostile_headers_are_refused(tmp_path, text, version):
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + length + data + bytes(16))
     with pytest.raises(DataError, match=r"a\.npy\): "):
         read(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("length", [100, 4085, 4086, 4087, 5000, 10_000])
+def test_a_long_header_is_read_whatever_region_is_asked_for(tmp_path, length):
+    header = described("(2, 3)").ljust(length).encode()
+    array = np.arange(6, dtype=np.int32).reshape(2, 3)
+    whole = b"\x93NUMPY\1\0" + length.to_bytes(2, "little") + header + array.tobytes()
+    (tmp_path / "a.npy").write_bytes(whole)
+    found = read(tmp_path / "a.npy")
+    np.testing.assert_array_equal(found, array, strict=True)
+    assert found.flags.aligned
+    np.testing.assert_array_equal(read(tmp_path / "a.npy", roi_start=[1, 0]), array[1:], strict=True)
+    (tmp_path / "a.npy").write_bytes(whole[: 10 + length - 1])
+    for region in ({}, {"roi_start": 1}):
+        with pytest.raises(DataError, match="ends within its header"):
+            read(tmp_path / "a.npy", **region)
+
+
+def test_headers_of_python_2_are_read_without_a_warning(tmp_path):
+    header = described("(2L, 1L)").encode()
+    data = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(8)
+    (tmp_path / "a.npy").write_bytes(data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert read(tmp_path / "a.npy").shape == (2, 1)
+    assert not caught
+
+
+def test_what_follows_an_array_is_not_read_and_what_memory_cannot_hold_is_refused(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(3))
+    os.truncate(path, 1 << 40)  # a file with holes takes no room
+    assert read(path).tolist() == [0, 1, 2]
+    np.save(path, np.zeros((2, 3)))
+    for shape, told in (
+        ([1 << 60, 1 << 60], "and the region one that cannot be"),
+        ([1 << 50, 8], "is too large: Unable"),
+    ):
+        with pytest.raises(DataError, match=told):
+            read(path, roi_shape=shape, out_of_bounds_policy="pad")
 
 
 def test_a_header_beyond_reason_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import pickle
+import struct
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import dynamic
 from dynamic import Batch, Tensor, readers
 from dynamic.checkpoint import load, save, verify_epoch
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateMismatch
 from dynamic.pipeline import fn, pipeline_def
+from dynamic.readers import _stored, tfrecord
 from dynamic.testing import assert_resumable
 
 MOST = 23
@@ -60,6 +63,42 @@ def write_archive(root, numbers):
                 archive.addfile(entry, io.BytesIO(data))
 
 
+def varint(value):
+    """A number as Protocol Buffers write it."""
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + varint(value >> 7)
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def write_records(root, numbers):
+    with (root / "a.tfrecord").open("wb") as file:
+        for i in numbers:
+            held = field(1, b"bytes") + field(2, field(1, field(1, HELD[i])))
+            number = field(1, b"number") + field(2, field(3, field(1, varint(i))))
+            record = field(1, field(1, held) + field(1, number))
+            file.write(struct.pack("<QI", len(record), 0) + record + bytes(4))
+
+
+def spoil_records(root, i):
+    """Only the last record of a file can be spoilt so that those before it are there."""
+    data = (root / "a.tfrecord").read_bytes()
+    (root / "a.tfrecord").write_bytes(data[: data.rindex(HELD[i])])
+
+
+def write_annotated(root, numbers):
+    (root / "images").mkdir(exist_ok=True)
+    for i in numbers:
+        (root / "images" / f"{i:02}.jpg").write_bytes(HELD[i])
+    images = [{"id": 7 * i, "file_name": f"{i:02}.jpg", "width": 9, "height": 9} for i in numbers]
+    boxes = [{"id": 3 * i + k, "image_id": 7 * i, "category_id": 1 + k, "bbox": [k, i, 2, 3], "iscrowd": 0}
+             for i in numbers for k in range(i % 3)]  # fmt: skip
+    categories = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    page = {"images": images, "annotations": boxes, "categories": categories}
+    (root / "annotations.json").write_text(json.dumps(page))
+
+
 def of_bytes(array):
     return int(array.tobytes()[:4])
 
@@ -89,6 +128,13 @@ KINDS = [
     Kind("Webdataset", write_archive,
          lambda root: {"paths": root / "a.tar", "ext": ["bin", "n"], "dtypes": ["uint8", "int32"]},
          spoil_archive, of_bytes),
+    Kind("TFRecord", write_records,
+         lambda root: {"path": root / "a.tfrecord", "features": {"bytes": tfrecord.FixedLenFeature([], "string", ""),
+                                                                 "number": tfrecord.FixedLenFeature([1], "int64", 0)}},
+         spoil_records, of_bytes),
+    Kind("COCO", write_annotated,
+         lambda root: {"file_root": root / "images", "annotations_file": root / "annotations.json", "image_ids": True},
+         spoil_file("images/{:02}.jpg"), of_bytes),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -222,6 +268,21 @@ def test_a_sample_that_is_spoilt_after_it_was_listed(kind, on_error, tmp_path):
         assert [(len(column), column.dtype is None, column.ndim is None) for column in columns(batch)] == [
             (0, False, False) for _ in columns(batch)
         ]
+
+
+@kinds
+def test_threads_read_and_fail_while_a_batch_is_being_given_out(kind, tmp_path, monkeypatch):
+    """As where files are slow; a thread that waited for what the caller holds would wait for ever."""
+    kind.write(tmp_path, range(20))
+    monkeypatch.setattr(_stored, "_SLOW", 0.0)
+    reader = kind.made(tmp_path, on_error="skip")
+    kind.spoil(tmp_path, 19)
+    threads = dynamic.get_num_threads()
+    dynamic.set_num_threads(4)
+    try:
+        assert [kind.numbers(reader(20)) for _ in range(20) if not reader.seek(0)] == [list(range(19))] * 20
+    finally:
+        dynamic.set_num_threads(threads)
 
 
 @kinds

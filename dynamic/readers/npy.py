@@ -8,6 +8,7 @@ import functools
 import io
 import math
 import os
+import re
 import tokenize
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -37,6 +38,8 @@ _MAGIC = b"\x93NUMPY"
 _BEFORE_HEADER = 12  # bytes: the magic word, the version, and the length of the header in two bytes or four
 _LONGEST = 10_000  # bytes of a header; NumPy refuses longer ones too
 _BEGINNING = 4096  # bytes that are read of a file before it is known which more are needed
+_AT_ONCE = 1 << 24  # bytes of a file that is read whole in one go; of larger ones no more than the array is read
+_LONG = re.compile(rb"(?<=\d)L(?=[,)\s])")  # integers as Python 2 wrote them
 
 
 class Numpy(Stored[Listing, Outputs]):
@@ -171,12 +174,28 @@ class _Header(NamedTuple):
 
 def _array(path: str, region: _Region | None) -> Array:
     """The array of a file, or a region of it."""
-    data = contents(path) if region is None else contents(path, 0, min(_BEGINNING, os.stat(path).st_size))  # noqa: PTH116
+    try:
+        return _taken(path, region)
+    except MemoryError as error:
+        raise Unusable(f"is too large: {error}") from None
+
+
+def _taken(path: str, region: _Region | None) -> Array:
+    """As `_array`, where there is enough memory."""
+    there = os.stat(path).st_size  # noqa: PTH116
+    at_once = region is None and there <= _AT_ONCE
+    data = contents(path, 0, there if at_once else min(there, _BEGINNING))
     start = _header_end(data)
+    if start > there:
+        raise Unusable("ends within its header")
+    if start > len(data):
+        data = contents(path, 0, start)
     shape, fortran, kind = _header(data[:start].tobytes())
     if region is None or not shape:
         return _values(_whole(path, data, start, math.prod(shape) * kind.itemsize), shape, fortran=fortran, dtype=kind)
     starts, extents = region.window(shape)
+    if _beyond(extents, kind):
+        raise Unusable(f"has the shape {shape}, and the region one that cannot be: {shown(extents)}")
     row = math.prod(shape[1:]) * kind.itemsize
     first, last = 0, shape[0]
     if not fortran:
@@ -214,7 +233,7 @@ def _values(data: Array, shape: tuple[int, ...], *, fortran: bool, dtype: numpy.
 
 
 def _header_end(data: Array) -> int:
-    """Where the header of a file ends."""
+    """Where the header of a file ends, which may be later than what was read of it."""
     beginning = data[:_BEFORE_HEADER].tobytes()
     if len(beginning) < _BEFORE_HEADER or not beginning.startswith(_MAGIC):
         raise Unusable("is no .npy file")
@@ -225,8 +244,6 @@ def _header_end(data: Array) -> int:
     length = int.from_bytes(beginning[8:prefix], "little")
     if length > _LONGEST:
         raise Unusable(f"has a header of {length} bytes; up to {_LONGEST} are read")
-    if prefix + length > len(data):
-        raise Unusable("ends within its header")
     return prefix + length
 
 
@@ -235,15 +252,20 @@ def _header(data: bytes) -> _Header:
     """Parse all bytes before the array."""
     parse = npy.read_array_header_1_0 if data[6] == 1 else npy.read_array_header_2_0
     try:
-        shape, fortran, kind = parse(io.BytesIO(data[8:]), max_header_size=_LONGEST)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as error:
-        raise Unusable(f"has a header that cannot be understood: {str(error).splitlines()[0][:100]}") from None
+        shape, fortran, kind = parse(io.BytesIO(_LONG.sub(b" ", data[8:])), max_header_size=_LONGEST)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError, Warning) as error:
+        told = (str(error) or type(error).__name__).splitlines()[0][:100]
+        raise Unusable(f"has a header that cannot be understood: {told}") from None
     if kind.hasobject or of_numpy(kind.newbyteorder("=")) is None:
         raise Unusable(f"holds {kind}, which is not supported")
-    count = math.prod(max(extent, 1) for extent in shape)
-    if min(shape, default=0) < 0 or len(shape) > 32 or count * kind.itemsize >= 1 << 63:
+    if min(shape, default=0) < 0 or len(shape) > 32 or _beyond(shape, kind):
         raise Unusable(f"has a shape that cannot be: {shown(shape)}")
     return _Header(tuple(map(int, shape)), bool(fortran), kind)
+
+
+def _beyond(shape: Sequence[int], kind: numpy.dtype[Any]) -> bool:
+    """Whether no array can have a shape."""
+    return math.prod(max(extent, 1) for extent in shape) * kind.itemsize >= 1 << 63
 
 
 def _told(array: Array) -> str:
@@ -260,6 +282,9 @@ def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Regi
     bounds = {name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
               for name, value in given.items() if value is not None}  # fmt: skip
     chosen = None if axes is None else _numbers("roi_axes", axes, int)
+    for name in ("roi_shape", "rel_roi_shape"):
+        if min(bounds.get(name.replace("roi_", ""), ()), default=0) < 0:
+            raise ArgumentError(operator, name, "0 or more", shown(given[name]))
     if not bounds:
         return None
     return _Region(bounds, chosen or None, policy, fill)
@@ -267,6 +292,9 @@ def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Regi
 
 def _numbers(argument: str, value: Any, kind: type) -> Any:
     """Numbers of an argument, as a tuple."""
+    if isinstance(value, Batch):
+        hint = "All samples have one region."
+        raise ArgumentError(Numpy._operator, argument, "a number, or one for each axis", "a Batch", hint)
     given = numpy.asarray(value).tolist() if hasattr(value, "__array__") else value
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         given = [given]
@@ -274,8 +302,8 @@ def _numbers(argument: str, value: Any, kind: type) -> Any:
 
 
 def _number(argument: str, value: Any, kind: type) -> Any:
-    allowed = (int, numpy.integer) if kind is int else (int, float, numpy.integer, numpy.floating)
-    if isinstance(value, bool) or not isinstance(value, allowed) or not math.isfinite(value):
+    number = isinstance(value, (int, float, numpy.integer, numpy.floating)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or (kind is int and value != int(value)):
         expected = "an integer" if kind is int else "a finite number"
         raise ArgumentError(Numpy._operator, argument, expected, shown(value))
     return kind(value)
@@ -304,7 +332,7 @@ def _source(
         return functools.partial(listed_names, operator, listed, root or "")
     if root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    return functools.partial(_folder, root, file_filter)
+    return functools.partial(_folder, root, file_filter.replace("[^", "[!"))
 
 
 def _files(root: str, files: Sequence[PathLike]) -> Listing:

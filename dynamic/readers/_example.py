@@ -1,0 +1,471 @@
+"""tf.train.Example, which records of TFRecord files are: the features to ask for, and how they are stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, overload
+
+import numpy
+
+from dynamic import dtypes
+from dynamic._array import Array
+from dynamic.dtypes import DTypeLike
+from dynamic.errors import ArgumentError, shown
+
+from ._stored import Unusable
+
+__all__ = ["Column", "FixedLenFeature", "VarLenFeature", "columns", "float32", "int64", "stored_features", "string",
+           "values"]  # fmt: skip
+
+#: What the values of a feature are.
+int64, float32, string = "int64", "float32", "string"
+
+_DALIS = (int64, string, float32)  # by the numbers that they are in DALI
+_ARRAYS: dict[str, numpy.dtype[Any]] = {
+    int64: numpy.dtype(numpy.int64), float32: numpy.dtype(numpy.float32), string: numpy.dtype(numpy.uint8),
+}  # fmt: skip
+_MOST_VALUES = 1 << 31  # of a list; a record cannot have more bytes
+_MOST_DIMENSIONS = 32
+
+_KINDS = {1: string, 2: float32, 3: int64}  # what the lists of a feature hold, by the number of their field
+
+# A field begins with its number times 8 and its wire type: 0 a varint, 1 eight bytes, 2 a length and so many bytes, 5
+# four bytes. Bytes are mostly where they always are, and that is asked for first; `_fields` reads what else may be.
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_FIRST = 1 << 3 | _BYTES  # field 1, bytes
+_SECOND = 2 << 3 | _BYTES
+_CONTINUED = 0x80  # the bit of a varint's byte that says that another follows
+_LONGEST = 10  # bytes of a varint
+_TAGS = 1 << 32  # tags are less
+_NEGATIVE = 1 << 63  # from here on, of 64 bits, numbers are negative
+_FEW = 48  # bytes of varints; for fewer it is faster to go through them one by one
+_CUT_OFF = "holds no tf.train.Example: it ends within a field"
+
+
+@dataclass(frozen=True)
+class FixedLenFeature:
+    """A feature that has as many values in each record, or a string.
+
+    Args:
+        shape: Of the array that the values make. A string is an array of its bytes, of one dimension, whatever the
+            shape is, which must be of one element, such as ``[]`` or ``[1]``; where a record has several, the first
+            is taken.
+        dtype: "int64", "float32" or "string"; or a dtype that means one of these.
+        default_value: What a record has that does not have the feature, or no values of it: values for the whole shape,
+            or one for all of it. By default such a record is an error.
+
+    >>> FixedLenFeature([2, 2], "int64", 0)
+    FixedLenFeature(shape=(2, 2), dtype='int64', default_value=0)
+    """
+
+    shape: Sequence[int]
+    dtype: DTypeLike
+    default_value: Any = None
+
+    def __post_init__(self) -> None:
+        operator = "tfrecord.FixedLenFeature"
+        object.__setattr__(self, "shape", _shape(operator, "shape", self.shape, 0))
+        object.__setattr__(self, "dtype", _kind(operator, self.dtype))
+        if self.dtype == string and math.prod(self.shape) > 1:
+            expected = "a shape of one element, of one string"
+            raise ArgumentError(operator, "shape", expected, shown(self.shape))
+        if self.default_value is not None:
+            object.__setattr__(self, "default_value", _default(operator, self.shape, self.dtype, self.default_value))
+
+
+@dataclass(frozen=True, init=False)
+class VarLenFeature:
+    """A feature that has any number of values in each record: an array of one dimension, or more with `partial_shape`.
+
+    Args:
+        partial_shape: May be left out. The shape of the array without its first dimension, whose extent follows from
+            the number of values.
+        dtype: "int64" or "float32"; or a dtype that means one of these.
+        default_value: Makes no difference: a record that does not have the feature has no values of it.
+
+    >>> VarLenFeature("int64", 0)
+    VarLenFeature(partial_shape=(), dtype='int64', default_value=0)
+    >>> VarLenFeature([4], "float32", 0.0).partial_shape
+    (4,)
+    """
+
+    partial_shape: Sequence[int]
+    dtype: DTypeLike
+    default_value: Any
+
+    @overload
+    def __init__(self, dtype: DTypeLike, default_value: Any = None, /) -> None: ...
+    @overload
+    def __init__(
+        self, partial_shape: Sequence[int] = ..., dtype: DTypeLike = ..., default_value: Any = ...
+    ) -> None: ...
+    def __init__(self, partial_shape: Any = (), dtype: DTypeLike = None, default_value: Any = None) -> None:
+        operator = "tfrecord.VarLenFeature"
+        if not _is_shape(partial_shape):  # it is left out
+            if dtype is not None and default_value is not None:
+                raise ArgumentError(operator, "partial_shape", "a list of extents", shown(partial_shape))
+            partial_shape, dtype, default_value = (), partial_shape, default_value if dtype is None else dtype
+        object.__setattr__(self, "partial_shape", _shape(operator, "partial_shape", partial_shape, 1))
+        object.__setattr__(self, "dtype", _kind(operator, dtype))
+        object.__setattr__(self, "default_value", default_value)
+        if self.dtype == string:
+            hint = "A string is read by FixedLenFeature([], 'string', '')."
+            raise ArgumentError(operator, "dtype", "'int64' or 'float32'", "'string'", hint)
+
+
+Feature: TypeAlias = FixedLenFeature | VarLenFeature
+
+
+class Column(NamedTuple):
+    """A feature that is read."""
+
+    name: str
+    stored_name: bytes
+    kind: str
+    shape: tuple[int, ...]  #: where it has no fixed length, without the first dimension
+    fixed: bool
+    missing: Array | None  #: what records without it have
+
+    @property
+    def stacked(self) -> bool:
+        """Whether all samples have one shape."""
+        return self.fixed and self.kind != string
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """Of the arrays."""
+        return _ARRAYS[self.kind]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of a sample."""
+        if self.kind == string:
+            return 1
+        return len(self.shape) + (not self.fixed)
+
+
+def columns(operator: str, features: Mapping[str, Any]) -> list[Column]:
+    """The features that are asked for."""
+    if not isinstance(features, Mapping) or not features:
+        raise ArgumentError(operator, "features", "a dict from names to features", shown(features))
+    found = []
+    for name, given in features.items():
+        if not isinstance(name, str):
+            raise ArgumentError(operator, "features", "a dict whose keys are names", f"the key {shown(name)}")
+        try:
+            stored_name = name.encode()
+        except UnicodeEncodeError:
+            raise ArgumentError(operator, "features", "a dict whose keys are names", f"the key {shown(name)}") from None
+        feature = _feature(operator, name, given)
+        kind = str(feature.dtype)
+        if isinstance(feature, VarLenFeature):
+            shape = tuple(feature.partial_shape)
+            nothing = numpy.zeros((0, *shape), _ARRAYS[kind])
+            found.append(Column(name, stored_name, kind, shape, fixed=False, missing=nothing))
+        else:
+            missing = _default_array(feature)
+            found.append(Column(name, stored_name, kind, tuple(feature.shape), fixed=True, missing=missing))
+    return found
+
+
+def _feature(operator: str, name: str, given: Any) -> Feature:
+    """A feature, which may be one of TensorFlow."""
+    if isinstance(given, (FixedLenFeature, VarLenFeature)):
+        return given
+    kind = type(given).__name__
+    if kind == "FixedLenFeature" and hasattr(given, "shape") and hasattr(given, "dtype"):
+        return FixedLenFeature(given.shape, given.dtype, getattr(given, "default_value", None))
+    if kind == "VarLenFeature" and hasattr(given, "dtype"):
+        return VarLenFeature(getattr(given, "partial_shape", ()), given.dtype)
+    hint = "DALI's own features cannot be looked into: import FixedLenFeature from here." if kind == "Feature" else ""
+    expected = "a FixedLenFeature or a VarLenFeature"
+    raise ArgumentError(operator, f"features[{name!r}]", expected, shown(given), hint)
+
+
+def values(column: Column, feature: memoryview | None) -> Array:
+    """The array of a feature of a record; what is stored of it comes from `stored_features`.
+
+    Raises:
+        Unusable: It is not what is asked for, or damaged.
+    """
+    kind, stored = (0, memoryview(b"")) if feature is None else _list_of(feature)
+    if not len(stored):
+        return _missing(column)
+    if _KINDS[kind] != column.kind:
+        raise Unusable(f"feature {column.name!r} holds {_KINDS[kind]}, where {column.kind} is asked for")
+    if column.kind == string:
+        found = _strings(stored)
+        return numpy.frombuffer(found[0], numpy.uint8) if found else _missing(column)
+    array = _integers(stored) if column.kind == int64 else _floats(stored)
+    if not array.size:
+        return _missing(column)
+    each = math.prod(column.shape)
+    if array.size != each if column.fixed else array.size % each:
+        needed = f"needs {each}" if column.fixed else f"needs a multiple of {each}"
+        raise Unusable(
+            f"feature {column.name!r} has {array.size} values, where the shape {list(column.shape)} {needed}"
+        )
+    return array.reshape(column.shape if column.fixed else (-1, *column.shape))
+
+
+def _missing(column: Column) -> Array:
+    """The array of a feature that a record does not have."""
+    if column.missing is None:
+        raise Unusable(f"has no feature {column.name!r}, which has no default value")
+    return column.missing.copy()
+
+
+def _is_shape(value: Any) -> bool:
+    if isinstance(value, numpy.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _shape(operator: str, argument: str, value: Any, least: int) -> tuple[int, ...]:
+    """Extents as a tuple."""
+    if not _is_shape(value):
+        raise ArgumentError(operator, argument, "a list of extents", shown(value))
+    for i, extent in enumerate(value):
+        integral = isinstance(extent, (int, numpy.integer)) and not isinstance(extent, bool)
+        if not integral or extent < least:
+            raise ArgumentError(operator, f"{argument}[{i}]", f"an integer of {least} or more", shown(extent))
+    extents = tuple(map(int, value))
+    if len(extents) > _MOST_DIMENSIONS or math.prod(max(extent, 1) for extent in extents) >= _MOST_VALUES:
+        expected = f"at most {_MOST_DIMENSIONS} extents of less than 2**31 values"
+        raise ArgumentError(operator, argument, expected, shown(extents))
+    return extents
+
+
+def _kind(operator: str, value: DTypeLike) -> str:
+    """What values are: one of the three words."""
+    if type(value) is int and 0 <= value < len(_DALIS):
+        return _DALIS[value]
+    word = value if isinstance(value, str) else getattr(value, "name", None)  # TensorFlow's dtypes have a name
+    if not isinstance(word, str) or word not in _ARRAYS:
+        try:
+            word = dtypes.dtype(value).word
+        except ArgumentError:
+            word = None
+    if word not in _ARRAYS:
+        raise ArgumentError(operator, "dtype", "'int64', 'float32' or 'string'", shown(value))
+    return str(word)
+
+
+def _default(operator: str, shape: Sequence[int], kind: str, value: Any) -> Any:
+    """A default value: bytes, a number, or a tuple of as many as the shape has."""
+    if kind == string:
+        one = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+        try:
+            return one if isinstance(one, bytes) else one.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise ArgumentError(operator, "default_value", "a string", shown(value)) from None
+    expected = f"one {kind}, or {math.prod(shape)} for the shape {list(shape)}"
+    try:
+        array = numpy.asarray(value)
+    except (ValueError, OverflowError):
+        raise ArgumentError(operator, "default_value", expected, shown(value)) from None
+    allowed = "bi" if kind == int64 else "biuf"
+    if array.dtype.kind not in allowed or array.size not in (1, math.prod(shape)):
+        raise ArgumentError(operator, "default_value", expected, shown(value))
+    return array.item() if array.ndim == 0 else tuple(array.ravel().tolist())
+
+
+def _default_array(feature: FixedLenFeature) -> Array | None:
+    """What records without a feature have; None where that is an error."""
+    value, kind = feature.default_value, _ARRAYS[str(feature.dtype)]
+    if feature.dtype == string:
+        return None if value is None else numpy.frombuffer(value, numpy.uint8)
+    if not math.prod(feature.shape):
+        return numpy.zeros(feature.shape, kind)
+    if value is None:
+        return None
+    with numpy.errstate(over="ignore"):
+        array = numpy.asarray(value).astype(kind)
+    return numpy.broadcast_to(array, feature.shape) if array.size == 1 else array.reshape(feature.shape)
+
+
+def stored_features(record: memoryview, names: Container[bytes]) -> dict[bytes, memoryview]:
+    """What is stored of the features of a record that have one of some names. Others are passed over unseen.
+
+    Raises:
+        Unusable: The record is no tf.train.Example.
+    """
+    found: dict[bytes, memoryview] = {}
+    tag, start = _only(record)
+    if tag == _FIRST:
+        _take_entries(record[start:], names, found)
+    else:
+        for number, wire, start, stop in _fields(record):
+            if number == 1 and wire == _BYTES:
+                _take_entries(record[start:stop], names, found)
+    return found
+
+
+def _list_of(feature: memoryview) -> tuple[int, memoryview]:
+    """The number in `_KINDS` of what a feature holds, and the list of it as it is stored; 0 where it holds nothing."""
+    tag, start = _only(feature)
+    if tag in (_FIRST, _SECOND, 3 << 3 | _BYTES):
+        return tag >> 3, feature[start:]
+    kind, parts = 0, list[memoryview]()
+    for number, wire, start, stop in _fields(feature):
+        if wire == _BYTES and number in _KINDS:
+            if number != kind:  # a list of another kind replaces what there is
+                kind, parts = number, []
+            parts.append(feature[start:stop])
+    return kind, memoryview(b"".join(parts))
+
+
+def _strings(stored: memoryview) -> list[memoryview]:
+    """The strings of a list."""
+    tag, start = _only(stored)
+    if tag == _FIRST:
+        return [stored[start:]]
+    return [stored[start:stop] for number, wire, start, stop in _fields(stored) if number == 1 and wire == _BYTES]
+
+
+def _floats(stored: memoryview) -> Array:
+    """The numbers of a list of floats: float32."""
+    tag, start = _only(stored)
+    parts = [stored[start:]] if tag == _FIRST else _first_of(stored, _FOUR)
+    for part in parts:
+        if len(part) % 4:
+            raise Unusable(f"holds no tf.train.Example: a list of floats has {len(part)} bytes")
+    packed = parts[0] if len(parts) == 1 else b"".join(parts)
+    return numpy.frombuffer(packed, "<f4").astype(numpy.float32)  # a copy: these may begin anywhere
+
+
+def _integers(stored: memoryview) -> Array:
+    """The numbers of a list of integers: int64."""
+    tag, start = _only(stored)
+    if tag == _FIRST:
+        return _varints(stored[start:])
+    parts = _first_of(stored, _VARINT)
+    if any(len(part) and part[-1] & _CONTINUED for part in parts):
+        raise Unusable(_CUT_OFF)
+    return _varints(memoryview(b"".join(parts)))
+
+
+def _first_of(stored: memoryview, wire: int) -> list[memoryview]:
+    """The numbers of a list that are not all in one piece: each for itself, or some packed, or both."""
+    return [stored[start:stop] for number, how, start, stop in _fields(stored) if number == 1 and how in (wire, _BYTES)]
+
+
+def _take_entries(data: memoryview, names: Container[bytes], found: dict[bytes, memoryview]) -> None:
+    """Take the features out of a map of them. Of several with one name it is the last that counts."""
+    at, end = 0, len(data)
+    while at < end:
+        if at + 6 <= end and data[at] == _FIRST and data[at + 2] == _FIRST and (size := data[at + 1]) < _CONTINUED:
+            start, stop = at + 4, at + 2 + size  # it is short, and so are the lengths in it
+            after = start + data[at + 3]
+            if after + 2 <= stop <= end and data[after] == _SECOND and after + 2 + data[after + 1] == stop:
+                name = data[start:after].tobytes()
+                if name in names:
+                    found[name] = data[after + 2 : stop]
+                at = stop
+                continue
+        number, wire, start, at = next(_fields(data, at))
+        if number == 1 and wire == _BYTES:
+            name, feature = _entry(data[start:at])
+            if name in names:
+                found[name] = feature
+
+
+def _entry(entry: memoryview) -> tuple[bytes, memoryview]:
+    """The name and the feature of an entry of a map, which are fields 1 and 2 of it."""
+    end = len(entry)
+    if end > 3 and entry[0] == _FIRST:
+        size, start = _length(entry, 1)
+        stop = start + size
+        if stop < end and entry[stop] == _SECOND:
+            size, begin = _length(entry, stop + 1)
+            if begin + size == end:
+                return entry[start:stop].tobytes(), entry[begin:]
+    name, parts = b"", list[memoryview]()
+    for number, wire, start, stop in _fields(entry):
+        if number == 1 and wire == _BYTES:
+            name = entry[start:stop].tobytes()
+        elif number == 2 and wire == _BYTES:
+            parts.append(entry[start:stop])  # several would be parts of one
+    return name, parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+def _fields(data: memoryview, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: their numbers and wire types, and where their values begin and end."""
+    end = len(data)
+    while at < end:
+        tag, at = _length(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == _BYTES:
+            size, at = _length(data, at)
+            stop = at + size
+        elif wire == _VARINT:
+            stop = _length(data, at)[1]
+        elif wire in (_EIGHT, _FOUR):
+            stop = at + (8 if wire == _EIGHT else 4)
+        else:
+            raise Unusable(f"holds no tf.train.Example: a field of wire type {wire}")
+        if not number or tag >= _TAGS:
+            raise Unusable(f"holds no tf.train.Example: a field of number {number}")
+        if stop > end:
+            raise Unusable(_CUT_OFF)
+        yield number, wire, at, stop
+        at = stop
+
+
+def _only(data: memoryview) -> tuple[int, int]:
+    """The tag of the one field of a message, and where its bytes begin; 0 where the message is not such."""
+    if len(data) > 1 and data[0] & (_CONTINUED | 7) == _BYTES:
+        size, start = (data[1], 2) if data[1] < _CONTINUED else _length(data, 1)
+        if start + size == len(data):
+            return data[0], start
+    return 0, 0
+
+
+def _length(data: memoryview, at: int) -> tuple[int, int]:
+    """The varint that begins somewhere, and where it ends."""
+    try:
+        value = data[at]
+        if not value & _CONTINUED:
+            return value, at + 1
+        value &= 0x7F
+        for shift in range(7, 7 * _LONGEST, 7):
+            at += 1
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            if not byte & _CONTINUED:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, at + 1
+    except IndexError:
+        raise Unusable(_CUT_OFF) from None
+    raise Unusable(f"holds no tf.train.Example: a number of more than {_LONGEST} bytes")
+
+
+def _varints(data: memoryview) -> Array:
+    """Numbers that follow each other: int64."""
+    if len(data) > _FEW:
+        return _many_varints(numpy.frombuffer(data, numpy.uint8))
+    values, at = list[int](), 0
+    while at < len(data):
+        value, at = _length(data, at)
+        values.append(value if value < _NEGATIVE else value - 2 * _NEGATIVE)
+    return numpy.array(values, numpy.int64)
+
+
+def _many_varints(data: Array) -> Array:
+    """The same, byte by byte of all of them together."""
+    last = numpy.flatnonzero(data < _CONTINUED)
+    if len(last) == len(data):
+        return data.astype(numpy.int64)
+    if not len(last) or last[-1] != len(data) - 1:
+        raise Unusable(_CUT_OFF)
+    lengths = numpy.diff(last, prepend=-1)
+    longest = int(lengths.max())
+    if longest > _LONGEST:
+        raise Unusable(f"holds no tf.train.Example: a number of more than {_LONGEST} bytes")
+    first = last - lengths + 1
+    values = (data[first] & 0x7F).astype(numpy.uint64)
+    for k in range(1, longest):
+        some = numpy.flatnonzero(lengths > k)
+        values[some] |= (data[first[some] + k] & 0x7F).astype(numpy.uint64) << numpy.uint64(7 * k)
+    return values.view(numpy.int64)

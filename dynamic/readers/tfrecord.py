@@ -1,0 +1,288 @@
+"""The reader of TFRecord files, and the features that it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Unpack
+
+import numpy
+
+from dynamic._array import Array, empty
+from dynamic._origin import Origin
+from dynamic.data import Batch, Tensor
+from dynamic.errors import ArgumentError, displayed, shown
+
+from ._bytes import Opened, contents
+from ._checks import flag
+from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
+from ._listing import Listing, _at_once, _Once, kind_of, unlisted
+from ._reader import Outputs
+from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
+
+__all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
+
+_BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
+_AT_ONCE = 1 << 22  # bytes that are read at once; all of them stay as long as any sample of them
+_LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
+
+
+class TFRecord(Stored["Records", "dict[str, Batch | Tensor]"]):
+    """Reads features of the records in TFRecord files.
+
+    Each record must be a tf.train.Example. The output is a dict with a Batch for each of `features`, in their order,
+    of int64, float32, or for strings uint8. What else is in a record is passed over.
+
+    A record whose feature holds something else than it is asked for, or another number of values, cannot be read; see
+    `on_error`. The checksums in the files are not checked. Files must not be compressed.
+
+    A sample is known by the path of its file, below the folder that all files lie in, and its number in there.
+
+    Args:
+        max_batch_size: Default of the batch size, and the largest that is allowed.
+        name: A name to show.
+        device: "cpu", where files are read.
+        num_inputs: 0; readers have none.
+        path: The TFRecord files, one or several.
+        features: What to read: a dict from names to features, each a `FixedLenFeature` or `VarLenFeature` from this
+            module, or of TensorFlow.
+        index_path: For each file a text file that says where its records are, as DALI's `tfrecord2idx` writes it. By
+            default the files are gone through, which takes a few us for each record.
+        use_o_direct: Makes no difference.
+
+    Raises:
+        ArgumentError: An argument is wrong, or there are no records.
+        DataError: A file or an index is damaged.
+
+    >>> import struct
+    >>> from dynamic.readers.tfrecord import FixedLenFeature
+    >>> path = getfixture("tmp_path") / "train.tfrecord"
+    >>> with path.open("wb") as file:
+    ...     for label, image in [(7, b"first image"), (8, b"second image")]:
+    ...         image = bytes([10, 5, *b"image", 18, len(image) + 4, 10, len(image) + 2, 10, len(image), *image])
+    ...         label = bytes([10, 5, *b"label", 18, 5, 26, 3, 10, 1, label])
+    ...         entries = bytes([10, len(image), *image, 10, len(label), *label])
+    ...         record = bytes([10, len(entries), *entries])  # a tf.train.Example
+    ...         _ = file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
+    >>> features = {"image": FixedLenFeature([], "string", ""), "label": FixedLenFeature([1], "int64", -1)}
+    >>> reader = dynamic.readers.TFRecord(path=path, features=features)
+    >>> for batch in reader.next_epoch(batch_size=2):
+    ...     print([bytes(image.array) for image in batch["image"]], batch["label"].tolist())
+    [b'first image', b'second image'] [[7], [8]]
+    """
+
+    _operator: ClassVar[str] = "readers.TFRecord"
+
+    def __init__(
+        self,
+        max_batch_size: int | None = None,
+        name: str | None = None,
+        device: Any = "cpu",
+        num_inputs: int | None = None,
+        *,
+        path: PathLike | Sequence[PathLike],
+        features: Mapping[str, Any],
+        index_path: PathLike | Sequence[PathLike] | None = None,
+        use_o_direct: bool | None = False,
+        **common: Unpack[Common],
+    ) -> None:
+        operator = self._operator
+        files = tuple(paths_of(operator, "path", path))
+        listed = index_path is not None and index_path != []
+        indices = tuple(paths_of(operator, "index_path", index_path)) if index_path is not None and listed else ()
+        if listed and len(indices) != len(files):
+            expected = f"one for each of the {len(files)} files"
+            raise ArgumentError(operator, "index_path", expected, f"{len(indices)} paths")
+        flag(operator, "use_o_direct", use_o_direct)
+        self._columns = columns(operator, features)
+        self._stored_names = frozenset(column.stored_name for column in self._columns)
+        list_samples = functools.partial(_listed, files, indices)
+        super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
+
+    def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
+        listing = self._listing
+        with Opened() as files:
+            there = listing.neighbours(indices, files)
+            samples = self._each(indices, lambda number: self._sample(listing.record(number, files, there.get(number))))
+        return tuple(
+            _batch([sample[k] for sample in samples], column, origin) for k, column in enumerate(self._columns)
+        )
+
+    def _given(self, outputs: Outputs) -> dict[str, Batch | Tensor]:
+        return {column.name: output for column, output in zip(self._columns, outputs, strict=True)}
+
+    def _sample(self, record: Array) -> list[Array]:
+        """The features of a record."""
+        found = stored_features(memoryview(record), self._stored_names)
+        return [values(column, found.get(column.stored_name)) for column in self._columns]
+
+
+@dataclass(frozen=True)
+class Records(Listing):
+    """The samples of TFRecord files.
+
+    Attributes:
+        files: The path of each file.
+        numbers: For each sample the number of its file: int32 of shape (N,).
+        offsets: Where its record begins there: int64 of shape (N,).
+        counts: How many bytes of data it has: int64 of shape (N,).
+    """
+
+    files: Sequence[str]
+    numbers: Any
+    offsets: Any
+    counts: Any
+
+    def path(self, index: int) -> str:
+        """The file of a sample."""
+        return self.files[int(self.numbers[index])]
+
+    def source(self, index: int) -> str:
+        """What to call a sample where it cannot be read."""
+        return f"{displayed(self.path(index))}: record {self.names[index].rpartition('#')[2]}"
+
+    @_Once
+    def sizes(self) -> Any:
+        """How many bytes of data each record has: int64 of shape (N,)."""
+        return self.counts
+
+    def digest(self, index: int) -> bytes:
+        """A digest of the data of a record."""
+        start, size = int(self.offsets[index]) + _BEFORE, int(self.counts[index])
+        return hashlib.blake2b(contents(self.path(index), start, size).data, digest_size=16).digest()
+
+    def record(self, index: int, files: Opened, there: Array | None = None) -> Array:
+        """The data of a record: uint8, one dimension. It may be `there` already, with what is around it."""
+        size = int(self.counts[index])
+        if there is None:
+            there = files.part(self.path(index), int(self.offsets[index]), _BEFORE + size + _AFTER)
+        told = _size(there[:8].tobytes())
+        if told != size:
+            raise Unusable(f"has {told} bytes of data, where {size} were listed")
+        return there[_BEFORE : _BEFORE + size]
+
+    def neighbours(self, indices: list[int], files: Opened) -> dict[int, Array]:
+        """The records that follow each other in a file, with what is around them: many are read at once.
+
+        Those that cannot be read are left out.
+        """
+        starts, sizes = self.offsets[indices].tolist(), self.counts[indices].tolist()
+        ends = [start + _BEFORE + size + _AFTER for start, size in zip(starts, sizes, strict=True)]
+        numbers = self.numbers[indices].tolist()
+        found: dict[int, Array] = {}
+        first = 0
+        for i in range(1, len(indices) + 1):
+            follows = i < len(indices) and starts[i] == ends[i - 1] and numbers[i] == numbers[first]
+            if follows and ends[i] - starts[first] <= _AT_ONCE:
+                continue
+            if i - first > 1:
+                with contextlib.suppress(OSError):
+                    data = files.part(self.path(indices[first]), starts[first], ends[i - 1] - starts[first])
+                    for k in range(first, i):
+                        found[indices[k]] = data[starts[k] - starts[first] : ends[k] - starts[first]]
+            first = i
+        return found
+
+
+def _size(beginning: bytes) -> int:
+    """The size of the data of a record that begins so."""
+    return int.from_bytes(beginning, "little")
+
+
+def _batch(samples: list[Array], column: Column, origin: Origin) -> Batch:
+    """The arrays of a feature, in one piece where all have one shape."""
+    if not column.stacked:
+        return Batch(samples, origin=origin, dtype=column.dtype, ndim=column.ndim)
+    whole = empty((len(samples), *column.shape), column.dtype)
+    for i, sample in enumerate(samples):
+        whole[i] = sample
+    return Batch(whole, origin=origin)
+
+
+_damaged = functools.partial(unlisted, TFRecord._operator)
+
+
+def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
+    """The records of files."""
+    names: list[str] = []
+    numbers: list[Array] = []
+    offsets: list[int] = []
+    counts: list[int] = []
+    root, titles = names_of_files(files)
+    for number, path in enumerate(files):
+        places, sizes = _in_index(indices[number], path) if indices else _in_file(path)
+        names += [f"{titles[number]}#{i}" for i in range(len(places))]
+        numbers.append(numpy.full(len(places), number, numpy.int32))
+        offsets += places
+        counts += sizes
+    if not names:
+        told = ", ".join(map(displayed, files[:3]))
+        raise ArgumentError(TFRecord._operator, "path", "files with records", f"none in {told}")
+    nothing = numpy.zeros((len(names), 0), numpy.int32)
+    return Records(root, names, nothing, files, numpy.concatenate(numbers), numpy.array(offsets, numpy.int64),
+                   numpy.array(counts, numpy.int64))  # fmt: skip
+
+
+def _in_file(path: str) -> tuple[list[int], list[int]]:
+    """Where the records of a file begin, and how many bytes of data they have."""
+    try:
+        with open(path, "rb", opener=_at_once) as file:
+            return _walked(file, path, _bytes_of(os.fstat(file.fileno()), path))
+    except OSError as error:
+        raise _damaged(path, error.strerror or str(error)) from None
+
+
+def _bytes_of(status: os.stat_result, path: str) -> int:
+    if not stat.S_ISREG(status.st_mode):
+        raise _damaged(path, f"is a {kind_of(status.st_mode)}, not a regular file")
+    return status.st_size
+
+
+def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]]:
+    """Go from record to record."""
+    places, sizes, at = list[int](), list[int](), 0
+    while at < whole:
+        file.seek(at)
+        beginning = file.read(8)
+        size = _size(beginning)
+        if len(beginning) < 8 or _BEFORE + size + _AFTER > whole - at:
+            if places or not beginning.startswith(b"\x1f\x8b"):
+                raise _damaged(path, f"record {len(places)}, at byte {at} of {whole}, is damaged or cut off")
+            raise _damaged(path, "is compressed, which is not supported, or damaged")
+        places.append(at)
+        sizes.append(size)
+        at += _BEFORE + size + _AFTER
+    return places, sizes
+
+
+def _in_index(index: str, path: str) -> tuple[list[int], list[int]]:
+    """The same, as an index says; it lists the bytes of whole records."""
+    try:
+        whole = _bytes_of(os.stat(path), path)  # noqa: PTH116
+    except OSError as error:
+        raise _damaged(path, error.strerror or str(error)) from None
+    try:
+        lines = Path(index).read_bytes().split(b"\n")
+    except OSError as error:
+        raise _damaged(index, error.strerror or str(error)) from None
+    places, sizes = list[int](), list[int]()
+    for number, line in enumerate(lines, 1):
+        found = _LINE.fullmatch(line)
+        if not found:
+            if line.strip():
+                raise _damaged(index, f"line {number} should be an offset and a size; got {shown(line)}")
+            continue
+        place, size = int(found[1]), int(found[2]) - _BEFORE - _AFTER
+        if size < 0 or place + size + _BEFORE + _AFTER > whole:
+            told = f"{size + _BEFORE + _AFTER} bytes from byte {place} on"
+            raise _damaged(index, f"line {number}: there is no record of {told} in {displayed(path)}")
+        places.append(place)
+        sizes.append(size)
+    return places, sizes
