@@ -151,6 +151,12 @@ def test_boxes_may_be_corners_and_relative(tmp_path):
     assert np.array_equal(samples(**where, ratio=True, ltrb=True)[0][1], np.float32([[0.1, 0.25, 0.4, 0.75]]))
 
 
+def test_a_category_that_is_listed_twice_has_its_first_place(tmp_path):
+    file = document(thing(2, 30), thing(2, 20), thing(2, 7))
+    file["categories"].insert(3, {"id": 30})
+    assert samples(**written(tmp_path, file))[0][2].tolist() == [1, 3, 5]
+
+
 def test_small_and_crowded_objects_may_be_left_out(tmp_path):
     where = written(tmp_path, document(thing(2, 30, [0, 0, 2, 5]), thing(2, 10, [0, 0, 5, 2.5], iscrowd=1),
                                        thing(2, 20, [0, 0, 0.0999, 5]),
@@ -346,7 +352,7 @@ def put(key, value, where="annotations", row=0):
     *((put("file_name", value, "images", 1), r"image 1 \(id 2\): 'file_name' must be")
       for value in (..., None, 3, "", "a\0b", "\ud800.jpg", ["a"])),
     *((put(key, value, "images"), rf"image 0 \(id 5\): '{key}' must be an integer from 1")
-      for key in ("width", "height") for value in (..., None, 0, -3, 2.5, "10", 2**63)),
+      for key in ("width", "height") for value in (..., None, 0, -3, 2.5, 2**31, "10", 2**63)),
     *((put("id", value, "categories"), "category 0.*: 'id' must be") for value in (..., None, "30")),
     *((put("segmentation", value), r"annotation 0 \(id 77\): 'segmentation' must be")
       for value in (3, "abc", [1, 2, 3, 4, 5, 6], [["1", 2]], [[1, 2, 3]], [[1, None]], [{"counts": [1]}], [[1, 1e39]],

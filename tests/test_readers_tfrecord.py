@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import pickle
 import struct
 import threading
@@ -437,6 +438,7 @@ def test_numbers_that_cannot_be_are_refused(n, data, told):
      [1, 2]),
     (field(1, field(1, field(1, b"old") + field(1, b"label") + field(2, feature("int64", [4])))), [4]),
     (field(1, field(1, b"\x08\x01" + field(1, b"label") + field(2, feature("int64", [4])))), [4]),
+    (field(1, field(1, b"\x10\x1a" + field(1, b"label") + field(2, feature("int64", [4])) + b"\x10\x05")), [4]),
     (b"\x10\x05\x25abcd\x19abcdefgh" + labelled(6), [6]),
     (example(label=field(3, field(1, b"\x01\x02") + b"\x08\x07" + field(1, b"\x03"))), [1, 2, 7, 3]),
     (example(label=field(3, b"\x0dabcd\x08\x05")), [5]),
@@ -453,6 +455,54 @@ def test_what_writers_may_do(record, expected, tmp_path):
 def test_a_name_of_no_bytes_is_one(tmp_path):
     record = field(1, field(1, field(2, feature("int64", [4]))))
     assert outputs(TFRecord(path=write(tmp_path / "a", [record]), features={"": VarLenFeature("int64")}))[0][""] == [4]
+
+
+def test_names_and_values_may_be_of_any_length():
+    for name in ("n", "n" * 9, "n" * 127, "n" * 128):
+        for size in (*range(1, 300), *range(1200, 1400), 20_000):
+            assert len(read_by_us(example(**{name: feature("string", [bytes(size)])}), name, "string")) == size
+
+
+INNER = {"int64": [1, -1, 300], "float32": [1.0, 2.5], "string": [b"ab", b"cd"]}
+
+
+@pytest.mark.parametrize("kind", sorted(NUMBER))
+def test_every_part_of_a_record_that_is_cut_off_in_itself_is_refused(kind):
+    """The lengths around it are right."""
+    stored = feature(kind, INNER[kind])
+    named = field(1, b"label") + field(2, stored)
+    both = entry("other", b"") + field(1, named)
+    wholes = [(both, lambda part: field(1, part), {0, len(entry("other", b""))}),
+              (named, lambda part: field(1, field(1, part)), {0, len(field(1, b"label"))}),
+              (stored, lambda part: example(label=part), {0}),
+              (a_list(kind, INNER[kind]), lambda part: example(label=field(NUMBER[kind], part)),
+               {0, 4 if kind == "string" else 0})]  # fmt: skip
+    for whole, wrapped, ends in wholes:
+        assert len(read_by_us(wrapped(whole), "label", kind)) in (2, 3)
+        for cut in set(range(len(whole))) - ends:
+            with pytest.raises(tfrecord.Unusable):
+                read_by_us(wrapped(whole[:cut]), "label", kind)
+
+
+@pytest.mark.parametrize("broken", [
+    b"\x02\x00", b"\x00\x00", b"\x13\x14", b"\x14", b"\x16\x00", b"\x17\x00", b"\x82\x80\x80\x80\x10\x00",
+    b"\xff" * 10, b"\x0a", b"\x08", b"\x0d\x00", b"\x0a\x01", b"\x0a" + b"\xff" * 9 + b"\x01"])  # fmt: skip
+def test_a_message_that_cannot_be_is_refused_where_it_is_looked_at(broken):
+    value, named = feature("int64", [1]), field(1, b"label")
+    for record in (labelled(1) + broken, field(1, entry("label", value) + broken),
+                   field(1, field(1, named + broken + field(2, value))), example(label=value + broken),
+                   example(label=field(3, a_list("int64", [1]) + broken))):  # fmt: skip
+        with pytest.raises(tfrecord.Unusable):
+            read_by_us(record, "label", "int64")
+
+
+@pytest.mark.parametrize(("stored", "kind"), [
+    (field(2, field(1, bytes(5))), "float32"), (field(2, field(1, bytes(3)) + field(1, bytes(5))), "float32"),
+    (field(3, field(1, b"\x81") + field(1, b"\x01")), "int64"), (field(3, field(1, b"\x81") + b"\x08\x01"), "int64"),
+])  # fmt: skip
+def test_parts_of_numbers_are_refused(stored, kind):
+    with pytest.raises(tfrecord.Unusable):
+        read_by_us(example(label=stored), "label", kind)
 
 
 def test_many_parts_take_no_longer_each(tmp_path):
@@ -502,7 +552,9 @@ def test_a_feature_that_is_missing_is_its_default(tmp_path):
     features = {"one": FixedLenFeature([1], "int64", -7), "all": FixedLenFeature([2, 1], "float32", [1, 2.5]),
                 "scalar": FixedLenFeature([], "float32", 0), "s": FixedLenFeature([], "string", "né"),
                 "var": VarLenFeature([2], "int64", 5), "none": FixedLenFeature([0], "int64")}  # fmt: skip
-    path = write(tmp_path / "a", [b"", example(one=b"", all=feature("float32", []), s=feature("string", []))])
+    nothing = field(3, field(1, b""))
+    path = write(tmp_path / "a", [b"", example(one=b"", all=feature("float32", []), s=feature("string", [])),
+                                  example(one=nothing, var=nothing, none=nothing)])  # fmt: skip
     for sample in outputs(TFRecord(path=path, features=features)):
         alike([sample], [{"one": np.int64([-7]), "all": np.float32([[1], [2.5]]), "scalar": np.float32(0)[...],
                           "s": np.frombuffer("né".encode(), np.uint8), "var": np.empty((0, 2), np.int64),
@@ -715,6 +767,7 @@ def test_what_is_no_file_of_records_is_refused_by_name(tmp_path):
     ("9999999999999999999 30\n", "line 1 should be"),
     ("0 9999\n", "line 1: there is no record of 9999 bytes from byte 0 on in .*a"),
     ("\n999999999999999999 999999999999999999\n", "line 2: there is no record"),
+    ("34 35\n", "line 1: there is no record of 35 bytes from byte 34 on"),
     ("0 15\n", "line 1: there is no record of 15 bytes"),
     ("0 0\n", "line 1: there is no record of 0 bytes"),
 ])  # fmt: skip
@@ -723,6 +776,12 @@ def test_an_index_that_does_not_fit_is_refused(tmp_path, text, told):
     (tmp_path / "a.idx").write_text(text)
     with pytest.raises(DataError, match=rf"a\.idx: {told}"):
         TFRecord(path=path, features=LABEL, index_path=tmp_path / "a.idx")
+
+
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(DataError, match="fifo: is a fifo, not a regular file"):
+        TFRecord(path=tmp_path / "fifo", features=LABEL)
 
 
 def test_an_index_that_lists_no_records_is_refused(tmp_path):
@@ -766,9 +825,19 @@ def test_large_records_are_read_one_by_one(tmp_path, monkeypatch):
     path = write(tmp_path / "a", records)
     features = LABEL | {"image": FixedLenFeature([], "string", "")}
     expected = outputs(TFRecord(path=path, features=features), 6)
-    for most in (0, 400, 1000):
+    parts = []
+    real = tfrecord.Opened.part
+
+    def counted(self, path, start, size):
+        parts.append(size)
+        return real(self, path, start, size)
+
+    monkeypatch.setattr(tfrecord.Opened, "part", counted)
+    for most, calls in [(0, 6), (400, 5), (1000, 3), (1 << 20, 1)]:
         monkeypatch.setattr(tfrecord, "_AT_ONCE", most)
+        parts.clear()
         alike(outputs(TFRecord(path=path, features=features), 6), expected)
+        assert (len(parts), sum(parts)) == (calls, path.stat().st_size)
 
 
 def test_records_may_be_read_on_several_threads(tmp_path, monkeypatch):

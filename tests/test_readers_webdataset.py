@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
+import os
 import tarfile
 
 import numpy as np
@@ -14,6 +18,7 @@ from hypothesis import strategies as st
 from dynamic import dtypes
 from dynamic.errors import ArgumentError, DataError
 from dynamic.readers import Webdataset
+from dynamic.readers._bytes import Opened
 
 #: Paths that do not begin with a dot in their last part, which DALI gives an empty sample for where they come first.
 keys = st.sampled_from(["0", "1", "2", "a/0", "a/1", "a.b/0", "./3", "x" * 90, "ü", "7" + "y" * 120])
@@ -21,9 +26,9 @@ extensions = st.sampled_from(["jpg", "cls", "seg.png", "JPG", "txt"])
 files = st.lists(st.tuples(keys, extensions, st.binary(max_size=9)), min_size=1, max_size=12)
 
 
-def packed(path, members, format=tarfile.GNU_FORMAT):
+def packed(path, members, format=tarfile.GNU_FORMAT, **arguments):
     """An archive of (name, bytes); None for a folder and text for a link."""
-    with tarfile.open(path, "w", format=format) as archive:
+    with tarfile.open(path, "w", format=format, **arguments) as archive:
         for name, data in members:
             entry = tarfile.TarInfo(name)
             if data is None:
@@ -79,19 +84,29 @@ def test_samples_are_files_of_one_name_that_follow_each_other(
     assert reader.get_metadata()["epoch_size"] == len(expected)
 
 
-@given(members=files, ext=st.lists(st.sampled_from(["jpg", "cls;jpg", "seg.png", "txt;JPG"]), min_size=1, max_size=3),
-       missing=st.sampled_from(["", "empty", "skip"]), sensitive=st.booleans(), indexed=st.booleans())  # fmt: skip
-def test_samples_are_those_of_dali(dali: Oracle, tmp_path_factory, members, ext, missing, sensitive, indexed):
+#: What is no file, beside what is: folders, links to files, and hard links.
+others = st.tuples(keys, extensions, st.sampled_from([None, "0.jpg"]))
+
+
+@given(members=st.lists(st.lists(files.map(lambda some: some[:3]) | st.tuples(others), max_size=4), min_size=1,
+                        max_size=3).filter(lambda archives: all(holds_files(some) for some in archives)),
+       ext=st.lists(st.sampled_from(["jpg", "cls;jpg", "seg.png", "txt;JPG", "jpg;"]), min_size=1, max_size=3),
+       missing=st.sampled_from(["", "empty", "skip", "error"]), sensitive=st.booleans(),
+       version=st.sampled_from([None, "v1.1", "v1.2"]))  # fmt: skip
+def test_samples_are_those_of_dali(dali: Oracle, tmp_path_factory, members, ext, missing, sensitive, version):
+    folded = [e if sensitive else e.lower() for some in ext for e in some.split(";") if e]
+    missing = missing if len(set(folded)) == len(folded) else ""  # of one for two outputs DALI finds too few
     folder = tmp_path_factory.mktemp("d")
-    path = packed(folder / "a.tar", [(f"{k}.{e}", data) for k, e, data in members])
-    arguments = {"paths": str(path), "ext": ext, "missing_component_behavior": missing,
+    paths = [packed(folder / f"{i}.tar", [(f"{k}.{e}", data) for some in archive for k, e, data in some])
+             for i, archive in enumerate(members)]  # fmt: skip
+    arguments = {"paths": [str(path) for path in paths], "ext": ext, "missing_component_behavior": missing,
                  "case_sensitive_extensions": sensitive}  # fmt: skip
-    if indexed:
-        arguments["index_paths"] = str(index_of(path, folder / "a.idx"))
+    if version:
+        arguments["index_paths"] = [str(index_of(path, path.with_suffix(".idx"), version)) for path in paths]
     try:
         reader = Webdataset(**arguments)
-    except ArgumentError:
-        with pytest.raises(DaliError, match="number of input samples: 0"):
+    except (ArgumentError, DataError):
+        with pytest.raises(DaliError, match="number of input samples: 0|Underful sample"):
             of_dali(dali, 1, **arguments)
         return
     n = reader.get_metadata()["epoch_size"]
@@ -101,6 +116,11 @@ def test_samples_are_those_of_dali(dali: Oracle, tmp_path_factory, members, ext,
     reader = Webdataset(**arguments)
     assert [(b.dtype, b.layout) for b in reader(1)] == [(dtypes.uint8, None)] * len(ext)
     assert {(batch.dtype, batch.layout) for batch in theirs} == {("u8", None)}
+
+
+def holds_files(archive):
+    """Whether DALI finds a sample in an archive without giving one that is not there."""
+    return any(isinstance(data, bytes) for some in archive for _, _, data in some)
 
 
 def of_dali(dali, batch_size, **arguments):
@@ -113,7 +133,7 @@ def index_of(path, index, version="v1.2"):
     lines = {}
     with tarfile.open(path) as archive:
         samples, before = [], None
-        for entry in archive.getmembers():
+        for entry in filter(tarfile.TarInfo.isreg, archive.getmembers()):
             folder, slash, base = entry.name.rpartition("/")
             key = folder + slash + base.partition(".")[0]
             if key != before:
@@ -199,7 +219,7 @@ def test_dtypes_are_those_of_dali(dali: Oracle, tmp_path):
 def test_a_file_that_is_missing_and_must_not_is_named(tmp_path, indexed):
     path = packed(tmp_path / "a.tar", [("0.jpg", b"0"), ("0.cls", b"0"), ("b/1.jpg", b"1")])
     index = {"index_paths": index_of(path, tmp_path / "a.idx")} if indexed else {}
-    with pytest.raises(DataError, match=r"a\.tar: sample 'b/1' has no file for output 1"):
+    with pytest.raises(DataError, match=r"a\.tar: sample 'b/1' has no file for output 1, with the extension 'cls'"):
         Webdataset(paths=path, ext=["jpg", "cls"], missing_component_behavior="error", **index)
     assert len(outputs(Webdataset(paths=path, ext=["jpg"], missing_component_behavior="error", **index))) == 2
 
@@ -210,10 +230,13 @@ def test_a_file_that_is_missing_and_must_not_is_named(tmp_path, indexed):
     ({"paths": ["a.tar", 3]}, r"argument 'paths\[1\]' must be a path; got int 3"),
     ({"ext": []}, "argument 'ext' must be an extension"),
     ({"ext": ["jpg", 3]}, "argument 'ext' must be an extension"),
-    ({"ext": ["jpg;;cls"]}, r"argument 'ext\[0\]' must be extensions with ';'"),
+    ({"ext": ["jpg", " ; ."]}, r"argument 'ext\[1\]' must be extensions with ';'"),
     ({"ext": ""}, r"argument 'ext\[0\]'"),
     ({"index_paths": ["a", "b"]}, "argument 'index_paths' must be one for each of the 1 archives; got 2 paths"),
     ({"dtypes": ["uint8", "uint8"]}, "argument 'dtypes' must be one for each of the 1 outputs; got 2"),
+    ({"dtypes": "bytes"}, r"argument 'dtypes\[0\]' must be a dtype such as .*got str 'bytes'"),
+    ({"dtypes": ["bfloat16"]}, r"argument 'dtypes\[0\]' must be a dtype"),
+    ({"ext": ["jpg", "cls"], "dtypes": ["u8", None]}, r"argument 'dtypes\[1\]' must be a dtype"),
     ({"missing_component_behavior": "fill"}, "argument 'missing_component_behavior' must be"),
     ({"case_sensitive_extensions": "no"}, "argument 'case_sensitive_extensions' must be True or False"),
     ({"extt": 1}, "argument 'extt' .*Did you mean 'ext'"),
@@ -232,13 +255,22 @@ def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, told):
     ("v1.2 x\n", "should begin with 'v1.2'"),
     ("v1.2 2\njpg 512 1 0.jpg\n", "says that there are 2 samples, and lists 1"),
     ("v1.2 99999999999999999999999\n", "says that there are 9+ samples, and lists 0"),
-    ("v1.2 1\n\n", "line 2 lists no files"),
+    ("v1.2 1\njpg 512 1 0.jpg\njpg 512 1 0.jpg\n", "says that there are 1 samples, and lists 2"),
+    ("v1.2 1\n\n", "says that there are 1 samples, and lists 0"),
+    ("v1.2 2\n\njpg 512 1 0.jpg\n", "line 2 lists no files"),
     ("v1.2 1\njpg 512 1\n", "line 2 lists no files as extension, offset, size"),
     ("v1.2 1\njpg -512 1 0.jpg\n", "line 2 lists no files"),
     ("v1.2 1\njpg 512 -1 0.jpg\n", "line 2 lists no files"),
-    ("v1.2 1\njpg 513 1 0.jpg\n", "line 2: 1 bytes from byte 513 on are not in"),
-    ("v1.2 1\njpg 512 99999999 0.jpg\n", "line 2: 99999999 bytes from byte 512 on are not in .*a.tar"),
-    ("v1.2 1\njpg 512 1 a b.jpg\n", "line 2 lists no files"),
+    ("v1.2 1\njpg 512 1 0.jpg cls\n", "line 2 lists no files"),
+    ("v1.2 1\njpg 513 1 0.jpg\n", r"line 2: .*a\.tar has no file of 1 bytes at byte 513"),
+    ("v1.2 1\njpg 512 99999999 0.jpg\n", r"line 2: .*a\.tar has no file of 99999999 bytes at byte 512"),
+    ("v1.2 1\njpg 512 2 0.jpg\n", r"line 2: .*a\.tar has no file of 2 bytes at byte 512"),
+    ("v1.2 1\njpg 0 1 0.jpg\n", r"line 2: .*a\.tar has no file of 1 bytes at byte 0"),
+    ("v1.2 1\njpg 10240 0 0.jpg\n", r"line 2: .*a\.tar has no file of 0 bytes at byte 10240"),
+    ("v1.2 1\njpg 512 1 a b.png\n", "line 2 lists no files"),
+    ("v1.1 1\njpg 512 1 a b.jpg\n", "line 2 lists no files"),
+    ("v1.2 1\njpg 512 \u0661 0.jpg\n", "line 2 lists no files"),
+    ("v1.2 1\njpg 512 1000000000000000000 0.jpg\n", "line 2 lists no files"),
 ])  # fmt: skip
 def test_an_index_that_does_not_fit_is_refused(tmp_path, text, told):
     path = packed(tmp_path / "a.tar", [("0.jpg", b"0")])
@@ -262,49 +294,265 @@ def test_no_archive_is_refused_by_name(tmp_path):
         Webdataset(paths=tmp_path, ext="jpg")
 
 
-def test_every_truncation_of_an_archive_is_refused(tmp_path):
-    members = [("0.jpg", b"first"), ("0.cls", b"1"), ("a" * 120 + ".jpg", b"x" * 700), ("2.jpg", b"last")]
-    for format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
-        whole = packed(tmp_path / "a.tar", members, format).read_bytes()
-        with tarfile.open(tmp_path / "a.tar") as archive:
-            end = archive.getmembers()[-1].offset_data + 512
-        cut = tmp_path / "cut.tar"
-        for size in {
-            *range(0, len(whole), 101),
-            *range(0, len(whole), 512),
-            *range(511, len(whole), 512),
-            end,
-            end + 1,
-        }:
-            cut.write_bytes(whole[:size])
-            if size > end:
-                assert len(outputs(Webdataset(paths=cut, ext="jpg"))) == 3
-            else:
-                with pytest.raises(DataError, match=r"cut\.tar: "):
-                    Webdataset(paths=cut, ext="jpg")
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_every_truncation_of_an_archive_is_refused(tmp_path, format):
+    path = packed(tmp_path / "a.tar", [("a" * 120 + ".jpg", b"first"), ("2.jpg", b"last")], format)
+    with tarfile.open(path) as archive:
+        end = archive.getmembers()[-1].offset_data + 512
+    for size in reversed(range(end + 1030)):
+        os.truncate(path, size)
+        if size < end + 512:
+            with pytest.raises(DataError, match=r"a\.tar: is .*cut off"):
+                Webdataset(paths=path, ext="jpg")
+        else:
+            assert outputs(Webdataset(paths=path, ext="jpg")) == [(b"first",), (b"last",)]
 
 
-@given(
-    place=st.integers(0, 3000),
-    value=st.integers(0, 255),
-    format=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
-)
-def test_a_damaged_archive_is_refused_or_read(tmp_path_factory, place, value, format):
+def summed(data, at=0):
+    """With the checksum of the header there put right."""
+    data = bytearray(data)
+    data[at + 148 : at + 156] = b" " * 8
+    data[at + 148 : at + 156] = b"%06o\0 " % sum(data[at : at + 512])
+    return bytes(data)
+
+
+def changed(data, at, place, field):
+    """With a field of the header there changed, and its checksum right."""
+    return summed(data[: at + place] + field + data[at + place + len(field) :], at)
+
+
+@given(data=st.data(), format=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
+def test_a_damaged_archive_is_refused_or_read(tmp_path_factory, data, format):
     path = packed(
         tmp_path_factory.mktemp("d") / "a.tar",
         [("0.jpg", b"0"), ("ü" * 90 + ".jpg", b"1" * 600), ("2.jpg", b"2")],
         format,
     )
     whole = bytearray(path.read_bytes())
-    whole[place] = value
-    path.write_bytes(whole)
+    block = data.draw(st.integers(0, 12))
+    places = st.integers(0, 511) | st.sampled_from([0, 124, 125, 135, 156, 257, 345, 482])
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole[512 * block + data.draw(places)] = data.draw(
+            st.integers(0, 255) | st.sampled_from(list(b"SxLKg127/\x80"))
+        )
+    whole = summed(whole, 512 * block) if data.draw(st.booleans()) else whole
+    path.write_bytes(whole[: data.draw(st.sampled_from([len(whole), 512 * block + 700]))])
     try:
         found = outputs(Webdataset(paths=path, ext="jpg"))
     except (ArgumentError, DataError) as error:
         told = str(error)
         assert "a.tar" in told
     else:
-        assert sum(len(data) for sample in found for data in sample) <= 602
+        assert sum(len(data) for sample in found for data in sample) <= len(whole)
+
+
+def record(key, value):
+    """A record of a pax header."""
+    line = b" %s=%s\n" % (key, value)
+    size = len(line) + 1
+    while len(b"%d" % size) + len(line) != size:
+        size += 1
+    return b"%d" % size + line
+
+
+def header(name, size, kind, **fields):
+    """A header of an archive."""
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    data = bytearray(entry.tobuf(tarfile.GNU_FORMAT)[:512])
+    data[156:157] = kind
+    return summed(data)
+
+
+def filled(data):
+    return data + bytes(-len(data) % 512)
+
+
+FILE, END = header("0.jpg", 5, b"0") + filled(b"hello"), bytes(1024)
+
+
+@pytest.mark.parametrize(("records", "told"), [
+    (b"11111111" * 50_000, "is damaged at byte 512"), (b"9" * 5000 + b" path=x\n", "is damaged"),
+    (b"0 a=b\n", "is damaged"), (b"-3 path=x\n", "is damaged"), (b"9999 path=x.jpg\n", "is damaged"),
+    (b"11 path", "is damaged"), (b"8 path=x", "is damaged"), (b"7 path\n", "is damaged"), (b" path=x\n", "is damaged"),
+    (record(b"size", b"-5"), "a size of str '-5'"), (record(b"size", b"9" * 30), "a size of str '9"),
+    (record(b"size", b"6000"), "6000 bytes should follow byte"),
+    (record(b"GNU.sparse.major", b"1"), r"has holes in 0\.jpg"), (record(b"GNU.sparse.map", b"x"), "has holes"),
+    (record(b"path", b"7.jpg"), ("a.tar/7", b"hello")), (record(b"path", b""), ("a.tar/0", b"hello")),
+    (record(b"size", b"3"), ("a.tar/0", b"hel")), (record(b"mtime", b"x") + bytes(9), ("a.tar/0", b"hello")),
+    (record(b"comment", b"a=b\nc") + record(b"path", "ü d/é.jpg".encode()), ("a.tar/ü d/é", b"hello")),
+    (record(b"path", b"\xff.jpg"), ("a.tar/\udcff", b"hello")), (b"", ("a.tar/0", b"hello")),
+])  # fmt: skip
+def test_records_before_a_file_are_applied_or_refused(tmp_path, records, told):
+    """`tarfile` hangs at the first, and takes what it cannot read for nothing."""
+    (tmp_path / "a.tar").write_bytes(header("pax", len(records), b"x") + filled(records) + FILE + END)
+    if isinstance(told, str):
+        with pytest.raises(DataError, match=rf"a\.tar: .*{told}"):
+            Webdataset(paths=tmp_path / "a.tar", ext="jpg")
+    else:
+        (found,) = Webdataset(paths=tmp_path / "a.tar", ext="jpg")(1)
+        assert (found.origin.names[0], found[0].array.tobytes()) == told
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
+def test_a_header_that_says_it_is_huge_is_refused_before_it_is_read(tmp_path, kind):
+    with (tmp_path / "a.tar").open("wb") as file:
+        file.write(header("pax", 5 << 30, kind))
+        file.truncate(6 << 30)
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte 512: a header of more than 1048576 bytes"):
+        Webdataset(paths=tmp_path / "a.tar", ext="jpg")
+
+
+def test_headers_may_follow_each_other_and_must_lead_to_a_file(tmp_path):
+    path, many = tmp_path / "a.tar", (header("././@LongLink", 6, b"L") + filled(b"7.jpg\0")) * 3000
+    path.write_bytes(many + header("k", 3, b"K") + filled(b"abc") + FILE + FILE + END)
+    (found,) = Webdataset(paths=path, ext="jpg")(2)
+    assert found.origin.names == ["a.tar/7", "a.tar/0"]  # what is told of the next file is told of no other
+    path.write_bytes(FILE + many + END)
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte \d+: it ends where a file should follow"):
+        Webdataset(paths=path, ext="jpg")
+
+
+def test_fields_of_headers(tmp_path):
+    """Types, sizes and names as GNU's tar reads them."""
+
+    def found(data, after=FILE + END):
+        (tmp_path / "a.tar").write_bytes(data + after)
+        reader = Webdataset(paths=tmp_path / "a.tar", ext="jpg")
+        return list(zip(reader.peek(9)[0].origin.names, outputs(reader), strict=True))[:-1]
+
+    one = header("1.jpg", 5, b"0") + filled(b"first")
+    expected = [("a.tar/1", (b"first",))]
+    assert found(one) == found(changed(one, 0, 156, b"\0")) == found(changed(one, 0, 156, b"7")) == expected
+    for kind in (b"A", b"D", b"M", b"V"):
+        assert found(changed(one, 0, 156, kind)) == []
+    for kind in (b"1", b"2", b"5"):  # of which there are no bytes
+        assert found(changed(one, 0, 156, kind)[:512]) == []
+    assert found(changed(one, 0, 0, b"1.jpg/")) == []
+    for size in (b"5\0" + b"7" * 10, b"          5 ", b"\x80" + bytes(10) + b"\5"):
+        assert found(changed(one, 0, 124, size)) == expected
+    assert found(changed(one, 0, 345, b"14712345670")) == expected  # GNU has a time there
+    assert found(changed(changed(one, 0, 257, b"ustar\x0000"), 0, 345, b"a/b")) == [("a.tar/a/b/1", (b"first",))]
+    signed = bytearray(header("ü.jpg", 0, b"0"))
+    signed[148:156] = b"%06o\0 " % (sum(signed[:148]) + sum(signed[156:]) + 256 - 2 * 256)
+    assert found(bytes(signed)) == [("a.tar/ü", (b"",))]
+    with pytest.raises(DataError, match=r"a\.tar: is no tar archive"):
+        found(changed(one, 0, 124, b"5x"))
+
+
+def test_one_block_of_zeros_ends_nothing(tmp_path):
+    path = tmp_path / "a.tar"
+    path.write_bytes(FILE + bytes(512) + FILE.replace(b"0.jpg", b"0.jpg") + END)
+    assert outputs(Webdataset(paths=path, ext="jpg")) == [(b"hello",)]  # of two files with one name, the first
+    path.write_bytes(FILE + bytes(512) + header("1.jpg", 0, b"0") + END)
+    assert outputs(Webdataset(paths=path, ext="jpg")) == [(b"hello",), (b"",)]
+    path.write_bytes(FILE + bytes(512) + b"more" * 200)
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte 1536"):
+        Webdataset(paths=path, ext="jpg")
+    path.write_bytes(FILE + END + b"more" * 200)
+    assert outputs(Webdataset(paths=path, ext="jpg")) == [(b"hello",)]
+
+
+@pytest.mark.parametrize(("pack", "told"), [(gzip.compress, "gzip"), (bz2.compress, "bzip2"), (lzma.compress, "xz")])
+@pytest.mark.parametrize("more", [b"", np.random.default_rng(0).bytes(2000)])
+def test_a_compressed_archive_is_called_so(tmp_path, pack, told, more):
+    (tmp_path / "a.tar").write_bytes(pack(FILE + END + more))
+    with pytest.raises(DataError, match=rf"a\.tar: is compressed \({told}\), and must be unpacked first"):
+        Webdataset(paths=tmp_path / "a.tar", ext="jpg")
+
+
+def test_what_is_no_regular_file_is_refused_and_does_not_hang(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0.jpg", b"0")])
+    os.mkfifo(tmp_path / "fifo")
+    for arguments in ({"paths": tmp_path / "fifo"}, {"paths": path, "index_paths": tmp_path / "fifo"},
+                      {"paths": tmp_path / "fifo", "index_paths": index_of(path, tmp_path / "a.idx")}):  # fmt: skip
+        with pytest.raises(DataError, match="fifo: is a fifo, not a regular file"):
+            Webdataset(ext="jpg", **arguments)
+    with pytest.raises(DataError, match="null: is a device, not a regular file"):
+        Webdataset(paths="/dev/null", ext="jpg")
+
+
+def test_an_index_may_have_names_with_spaces(tmp_path):
+    """DALI's script writes them, and DALI does not read them."""
+    members = [("a b.jpg", b"0"), ("a b.seg.png", b"1"), ("c\u3000d e.jpg", b"2"), ("f.", b"3")]
+    path = packed(tmp_path / "a.tar", members)
+    arguments = {"paths": path, "ext": ["jpg", "seg.png"]}
+    expected = Webdataset(**arguments)
+    index = index_of(path, tmp_path / "a.idx")
+    for text in (index.read_bytes(), index.read_bytes().replace(b"\n", b"\r\n"), index.read_bytes().rstrip(b"\n")):
+        index.write_bytes(text)
+        reader = Webdataset(**arguments, index_paths=index)
+        assert reader.get_state() == expected.get_state()
+        assert outputs(reader) == [(b"0", b"1"), (b"2", b""), (b"", b"")]
+
+
+def test_an_index_of_another_archive_is_refused(tmp_path):
+    def written(name, size, n=500):
+        return packed(tmp_path / name, [(f"{i:03}.jpg", bytes(size)) for i in range(n)])
+
+    index = index_of(written("a.tar", 100), tmp_path / "a.idx")
+    for other in (written("b.tar", 101), written("b.tar", 600)):
+        with pytest.raises(DataError, match=r"a\.idx: line 2: .*b\.tar has no file of 100 bytes at byte 512"):
+            Webdataset(paths=other, ext="jpg", index_paths=index)
+    lines = index.read_text().split("\n")
+    for number in (2, 251, 500):
+        spoilt = [*lines[:number], f"jpg 512 9999999 {number - 1:03}.jpg", *lines[number + 1 :]]
+        (tmp_path / "spoilt.idx").write_text("\n".join(spoilt))
+        with pytest.raises(DataError, match=rf"spoilt\.idx: line {number + 1}: .*a\.tar has no file of 9999999 bytes"):
+            Webdataset(paths=tmp_path / "a.tar", ext="jpg", index_paths=tmp_path / "spoilt.idx")
+    (tmp_path / "d.idx").write_text("v1.2 1\njpg 512 0 d.jpg\n")
+    with pytest.raises(DataError, match=r"d\.idx: line 2: .*d\.tar has no file of 0 bytes at byte 512"):
+        Webdataset(paths=packed(tmp_path / "d.tar", [("d.jpg", None), ("0.jpg", b"0")]), ext="jpg",
+                   index_paths=tmp_path / "d.idx")  # fmt: skip
+    members = [(f"{i:03}.jpg", bytes(100 + (i > 250))) for i in range(500)]
+    with pytest.raises(DataError, match=r"a\.idx: line \d+: .*c\.tar has no file of 100 bytes"):
+        Webdataset(paths=packed(tmp_path / "c.tar", members), ext="jpg", index_paths=index)
+
+
+@given(data=st.data())
+def test_a_damaged_index_is_refused_or_read(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("d")
+    path = packed(folder / "a.tar", [("0.jpg", b"0"), ("0.cls", b"12"), ("a b.jpg", b"3" * 600)])
+    index = index_of(path, folder / "a.idx")
+    text = bytearray(index.read_bytes())
+    for _ in range(data.draw(st.integers(0, 3))):
+        text[data.draw(st.integers(0, len(text) - 1))] = data.draw(
+            st.integers(0, 255) | st.sampled_from(list(b" \n09.-"))
+        )
+    index.write_bytes(text[: data.draw(st.integers(0, len(text)) | st.just(len(text)))])
+    try:
+        found = outputs(Webdataset(paths=path, ext=["jpg", "cls"], index_paths=index))
+    except (ArgumentError, DataError) as error:
+        told = str(error)
+        assert "a.idx" in told or "a.tar" in told
+    else:
+        assert {sample[0] for sample in found} <= {b"", b"0", b"12", b"3" * 600}
+
+
+def test_extensions_may_be_given_with_their_dot_and_with_spaces(tmp_path):
+    members = [("0.jpg", b"0"), ("1.cls", b"1"), ("2..jpg", b"2"), ("3. cls", b"3")]
+    path = packed(tmp_path / "a.tar", members)
+    assert outputs(Webdataset(paths=path, ext=[".jpg", "jpg; cls;", "jpg"])) == [
+        (b"0", b"0", b"0"), (b"", b"1", b""), (b"2", b"", b""), (b"", b"3", b"")]  # fmt: skip
+
+
+def test_any_byte_but_0_is_true(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0.x", bytes([0, 1, 2, 48, 255]))])
+    (found,) = Webdataset(paths=path, ext="x", dtypes="bool")(1)
+    assert found.dtype == dtypes.dtype("bool")
+    assert found[0].array.view(np.uint8).tolist() == [0, 1, 1, 1, 1]
+
+
+def test_samples_of_an_archive_that_is_gone_are_named(tmp_path):
+    first = packed(tmp_path / "a.tar", [("0.jpg", b"0")])
+    second = packed(tmp_path / "b", [("1.tar/2.jpg", b"1"), ("3.jpg", b"2")])
+    reader = Webdataset(paths=[first, second], ext="jpg", on_error="skip")
+    second.unlink()
+    assert outputs(reader) == [(b"0",)]
+    assert [(failure.source, failure.reason) for failure in Webdataset(paths=[first], ext="jpg").skipped] == []
+    reader(3)
+    assert [(failure.source, failure.reason) for failure in reader.skipped] == [
+        (f"{second}: 1.tar/2", "No such file or directory"), (f"{second}: 3", "No such file or directory")]  # fmt: skip
 
 
 def test_a_size_that_cannot_be_is_refused(tmp_path):
@@ -329,10 +577,16 @@ def test_an_archive_that_was_cut_off_after_it_was_listed_is_told(tmp_path):
         reader(2)
 
 
-def test_components_that_are_far_apart_are_read_one_by_one(tmp_path):
+def test_components_that_are_far_apart_are_read_one_by_one(tmp_path, monkeypatch):
     members = [("0.jpg", b"0"), ("0.big", bytes(1 << 17)), ("0.cls", b"7"), ("0.none", b"")]
     reader = Webdataset(paths=packed(tmp_path / "a.tar", members), ext=["jpg", "cls", "none", "no"])
+    taken = []
+    part = Opened.part
+    monkeypatch.setattr(
+        Opened, "part", lambda self, path, start, size: taken.append(size) or part(self, path, start, size)
+    )
     assert outputs(reader) == [(b"0", b"7", b"", b"")]
+    assert sum(taken) == 2
 
 
 def test_holes_are_refused(tmp_path):
@@ -342,7 +596,7 @@ def test_holes_are_refused(tmp_path):
     whole[148:156] = b" " * 8
     whole[148:156] = b"%06o\0 " % sum(whole[:512])
     path.write_bytes(whole)
-    with pytest.raises(DataError, match=r"a\.tar: '0\.jpg' has holes"):
+    with pytest.raises(DataError, match=r"a\.tar: has holes in 0\.jpg"):
         Webdataset(paths=path, ext="jpg")
 
 

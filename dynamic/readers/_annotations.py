@@ -24,7 +24,7 @@ from ._listing import Listing, _relative, unlisted
 __all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed", "starts_of"]
 
 _OPERATOR = "readers.COCO"
-_LARGEST = float(numpy.finfo(numpy.float32).max)
+_LARGEST = 1e38  # of a coordinate: a float32 holds the sum of two
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 _NUMBERS = {int, float}
@@ -161,12 +161,12 @@ class _Rows:
                     raise self.refused(row, key, expected, value)
         return values
 
-    def integers(self, key: str, low: int = _INT64[0]) -> Array:
+    def integers(self, key: str, low: int = _INT64[0], high: int = _INT64[-1]) -> Array:
         """The values of a key as int64; numbers such as 3.0 are integers."""
-        expected = "an integer of 64 bits" if low < 0 else f"an integer from {low} to 2**63 - 1"
+        expected = "an integer of 64 bits" if low < 0 else f"an integer from {low} to {high}"
 
         def right(value: Any) -> bool:
-            return _is_number(value) and low <= value <= _INT64[-1] and value == value // 1
+            return _is_number(value) and low <= value <= high and value == value // 1
 
         values = [row.get(key) for row in self.rows]
         if set(map(type, values)) - {int}:
@@ -175,7 +175,7 @@ class _Rows:
             found = numpy.array(values, numpy.int64) if not set(map(type, values)) - {int} else None
         except OverflowError:
             found = None
-        if found is None or (low > _INT64[0] and (found < low).any()):
+        if found is None or (found < low).any() or (found > high).any():
             row = next(row for row, value in enumerate(values) if isinstance(value, bool) or not right(value))
             raise self.refused(row, key, expected, self.rows[row].get(key))
         return found
@@ -199,7 +199,7 @@ def _float32(values: Sequence[Any] | itertools.chain[Any], count: int) -> Array 
 
 
 def _are_numbers(values: Any) -> bool:
-    """Whether a value is a list of numbers that float32 can hold."""
+    """Whether a value is a list of numbers that are not too large."""
     return isinstance(values, list) and all(_is_number(value) and abs(value) <= _LARGEST for value in values)
 
 
@@ -292,7 +292,7 @@ def _images(images: _Rows, *, sized: bool) -> tuple[Array, list[str], Array]:
             raise images.refused(row, "file_name", "the path of a file", name)
     if not sized:
         return ids, names, numpy.zeros((len(ids), 2), numpy.int64)
-    return ids, names, numpy.column_stack([images.integers("height", 1), images.integers("width", 1)])
+    return ids, names, numpy.column_stack([images.integers(key, 1, _INT32[-1]) for key in ("height", "width")])
 
 
 def _chosen(names: list[str], order: Array, wanted: Wanted) -> Array:
@@ -318,7 +318,8 @@ def _boxes(objects: _Rows, ids: Array, wanted: Wanted) -> tuple[Array, Array]:
         kept &= ~numpy.fromiter(map(bool, values), numpy.bool_, len(values))
     rows = numpy.flatnonzero(kept)
     objects.take(rows)
-    found, expected = objects.column("bbox", "a list of 4 numbers", _are_numbers, {list}), "a list of 4 finite numbers"
+    expected = "a list of 4 numbers of at most 1e38"
+    found = objects.column("bbox", expected, _are_numbers, {list})
     boxes: Array | None = None
     if not set(map(len, found)) - {4} and not set(map(type, itertools.chain.from_iterable(found))) - _NUMBERS:
         boxes = _float32(itertools.chain.from_iterable(found), 4 * len(found))
@@ -382,7 +383,7 @@ def _vertices(objects: _Rows, of: list[int], polygons: list[Any]) -> Array:
         if vertices is not None:
             return vertices.reshape(-1, 2)
     i = next(i for i, polygon in enumerate(polygons) if not _are_numbers(polygon) or len(polygon) % 2)
-    expected = "a list of polygons, which are lists of finite x, y, x, y ..."
+    expected = "a list of polygons, which are lists of x, y, x, y ..., of at most 1e38"
     raise objects.refused(of[i], "segmentation", expected, polygons[i])
 
 

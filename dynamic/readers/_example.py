@@ -415,8 +415,8 @@ def _fields(data: memoryview, at: int = 0) -> Iterator[tuple[int, int, int, int]
 
 
 def _only(data: memoryview) -> tuple[int, int]:
-    """The tag of the one field of a message, and where its bytes begin; 0 where the message is not such."""
-    if len(data) > 1 and data[0] & (_CONTINUED | 7) == _BYTES:
+    """The first byte of the tag of the one field of a message, and where its bytes begin; 0 where that is not so."""
+    if len(data) > 1 and data[0] & 7 == _BYTES:
         size, start = (data[1], 2) if data[1] < _CONTINUED else _length(data, 1)
         if start + size == len(data):
             return data[0], start
