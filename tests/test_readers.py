@@ -222,8 +222,12 @@ def test_a_fifo_among_the_files_is_refused_and_a_dangling_link_is_a_sample(tmp_p
     assert reader.get_metadata()["epoch_size"] == 2
     with pytest.raises(DataError, match=r"sample 1 .*2\.jpg"):
         reader(2)
-    os.mkfifo(tmp_path / "c" / "3.jpg")
-    with pytest.raises(DataError, match=r"3\.jpg.*is a fifo"):
+    for loop in (tmp_path / "c" / "3.jpg", tmp_path / "d"):  # below a class, and in the place of one
+        loop.symlink_to(loop)
+    with pytest.raises(DataError, match=r"sample 1 .*2\.jpg[^\0]*sample 2 .*3\.jpg"):
+        File(file_root=tmp_path)(3)
+    os.mkfifo(tmp_path / "c" / "4.jpg")
+    with pytest.raises(DataError, match=r"4\.jpg.*is a fifo"):
         File(file_root=tmp_path)
 
 

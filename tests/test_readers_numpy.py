@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import dynamic as ndd
 from dynamic import as_batch
 from dynamic.errors import ArgumentError, DataError
 from dynamic.readers import Numpy
@@ -395,3 +396,21 @@ def test_arrays_that_no_batch_can_hold_are_named(tmp_path):
     assert f"holds float32 of 1 dimensions, where {tmp_path / 'a.npy'} holds int32 of 1 dimensions" in str(caught.value)
     assert [b.shape for (b,) in Numpy(files=files, file_root=tmp_path).next_epoch(1)][1::2] == [[(2,)], [(2, 2)]]
     assert Numpy(files=files, file_root=tmp_path, on_error="skip")(4)[0].shape == [(2,), (2,)]
+
+
+@given(kinds=st.lists(st.sampled_from(["i4", "f4", "2d", "damaged"]), min_size=1, max_size=6), size=st.integers(1, 7))
+def test_what_is_left_out_does_not_depend_on_batches(tmp_path_factory, kinds, size):
+    folder = tmp_path_factory.mktemp("mixed")
+    arrays = {"i4": np.zeros(2, "i4"), "f4": np.zeros(2, "f4"), "2d": np.zeros((2, 2), "i4")}
+    for i, kind in enumerate(kinds):
+        if kind == "damaged":
+            (folder / f"{i}.npy").write_bytes(b"no array")
+        else:
+            np.save(folder / f"{i}.npy", arrays[kind])
+    first = next((kind for kind in kinds if kind != "damaged"), None)
+    expected = arrays[first] if first else np.zeros(0, "u1")
+    reader = Numpy(file_root=folder, on_error="skip")
+    batches = [batch for (batch,) in reader.next_epoch(size)]
+    assert {(batch.dtype, batch.ndim) for batch in batches} == {(ndd.dtype(expected.dtype), expected.ndim)}
+    assert sum(map(len, batches)) == kinds.count(first)
+    assert sorted(failure.index for failure in reader.skipped) == [i for i, kind in enumerate(kinds) if kind != first]

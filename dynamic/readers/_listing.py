@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import hashlib
 import os
@@ -22,8 +23,8 @@ from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 from ._order import sample_ids
 
-__all__ = ["FILE_FILTERS", "Listing", "is_sample", "kind_of", "listed_files", "listed_folder", "listed_lines",
-           "listed_names", "unlisted"]  # fmt: skip
+__all__ = ["FILE_FILTERS", "Listing", "is_folder", "is_sample", "kind_of", "listed_files", "listed_folder",
+           "listed_lines", "listed_names", "unlisted"]  # fmt: skip
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
@@ -171,7 +172,7 @@ def listed_folder(
     wanted_file = _matcher(file_filters, case_sensitive=case_sensitive)
     try:
         with os.scandir(root) as entries:
-            folders = sorted((e.name for e in entries if e.is_dir() and wanted_dir(e.name)), key=os.fsencode)
+            folders = sorted((e.name for e in entries if is_folder(e) and wanted_dir(e.name)), key=os.fsencode)
     except OSError as error:
         raise ArgumentError("readers.File", "file_root", "a folder with a folder for each class", shown(root),
                             f"{error.strerror}.") from error  # fmt: skip
@@ -191,13 +192,23 @@ def listed_folder(
     return Listing(root, names, numpy.array(labels, numpy.int32))
 
 
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a folder is a folder, or a link to one. One that leads to itself leads to nothing."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
+
+
 def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
     """Whether an entry of a folder is a sample; refuse what would be one but is no file."""
-    if entry.is_dir():
+    if is_folder(entry):
         return False
-    if entry.is_file():
-        return True
     try:
+        if entry.is_file():
+            return True
         mode = entry.stat().st_mode
     except OSError:
         return True  # a link to nothing is a sample that cannot be read now, and is named then

@@ -25,7 +25,7 @@ from dynamic.kernels.cpu import places, windows
 
 from ._bytes import contents
 from ._checks import flag, word
-from ._listing import Listing, is_sample, listed_files, listed_names
+from ._listing import Listing, _Once, is_folder, is_sample, listed_files, listed_names
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, a_path
 
@@ -46,8 +46,9 @@ class Numpy(Stored[Listing, Outputs]):
     """Reads arrays from ``.npy`` files, whole or a region of each.
 
     The output is a tuple of one Batch. All arrays of a batch must have one dtype and number of dimensions; their shapes
-    may differ. Arrays in Fortran order and of big-endian numbers come as others do. Nothing is ever unpickled: files of
-    Python objects, strings, dates, structures and complex numbers are refused.
+    may differ. With an `on_error` other than "raise", arrays unlike the first that can be read are left out. Arrays in
+    Fortran order and of big-endian numbers come as others do. Nothing is ever unpickled: files of Python objects,
+    strings, dates, structures and complex numbers are refused.
 
     Where a region is asked for, of an array in C order the rows of its first dimension that lie in it are read alone.
 
@@ -130,18 +131,47 @@ class Numpy(Stored[Listing, Outputs]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch]:
         listing = self._listing
-        if not indices:
-            return (Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1),)
+        kind = self._kind if self._on_error != "raise" else None
+        if not indices:  # all were skipped
+            dtype, ndim = (kind.dtype, kind.ndim) if kind else (numpy.dtype(numpy.uint8), 1)
+            return (Batch([], origin=origin, dtype=dtype, ndim=ndim),)
         arrays = self._each(indices, lambda i: _array(listing.path(i), self._region))
-        first = arrays[0]
+        kind = kind or _Kind.of(arrays[0], listing.source(indices[0]))
         failures = [
-            Failure(i, f"holds {_told(array)}, where {listing.source(indices[0])} holds {_told(first)}",
+            Failure(i, f"holds {_Kind.of(array, '')}, where {kind.source} holds {kind}",
                     source=listing.source(indices[i]))
-            for i, array in enumerate(arrays) if (array.dtype, array.ndim) != (first.dtype, first.ndim)
+            for i, array in enumerate(arrays) if (array.dtype, array.ndim) != (kind.dtype, kind.ndim)
         ]  # fmt: skip
         if failures:
             raise DataError(self._operator, failures, len(arrays))
         return (Batch(arrays, origin=origin),)
+
+    @_Once
+    def _kind(self) -> _Kind | None:
+        """What all samples are where others are left out, whatever the batches: as the first that can be read."""
+        listing = self._listing
+        for i in range(len(listing.names)):
+            try:
+                return _Kind.of(_array(listing.path(i), self._region), listing.source(i))
+            except (OSError, Unusable):
+                continue  # it is named when its turn comes
+        return None
+
+
+class _Kind(NamedTuple):
+    """What the arrays of a batch have in common."""
+
+    dtype: numpy.dtype[Any]
+    ndim: int
+    source: str  #: of an array that is such
+
+    @classmethod
+    def of(cls, array: Array, source: str) -> _Kind:
+        """What an array is."""
+        return cls(array.dtype, array.ndim, source)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of {self.ndim} dimensions"
 
 
 class _Region(NamedTuple):
@@ -268,10 +298,6 @@ def _beyond(shape: Sequence[int], kind: numpy.dtype[Any]) -> bool:
     return math.prod(max(extent, 1) for extent in shape) * kind.itemsize >= 1 << 63
 
 
-def _told(array: Array) -> str:
-    return f"{array.dtype} of {array.ndim} dimensions"
-
-
 def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Region | None:
     """What the arguments say; None for all of each array."""
     operator = Numpy._operator
@@ -346,7 +372,7 @@ def _folder(root: str, file_filter: str) -> Listing:
     operator = Numpy._operator
     try:
         with os.scandir(root) as entries:
-            folders = [entry.name for entry in entries if entry.is_dir()]
+            folders = [entry.name for entry in entries if is_folder(entry)]
         names = [
             f"{folder}/{name}".removeprefix("./")
             for folder in [".", *sorted(folders, key=os.fsencode)]
