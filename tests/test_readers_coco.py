@@ -515,6 +515,14 @@ def test_what_is_saved_is_read_again(tmp_path, outputs, fixed):
         assert (tmp_path / "n" / name).read_bytes() == (tmp_path / "m" / name).read_bytes()
 
 
+def test_what_cannot_be_saved_leaves_nothing_behind(tmp_path):
+    where = several(tmp_path)
+    (tmp_path / "m" / "labels.dat").mkdir(parents=True)
+    with pytest.raises(ArgumentError, match="'save_preprocessed_annotations_dir' must be a folder that can be written"):
+        saved(where, tmp_path / "m")
+    assert all(name.endswith(".dat") for name in os.listdir(tmp_path / "m"))
+
+
 def test_the_former_names_of_arguments_mean_the_same(tmp_path):
     where = several(tmp_path)
     (tmp_path / "m").mkdir()

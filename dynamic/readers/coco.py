@@ -391,9 +391,15 @@ def _save(found: Annotated, wanted: Wanted, folder: str) -> None:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
                 continue
-            with open(f"{path}.{os.getpid()}", "wb") as file:
-                file.write(data)
-            os.replace(file.name, path)
+            part = f"{path}.{os.getpid()}"
+            try:
+                with open(part, "wb") as file:
+                    file.write(data)
+                os.replace(part, path)
+            except BaseException:
+                with contextlib.suppress(OSError):  # the error that matters is the one on its way
+                    os.remove(part)
+                raise
     except OSError as error:
         raise ArgumentError(COCO._operator, "save_preprocessed_annotations_dir", "a folder that can be written to",
                             shown(folder), f"{error.strerror}.") from error  # fmt: skip
