@@ -329,8 +329,8 @@ def test_a_gpu_is_refused(kind, roots):
 @kinds
 def test_all_arguments_stand_in_signature_and_documentation(kind):
     reader = getattr(readers, kind.name)
-    documented = reader.__doc__.partition("    Args:\n")[2].partition("\n    Raises:")[0]
-    names = [line.split(":")[0].strip() for line in documented.splitlines() if line[8:9].strip()]
+    documented = inspect.getdoc(reader).partition("\nArgs:\n")[2].partition("\n\nRaises:")[0]
+    names = [line.split(":")[0].strip() for line in documented.splitlines() if line[4:5].strip()]
     assert names == list(inspect.signature(reader).parameters)
 
 

@@ -75,8 +75,8 @@ class Stored(Reader[G], Generic[L, G]):
         parameters += [p for p in shared.parameters.values() if p.kind is p.KEYWORD_ONLY]
         cls.__signature__ = own.replace(parameters=parameters, return_annotation=own.empty)
         if cls.__doc__ and Stored.__init__.__doc__:  # there are none under python -OO
-            arguments = Stored.__init__.__doc__.partition("Args:\n")[2].rstrip().replace("\n    ", "\n")
-            cls.__doc__ = cls.__doc__.replace("\n\n    Raises:", f"\n        {arguments.lstrip()}\n\n    Raises:", 1)
+            arguments = inspect.cleandoc(Stored.__init__.__doc__).partition("Args:\n")[2]
+            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("\n\nRaises:", f"\n{arguments}\n\nRaises:", 1)
 
     def __init__(
         self,
