@@ -19,6 +19,7 @@ __all__ = ["Opened", "contents"]
 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_BYTE = numpy.dtype(numpy.uint8)
 
 
 def contents(path: str, start: int = 0, size: int | None = None) -> Array:
@@ -39,8 +40,8 @@ def contents(path: str, start: int = 0, size: int | None = None) -> Array:
             raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
-        data = empty((status.st_size + 1,), numpy.dtype(numpy.uint8))  # one more byte, to see that it has not grown
-        done = _filled(data, descriptor)
+        data = empty((status.st_size + 1,), _BYTE)  # one more, to see that it has not grown
+        done = _filled(data, descriptor, status.st_size)
         if done != status.st_size:
             more = "more" if done > status.st_size else f"{done}"
             raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {status.st_size}")
@@ -74,7 +75,7 @@ class Opened:
             return contents(path, start, size)  # pragma: no cover - Windows
         descriptor, whole = self._files.get(path) or self._opened(path)
         _inside(start, size, whole)
-        data = empty((size,), numpy.dtype(numpy.uint8))
+        data = empty((size,), _BYTE)
         done = 0
         while done < size and (n := os.preadv(descriptor, [data[done:]], start + done)):
             done += n
@@ -91,8 +92,8 @@ class Opened:
 def _part(descriptor: int, start: int, size: int, whole: int) -> Array:
     _inside(start, size, whole)
     os.lseek(descriptor, start, os.SEEK_SET)
-    data = empty((size,), numpy.dtype(numpy.uint8))
-    return _complete(data, _filled(data, descriptor))
+    data = empty((size,), _BYTE)
+    return _complete(data, _filled(data, descriptor, size))
 
 
 def _inside(start: int, size: int, whole: int) -> None:
@@ -106,17 +107,22 @@ def _complete(data: Array, done: int) -> Array:
     return data
 
 
-def _filled(data: Array, descriptor: int) -> int:
-    """Read until an array is full or the file ends: how many bytes came."""
+def _filled(data: Array, descriptor: int, least: int) -> int:
+    """Read until so many bytes are there, or the file ends: how many came, which may be more."""
     done = 0
-    while done < len(data) and (n := _read_into(data[done:], descriptor)):
+    while done < least and (n := _read_into(data[done:] if done else data, descriptor)):
         done += n
     return done
 
 
-def _read_into(data: Array, descriptor: int) -> int:
-    if hasattr(os, "readv"):
+if hasattr(os, "readv"):
+
+    def _read_into(data: Array, descriptor: int) -> int:
         return os.readv(descriptor, [data])
-    part = os.read(descriptor, len(data))  # pragma: no cover - Windows
-    data[: len(part)] = numpy.frombuffer(part, numpy.uint8)  # pragma: no cover - Windows
-    return len(part)  # pragma: no cover - Windows
+
+else:  # pragma: no cover - Windows
+
+    def _read_into(data: Array, descriptor: int) -> int:
+        part = os.read(descriptor, len(data))
+        data[: len(part)] = numpy.frombuffer(part, numpy.uint8)
+        return len(part)
