@@ -78,8 +78,11 @@ class Word:
 
     def convert(self, value: Any) -> str:
         """The word that a value means."""
-        if self.enumeration is not None and isinstance(value, int) and not isinstance(value, bool):
-            value = self.enumeration(value).name
+        if self.enumeration is not None:
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = self.enumeration(value).name
+            elif type(value).__name__ == self.enumeration.__name__:  # one of nvidia.dali.types
+                value = value.name
         if isinstance(value, str):
             for word, others in self.spellings.items():
                 if value.lower() in (word.lower(), *others):

@@ -146,7 +146,7 @@ def dtype(value: DTypeLike) -> DType:
     Args:
         value: A DType, a NumPy dtype or scalar type, a torch dtype, a word ("float32", "f32", "bool"), one of Python's
             own types (`bool`, and `int` and `float` for the types that Python numbers get: int32 and float32), or one
-            of the constants of `dynamic.types` (`types.FLOAT`).
+            of the constants of `dynamic.types` or of `nvidia.dali.types` (`types.FLOAT`).
 
     Raises:
         ArgumentError: The value names no type that arrays here can have (complex, text, objects, dates).
@@ -167,7 +167,7 @@ def _lookup(value: Any) -> DType | None:
         return _BY_WORD.get(value)
     if isinstance(value, type) and value in _BY_PYTHON:
         return _BY_PYTHON[value]
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) or type(value).__name__ == "DALIDataType":  # that of nvidia.dali.types is none
         return _BY_WORD.get(value.name.lower())
     if type(value).__module__ == "torch":
         return _BY_WORD.get(str(value).removeprefix("torch."))

@@ -152,3 +152,26 @@ def is_whole(key):
 def sizes(found):
     """Of each batch of each epoch, over all shards."""
     return [[sorted(map(len, batch)) for batch in epoch] for epoch in found[2]]
+
+
+CONSTANTS = """
+import numpy
+import dynamic as ndd
+from nvidia.dali import types
+
+image = numpy.arange(48, dtype=numpy.uint8).reshape(4, 4, 3)
+for constant, word in [(types.INTERP_NN, "nn"), (types.INTERP_CUBIC, "cubic")]:
+    got, expected = (ndd.resize(image, size=(7, 9), interp_type=one).numpy() for one in (constant, word))
+    assert (got == expected).all()
+grey = ndd.color_space_conversion(image, image_type=types.RGB, output_type=types.GRAY)
+assert (grey.numpy() == ndd.color_space_conversion(image, image_type="rgb", output_type="gray").numpy()).all()
+for name in ndd.types.DALIDataType.__members__:
+    assert ndd.cast(image, dtype=getattr(types, name)).dtype == ndd.dtype(getattr(ndd.types, name))
+kinds = ndd.as_batch([numpy.int32(types.INTERP_NN), numpy.int32(types.INTERP_LINEAR)])
+assert ndd.resize(ndd.as_batch([image, image]), size=5, interp_type=kinds).shape == [(5, 5, 3)] * 2
+"""
+
+
+def test_dalis_own_constants_are_understood(tmp_path):
+    python = dalis_python("cv2", "simplejpeg", "cykooz_resizer")
+    run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{CONSTANTS}", tmp_path, python=python)

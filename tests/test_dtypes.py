@@ -40,6 +40,8 @@ def test_words_of_torch():
 def test_words_of_python_and_dali():
     assert [ndd.dtype(x) for x in (bool, int, float)] == [ndd.bool, ndd.int32, ndd.float32]
     assert ndd.dtype(ndd.types.FLOAT) is ndd.float32
+    theirs = type("DALIDataType", (), {"name": "FLOAT16"})()  # no enumeration of Python, as in nvidia.dali.types
+    assert ndd.dtype(theirs) is ndd.float16
     assert ndd.dtype(ndd.types.UINT8) is ndd.uint8
     integers = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
     assert [ndd.type_id(word) for word in (*integers, "float16", "float32", "float64", "bool")] == [*range(12)]
