@@ -139,7 +139,7 @@ def _from_environment(name: str) -> int:
     return int(text)
 
 
-def set_num_threads(num_threads: int | None) -> None:
+def set_num_threads(n: int | None) -> None:
     """Set how many threads run CPU kernels, the caller's included; None goes back to the default.
 
     Results never depend on it.
@@ -148,17 +148,17 @@ def set_num_threads(num_threads: int | None) -> None:
         ArgumentError: The number is not an integer in [1, 1024].
     """
     global _wanted, _executor
-    num_threads = checked("set_num_threads", num_threads)
+    n = checked("set_num_threads", n, "n")
     with _lock:
-        _executor, _wanted = None, num_threads  # the old threads end once no call uses them
+        _executor, _wanted = None, n  # the old threads end once no call uses them
 
 
-def checked(operator: str, num_threads: int | None) -> int | None:
+def checked(operator: str, num_threads: int | None, argument: str = "num_threads") -> int | None:
     """A number of threads that a caller gave."""
     if num_threads is None:
         return None
     if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 1 <= num_threads <= _MOST:
-        raise ArgumentError(operator, "num_threads", f"an integer in [1, {_MOST}] or None", shown(num_threads))
+        raise ArgumentError(operator, argument, f"an integer in [1, {_MOST}] or None", shown(num_threads))
     return num_threads
 
 

@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 class _Current(threading.local):
     modes: tuple[EvalMode, ...] = ()
-    contexts: tuple[EvalContext, ...] = ()
+    entered: tuple[tuple[EvalContext, ExitStack], ...] = ()  # with what leaving it undoes
     default: EvalContext | None = None
 
 
@@ -51,6 +51,9 @@ class EvalMode(enum.IntEnum):
     eager = 2
     sync_cpu = 3
     sync_full = 4
+    default = eager
+
+    __str__ = enum.Enum.__str__
 
     @staticmethod
     def current() -> EvalMode:
@@ -86,6 +89,8 @@ class ThreadPool:
 class EvalContext:
     """How many threads the operators called inside use, and a `Checkpoint` that `checkpoint.current` gives inside.
 
+    Several threads may be inside of one context at the same time.
+
     Args:
         num_threads: How many, the caller's included; by default `get_num_threads()`.
         device_id: The GPU of the context; None for the CPU.
@@ -115,7 +120,6 @@ class EvalContext:
         self._pool = thread_pool
         self.cuda_stream = cuda_stream
         self.checkpoint = Checkpoint()
-        self._entered: list[ExitStack] = []
 
     @property
     def num_threads(self) -> int:
@@ -136,7 +140,7 @@ class EvalContext:
     @staticmethod
     def current() -> EvalContext:
         """The innermost context that this thread has entered, else its default."""
-        return _current.contexts[-1] if _current.contexts else EvalContext.default()
+        return _current.entered[-1][0] if _current.entered else EvalContext.default()
 
     @staticmethod
     def default() -> EvalContext:
@@ -155,15 +159,15 @@ class EvalContext:
         stack.enter_context(_checkpoint.entered(self.checkpoint))
         if self._device is not None:
             stack.enter_context(self._device)
-        self._entered.append(stack)
-        _current.contexts = (*_current.contexts, self)
+        _current.entered = (*_current.entered, (self, stack))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.contexts = _current.contexts[:-1]
-        self._entered.pop().close()
+        *outer, (_, stack) = _current.entered
+        _current.entered = tuple(outer)
+        stack.close()
 
 
 _current = _Current()
@@ -172,13 +176,13 @@ _current = _Current()
 def within(num_threads: int, function: Callable[[], R]) -> R:
     """Call a function in a context of its own. A Ctrl-C leaves nothing of it: it may come before an `__exit__`."""
     context = EvalContext(num_threads=num_threads)
-    limit, stack, contexts = _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts
+    limit, stack, entered = _pool._limit.num_threads, _checkpoint._entered.stack, _current.entered
     try:
         _pool._limit.num_threads = num_threads
-        _checkpoint._entered.stack, _current.contexts = (*stack, context.checkpoint), (*contexts, context)
+        _checkpoint._entered.stack, _current.entered = (*stack, context.checkpoint), (*entered, (context, ExitStack()))
         return function()
     finally:  # no call is here, so nothing interrupts it
-        _pool._limit.num_threads, _checkpoint._entered.stack, _current.contexts = limit, stack, contexts
+        _pool._limit.num_threads, _checkpoint._entered.stack, _current.entered = limit, stack, entered
 
 
 class Stream:

@@ -805,12 +805,39 @@ def test_number_of_threads(monkeypatch):
     finally:
         ndd.set_num_threads(None)
     for bad in (0, -1, 1.5, "2", True, 10_000):
-        for function in (ndd.set_num_threads, ndd.ThreadPool):
-            with pytest.raises(ArgumentError, match="num_threads"):
-                function(bad)
+        for function, argument in ((ndd.set_num_threads, "n"), (ndd.ThreadPool, "num_threads")):
+            with pytest.raises(ArgumentError, match=f"'{argument}'"):
+                function(**{argument: bad})
 
 
 # -- the shells for scripts written for DALI
+
+
+def test_threads_may_share_a_context():
+    """One that left it before the other once took what the other was to return to."""
+    shared, inside, left = ndd.EvalContext(num_threads=2), threading.Event(), threading.Event()
+    seen = []
+
+    def first():
+        with ndd.EvalContext(num_threads=5) as own:
+            with shared:
+                inside.set()
+                assert left.wait(10)
+                seen.append(ndd.get_num_threads() == 2)
+            seen.append(ndd.get_num_threads() == 5)
+            seen.append(ndd.EvalContext.current() is own)
+            seen.append(ndd.checkpoint.current() is own.checkpoint)
+
+    thread = threading.Thread(target=first)
+    before = ndd.get_num_threads()
+    thread.start()
+    assert inside.wait(10)
+    with shared:
+        left.set()
+        thread.join()
+        assert (ndd.get_num_threads(), ndd.EvalContext.current()) == (2, shared)
+    assert (ndd.get_num_threads(), ndd.EvalContext.current()) == (before, ndd.EvalContext.default())
+    assert seen == [True] * 4
 
 
 def test_modes_contexts_and_pools():
@@ -819,7 +846,8 @@ def test_modes_contexts_and_pools():
         assert ndd.EvalMode.current() is ndd.EvalMode.deferred
         with ndd.EvalMode.sync_full:
             assert ndd.EvalMode.current() > ndd.EvalMode.sync_cpu
-    assert ndd.EvalMode.current() is ndd.EvalMode.eager
+    assert ndd.EvalMode.current() is ndd.EvalMode.eager is ndd.EvalMode.default
+    assert f"{ndd.EvalMode.eager} {ndd.EvalMode.sync_cpu!s}" == "EvalMode.eager EvalMode.sync_cpu"
     outside = ndd.get_num_threads()
     with ndd.EvalContext(num_threads=1) as outer, ndd.EvalContext(thread_pool=ndd.ThreadPool(3)) as inner:
         assert ndd.EvalContext.current() is inner
