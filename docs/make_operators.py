@@ -19,7 +19,7 @@ import numpy
 
 import dynamic
 from dynamic import transforms
-from dynamic._argument import Argument
+from dynamic._argument import WITHOUT_EFFECT, Argument
 from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
 from dynamic.dtypes import ALL, DType
@@ -203,6 +203,8 @@ def heading(item: Documented) -> list[str]:
 def entry(item: Documented) -> list[str]:
     """All that the page says of an operator."""
     lines = [*heading(item), f"Runs on: {devices(item)}.", "", *accepted(item.function), *table(item)]
+    if ignored := WITHOUT_EFFECT.get(item.name):
+        lines += [f"Taken, and without effect: {', '.join(f'`{name}`' for name in sorted(ignored))}.", ""]
     for title, word in (("Returns", "Returns"), ("Raises", "Raises")):
         if text := section(item.text, title):
             lines += [f"**{word}** {' '.join(text.split())}", ""]

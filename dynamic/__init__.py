@@ -3,6 +3,7 @@
 `import dynamic as ndd` runs scripts written for NVIDIA DALI's dynamic mode.
 """
 
+from . import capture as capture
 from . import checkpoint as checkpoint
 from . import decoders as decoders
 from . import devices as devices

@@ -27,6 +27,7 @@ from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
 __all__ = [
+    "WITHOUT_EFFECT",
     "Argument",
     "Between",
     "DTypeArgument",
@@ -40,6 +41,22 @@ __all__ = [
     "beside",
     "chosen",
 ]
+
+#: Arguments that say how DALI is to do its work, which are taken where it has them, and make no difference.
+_OF_DECODERS = frozenset([
+    "affine", "device_memory_padding", "device_memory_padding_jpeg2k", "host_memory_padding",
+    "host_memory_padding_jpeg2k", "hw_decoder_load", "hybrid_huffman_threshold", "memory_stats",
+    "preallocate_height_hint", "preallocate_width_hint", "split_stages", "use_chunk_allocator",
+])  # fmt: skip
+_OF_CACHES = frozenset(["cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"])
+_OF_RESIZERS = frozenset(["minibatch_size", "temp_buffer_hint"])
+WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
+    "decoders.image": _OF_DECODERS | _OF_CACHES,
+    **dict.fromkeys(["decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice"], _OF_DECODERS),
+    **dict.fromkeys(["random_resized_crop", "resize_crop_mirror", "tensor_resize"], _OF_RESIZERS),
+    "resize": _OF_RESIZERS | {"image_type"},
+    **dict.fromkeys(["crop", "crop_mirror_normalize", "slice"], frozenset(["image_type"])),
+}
 
 X = TypeVar("X")
 Convert = Callable[[Any], Any]

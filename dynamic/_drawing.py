@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
 import numpy
 
 from . import _cuda, _pool
-from ._argument import Argument, argument
+from ._argument import WITHOUT_EFFECT, Argument, argument
 from ._array import Array, asarray, empty
 from ._call import together
 from ._distributions import canonical
@@ -65,9 +65,12 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
     optional = [p for p in own if p.default is not p.empty]
     defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in optional}
     _declared[name] = known, defaults
+    ignored = WITHOUT_EFFECT.get(name, frozenset())
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
+        for key in ignored & arguments.keys():
+            del arguments[key]
         if not arguments.keys() <= keywords:
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
         for key in known.keys() - defaults.keys():

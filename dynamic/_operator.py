@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, get_args, get_origin, g
 import numpy
 
 from . import _frames, _pool
-from ._argument import Argument, argument, is_layout
+from ._argument import WITHOUT_EFFECT, Argument, argument, is_layout
 from ._array import GATHERED, SMALL, asarray, current
 from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs
 from ._layout import fitting
@@ -127,6 +127,8 @@ class Operator(Generic[P]):
         for name, value in arguments.items():
             known = self.arguments.get(name)
             if known is None:
+                if name in WITHOUT_EFFECT.get(self.name, ()):
+                    continue
                 raise ArgumentError.unknown(self.name, name, [*self.arguments, *_COMMON])
             if isinstance(value, Batch):
                 varying[name] = known.each(value, 1 if count is None else count)

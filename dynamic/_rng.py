@@ -18,7 +18,7 @@ import numpy
 
 from ._locks import new_lock
 from ._philox import Draw, sample_steps, words
-from ._state import State
+from ._state import State, untold
 from .data import Batch, Tensor
 from .errors import ArgumentError, StateError, shown
 
@@ -151,12 +151,16 @@ class RNG:
         counter, word = divmod(place, 4)
         return f"Philox_{key:016X}_{counter >> 64:016X}:{counter & _MASK64:016X}_{word}"
 
+    @state.setter
+    def state(self, state: State | str) -> None:
+        self.set_state(state)
+
     def get_state(self) -> State:
         """The place, as JSON values; the seed is in it."""
         return {"algorithm": _ALGORITHM, "state": self.state}
 
     def set_state(self, state: State | str, /) -> None:
-        """Go on from a place that `get_state` gave, here or in DALI.
+        """Go on from a place that `get_state` gave, here or in DALI, or from a text of it.
 
         Raises:
             StateError: The state is none; the stream stays where it was.
@@ -349,7 +353,7 @@ def _checked_ids(samples: Any) -> Any:
 
 def _parsed(state: Any) -> tuple[int, int]:
     """Key and place of a state."""
-    text = state
+    text = state = untold(state)
     if isinstance(state, dict):
         if set(state) != {"algorithm", "state"}:
             raise StateError(

@@ -251,7 +251,8 @@ def choice(
         a: An array, Tensor or list, whose items along the first dimension are drawn; or a positive integer n, for
             integers in [0, n). A Batch gives each sample its own.
         shape_like: An array, Tensor or Batch whose shapes the draw gets.
-        p: Probability of each item, a float32; they add up to 1. By default all items are alike.
+        p: Probability of each item, a float32; they add up to 1. One number is that of a single item. By default all
+            items are alike.
         shape: How many items each sample draws, and how they are arranged; one item if left out.
         batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The CPU.
@@ -270,7 +271,9 @@ def choice(
     """
     if not isinstance(a, (Tensor, Batch)):
         a = Tensor(asarray(a, "choice", "a"))
-    call = Call("choice", shape_like, batch_size, device, rng, a, p=p, shape=shape)
+    single: Any = p
+    weights = [single] if isinstance(single, (int, float)) and not isinstance(single, bool) else p
+    call = Call("choice", shape_like, batch_size, device, rng, a, p=weights, shape=shape)
     if call.device.device_type != "cpu" or a.device.device_type != "cpu":
         raise DeviceError("choice() runs on cpu; pass device='cpu', and its input as a.cpu().")
     counts = _counts(a)

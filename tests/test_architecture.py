@@ -45,7 +45,7 @@ FLOORS = [
         "readers.*",
         "checkpoint.*",
     ],
-    ["context", "experimental", "testing"],
+    ["capture", "context", "experimental", "testing"],
     [""],
     ["pipeline.*"],
     ["pytorch.*", "jax", "tensorflow"],

@@ -232,6 +232,8 @@ def test_slice_indexes_inside_every_sample(n, whole, data):
     assert same(b.slice[0], [s[0] for s in samples])
     assert b.slice[0].layout == "W"
     assert same(b.slice[..., 1:3], [s[..., 1:3] for s in samples])
+    assert same(b.slice[()], samples)
+    assert b.slice[()].layout == "HW"
     assert same(b.slice[as_batch(rows)], [s[r] for s, r in zip(samples, rows, strict=True)])
     got = b.slice[as_batch(starts) :, 0]
     assert same(got, [s[r:, 0] for s, r in zip(samples, starts, strict=True)])

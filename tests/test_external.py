@@ -144,6 +144,26 @@ def test_a_source_with_its_place_goes_to_the_next_epoch_unless_it_is_told_not_to
     assert (external.epoch, for_good.epoch) == (3, 0)
 
 
+@pytest.mark.parametrize("cycle", ["quiet", True, "raise"])
+def test_a_generator_cannot_begin_again(cycle):
+    with pytest.raises(ArgumentError, match="'source' must be what can begin again, with cycle; got .*function that"):
+        ExternalSource((i for i in range(3)), cycle=cycle)
+    assert [each.item() for each in ExternalSource(i for i in range(3)).next_epoch()] == [0, 1, 2]
+
+
+def test_a_captured_epoch_is_an_epoch():
+    assert [batch.tolist() for batch in ExternalSource([[1, 2], [3, 4]], batch=True).captured(2)] == [[1, 2], [3, 4]]
+    with pytest.raises(ArgumentError, match="'batch_size'"):
+        ExternalSource([1]).captured(0)
+
+
+def test_the_text_of_a_state_is_one():
+    one, other = ExternalSource(of_index), ExternalSource(of_index)
+    one()
+    other.set_state(str(one.get_state()))
+    assert other.get_state() == one.get_state()
+
+
 def test_an_iterable_that_has_nothing_ends_even_if_it_cycles():
     with pytest.raises(StopIteration):
         ExternalSource([], cycle="quiet")()

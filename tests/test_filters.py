@@ -464,3 +464,11 @@ def test_the_windows_of_many_blurs_are_those_of_each(cases):
     each = np.split(weights, np.cumsum(counts)[:-1])
     for (sigma, size), expected in zip(cases, each, strict=True):
         assert filters._gaussian(sigma, size).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("other", "word"), [("101", "reflect_101"), ("1001", "reflect_1001"), ("edge", "clamp"),
+                                             ("fill", "constant")])  # fmt: skip
+def test_borders_have_other_names(other, word):
+    image, kernel = np.random.default_rng(1).integers(0, 255, (7, 8, 3), np.uint8), np.ones((5, 3), np.float32) / 15
+    found, expected = (dynamic.filter(image, kernel, 9, border=border).array for border in (other, word))
+    assert np.array_equal(found, expected)

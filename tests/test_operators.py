@@ -9,6 +9,7 @@ import math
 import pickle
 import re
 
+import cv2
 import numpy as np
 import pytest
 from fitting import FURTHER_INPUTS
@@ -18,6 +19,7 @@ from strategies import calls
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, DeviceError, as_batch, as_tensor
+from dynamic._argument import WITHOUT_EFFECT
 from dynamic._operator import registry
 
 #: What is done at once of one sample, where that is no more than a few pixels.
@@ -220,6 +222,23 @@ def test_errors_name_the_operator_and_the_argument(operator, bad):
         others = {a.name: example(a) for a in operator.arguments.values() if a.required and a is not argument}
         with pytest.raises(ArgumentError, match=re.escape(f"{operator.name}(): argument {name!r} must be ")):
             operator(*an_input(operator), **others, **{name: bad})
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_what_only_says_how_dali_works_is_taken(name):
+    operator = functools.reduce(getattr, name.split("."), ndd)
+    image = np.random.default_rng(1).integers(0, 255, (9, 8, 3), np.uint8)
+    given = np.frombuffer(cv2.imencode(".png", image)[1], np.uint8) if name.startswith("decoders.") else image
+    needed = {"random_resized_crop": {"size": (5, 4)}, "resize_crop_mirror": {"size": 6}, "resize": {"size": 5},
+              "tensor_resize": {"sizes": (5, 4, 3)}, "slice": {"start": 1, "axes": 0},
+              "decoders.image_slice": {"rel_start": 0.5, "axes": 0}}.get(name, {})  # fmt: skip
+    seed = {"rng": 3} if "random" in name else {}
+    expected = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()})
+    found = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()},
+                     **dict.fromkeys(WITHOUT_EFFECT[name], 1))  # fmt: skip
+    assert np.array_equal(found.array, expected.array)
+    with pytest.raises(ArgumentError, match="got an unknown name"):
+        operator(given, **needed, no_such_hint=1)
 
 
 @every

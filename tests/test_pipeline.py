@@ -314,6 +314,73 @@ def test_an_error_arrives_where_its_batch_would_have_and_nothing_is_lost(folder,
         assert pipe.run()[1].tolist() == [[4], [5]]
 
 
+def test_calls_with_one_seed_draw_the_same(folder):
+    """So that an image and its mask are cropped alike; with a reader or without."""
+
+    @pipeline_def(batch_size=4, seed=3)
+    def pairs(*, read, number=7):
+        image = fn.readers.file(file_root=str(folder))[0] if read else None
+        image = fn.decoders.image(image) if read else np.arange(300, dtype=np.uint8).reshape(10, 10, 3)
+        crops = [fn.random_resized_crop(image, size=[9, 9], seed=s) for s in (number, number, number + 1, -1, -1)]
+        return *crops, fn.random.uniform(seed=number), fn.random.uniform(seed=number)
+
+    for read in (True, False):
+        with pairs(read=read) as pipe:
+            for _ in range(3):
+                one, same, other, unseeded, another, drawn, again = plain(pipe.run())
+                assert one == same
+                assert drawn == again
+                assert len({str(crops) for crops in (one, other, unseeded, another)}) == 4
+            text = pipe.checkpoint()
+            rest = plain(pipe.run())
+        with pairs(read=read, checkpoint=text) as pipe:
+            assert plain(pipe.run()) == rest
+        with pytest.raises(StateMismatch, match="seed=7"):
+            pairs(read=read, number=8, checkpoint=text).run()
+
+
+def test_an_index_is_one_inside_each_sample():
+    @pipeline_def(batch_size=3, seed=1)
+    def indexed():
+        shapes = fn.external_source(lambda info: np.array([info.idx_in_epoch, 10, 20]), batch=False)
+        first = shapes[0]
+        chosen = [len(shapes), len(list(shapes)), len(shapes.tensors), shapes.select(1).tolist()]
+        seen.append(chosen)
+        return first, shapes[1:], shapes[-1], shapes[fn.cast(first % 2, dtype=types.INT32)], (shapes + 1)[0]
+
+    seen = []
+    with indexed() as pipe:
+        found = [output.tolist() for output in pipe.run()]
+    assert found == [[0, 1, 2], [[10, 20]] * 3, [20] * 3, [0, 10, 2], [1, 2, 3]]
+    assert seen[0] == [3, 3, 3, [1, 10, 20]]
+    assert ndd.as_batch([[1, 2], [3, 4]])[0].tolist() == [1, 2]  # elsewhere it is one over the samples
+
+
+def test_operators_with_the_names_of_builtins_and_former_arguments(folder):
+    @pipeline_def(batch_size=2, seed=1)
+    def made():
+        jpegs, _ = fn.readers.file(file_root=str(folder))
+        images = fn.decoders.image(jpegs, device="cpu", hw_decoder_load=0.5, preallocate_width_hint=500, preserve=True)
+        parts = fn.slice(images, start=[1], shape=[2], axes=[0], output_dtype=types.FLOAT, bytes_per_sample_hint=9)
+        return fn.copy(parts), fn.filter(images, np.ones((3, 3), np.float32), border="101")
+
+    with made(num_threads=1) as pipe:
+        parts, filtered = pipe.run()
+    assert (parts.dtype, parts.shape[0][0]) == (ndd.float32, 2)
+    assert len(filtered) == 2
+    for name in ("numpy", "nothing", "os"):
+        with pytest.raises(AttributeError, match=f"fn has no '{name}'"):
+            getattr(fn, name)
+    for path in ("random.numpy", "numpy.zeros"):
+        with pytest.raises(ArgumentError):
+            pipeline_def(batch_size=1)(lambda path=path: _looked_up(path)(shape=1))().run()
+
+
+def _looked_up(path):
+    family, name = path.split(".")
+    return getattr(type(fn.random)(family), name)
+
+
 def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
     with rotated(folder) as pipe:
         pipe.run()

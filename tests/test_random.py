@@ -179,6 +179,9 @@ COPIES = {
     "JSON": lambda rng, used: RNG(state=json.loads(json.dumps(rng.get_state()))),
     "set_state": lambda rng, used: used.set_state(rng.get_state()) or used,
     "DALI's text": lambda rng, used: used.set_state(rng.state) or used,
+    "text of a dict": lambda rng, used: used.set_state(str(rng.get_state())) or used,
+    "text of JSON": lambda rng, used: used.set_state(json.dumps(rng.get_state())) or used,
+    "assignment": lambda rng, used: setattr(used, "state", rng.state) or used,
     "state_dict": lambda rng, used: used.load_state_dict(rng.state_dict()) or used,
 }
 
@@ -497,6 +500,15 @@ def test_rows_are_drawn_in_turn():
     for sample in range(2):
         stream = draw.stream(sample)
         assert found[sample].array[:, 0].tolist() == [_distributions.below(stream, n) for _ in range(6000)]
+
+
+def test_a_single_item_has_one_probability():
+    assert choice([7], p=1.0).item() == 7
+    assert choice(1, p=1, shape=3).tolist() == [0, 0, 0]
+    with pytest.raises(ArgumentError, match="'p'"):
+        choice([7, 8], p=1.0)
+    with pytest.raises(ArgumentError, match="'p'"):
+        choice([7], p=True)
 
 
 def test_choices_are_as_likely_as_they_should_be():

@@ -386,6 +386,12 @@ def test_a_header_beyond_reason_is_refused(tmp_path):
         read(tmp_path / "a.npy")
 
 
+def test_empty_lists_say_nothing_of_a_region_and_words_are_of_any_case(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
+    assert read(tmp_path / "a.npy", roi_start=[], roi_shape=[], roi_axes=[]).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert read(tmp_path / "a.npy", roi_shape=3, out_of_bounds_policy="PAD").shape == (3, 3)
+
+
 def test_arrays_that_no_batch_can_hold_are_named(tmp_path):
     for name, array in {"a": np.zeros(2, "i4"), "b": np.zeros(2, "f4"), "c": np.zeros((2, 2), "i4")}.items():
         np.save(tmp_path / f"{name}.npy", array)

@@ -196,6 +196,13 @@ def test_bytes_are_of_an_element_type(tmp_path_factory, data, kind):
         assert here.flags.aligned
 
 
+def test_one_file_may_serve_two_outputs(tmp_path):
+    path = packed(tmp_path / "a.tar", [("1.jpg", b"one"), ("1.cls", b"7"), ("2.cls", b"8")])
+    for ext in (["jpg;cls", "cls"], ["jpg", "cls;jpg"]):
+        found = outputs(Webdataset(paths=path, ext=ext, missing_component_behavior="skip"))
+        assert found == {"jpg;cls": [(b"one", b"7"), (b"8", b"8")], "jpg": [(b"one", b"one")]}[ext[0]]
+
+
 def test_bytes_that_are_no_number_of_elements_are_a_fault_of_their_sample(tmp_path):
     path = packed(tmp_path / "a.tar", [("0.x", bytes(8)), ("1.x", bytes(7)), ("2.x", b"")])
     with pytest.raises(DataError, match=r"a\.tar: 1.*output 0 has 7 bytes, which is no number of float32"):

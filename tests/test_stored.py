@@ -18,7 +18,7 @@ import pytest
 import dynamic
 from dynamic import Batch, Tensor, readers
 from dynamic.checkpoint import load, save, verify_epoch
-from dynamic.errors import ArgumentError, DataError, DeviceError, StateMismatch
+from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, StateMismatch
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import _stored, tfrecord
 from dynamic.testing import assert_resumable
@@ -207,6 +207,39 @@ def test_shards_share_an_epoch_and_prove_it(kind, roots):
     seen = [i for reader in rank for batch in reader.next_epoch(4) for i in kind.numbers(batch)]
     assert sorted(seen) == list(range(MOST))
     assert verify_epoch([reader.get_state() for reader in rank]).samples == MOST
+
+
+@kinds
+@pytest.mark.parametrize("told", [str, json.dumps])
+def test_a_state_may_be_given_back_as_a_text(kind, told, roots):
+    reader, other = kind.made(roots[kind.name]), kind.made(roots[kind.name])
+    reader(3)
+    other.set_state(told(reader.get_state()))
+    assert other.get_state() == reader.get_state()
+    for wrong in ("", "{", "{'version': __import__('os')}", "{" * 10_000, "[1]", told({})):
+        with pytest.raises(StateError, match="no state of a reader"):
+            other.set_state(wrong)
+    assert other.get_state() == reader.get_state()
+
+
+@kinds
+def test_an_epoch_left_early_goes_on_with_the_next_loop(kind, roots):
+    reader = kind.made(roots[kind.name])
+    given = kind.numbers(next(reader.next_epoch(2))) + kind.numbers(reader(3))
+    for batch in reader.next_epoch(4):
+        given += kind.numbers(batch)
+    assert (given, reader.epoch) == (list(range(MOST)), 1)
+
+
+@kinds
+def test_an_epoch_takes_what_dalis_scripts_say_of_it(kind, roots):
+    reader = kind.made(roots[kind.name])
+    batches = list(reader.next_epoch(2, dynamic.EvalContext.current(), capture=True))
+    assert [kind.numbers(batch) for batch in batches] == [
+        kind.numbers(batch) for batch in kind.made(roots[kind.name]).next_epoch(batch_size=2, ctx=None, capture=False)
+    ]
+    with pytest.raises(ArgumentError, match=r"next_epoch\(\): argument 'capture' must be True or False"):
+        reader.next_epoch(2, capture="yes")
 
 
 @kinds

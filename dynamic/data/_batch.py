@@ -20,7 +20,7 @@ from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, shown
 
-from ._index import plain_index
+from ._index import inside_samples, plain_index
 from ._joined import joined
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
@@ -191,9 +191,9 @@ class Batch(Data):
         """
         return SampleIndexer(self)
 
-    def select(self, index: Any) -> Tensor | Batch:
+    def select(self, sample_range: Any) -> Tensor | Batch:
         """The samples of an index: a Tensor for an integer, a Batch for a slice, list or array; all for ``...``."""
-        return self if index is Ellipsis else self[index]
+        return self if sample_range is Ellipsis else self._selected(sample_range)
 
     def to_device(self, device: DeviceLike, force_copy: bool = False) -> Batch:
         """The Batch on a device: itself where it is there already and no copy is forced."""
@@ -296,13 +296,17 @@ class Batch(Data):
         return len(storage)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
+        return map(self._sample, range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
     @overload
     def __getitem__(self, index: builtins.slice | Sequence[int] | Tensor | Batch | NDArray[Any]) -> Batch: ...
     def __getitem__(self, index: Any) -> Tensor | Batch:
+        return self.slice[index] if inside_samples.get() else self._selected(index)
+
+    def _selected(self, index: Any) -> Tensor | Batch:
+        """Samples, whatever an index in brackets means."""
         if isinstance(index, Batch):
             index = index.dense()
         if isinstance(index, tuple):
@@ -414,7 +418,7 @@ class TensorList(Sequence[Tensor]):
     @overload
     def __getitem__(self, index: builtins.slice | Sequence[int]) -> TensorList: ...
     def __getitem__(self, index: Any) -> Tensor | TensorList:
-        found = self._batch[index]
+        found = self._batch._selected(index)
         return TensorList(found) if isinstance(found, Batch) else found
 
     def select(self, index: Any) -> Tensor | TensorList:
@@ -462,7 +466,8 @@ class SampleIndexer:
             raise IndexError("samples of an empty Batch cannot be indexed one by one")
         columns = [_column(entry, n) for entry in entries]
         parts, layout = [], None
-        for i, row in enumerate(zip(*columns, strict=True)):
+        for i in range(n):
+            row = tuple(column[i] for column in columns)
             try:
                 part = Tensor(batch.samples[i], batch.layout)[row]
             except IndexError as error:

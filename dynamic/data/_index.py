@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from contextvars import ContextVar
 from typing import Any, cast
 
 import numpy
@@ -14,6 +15,9 @@ from dynamic.devices import Device
 from dynamic.errors import shown
 
 from ._operators import Data
+
+#: Whether ``batch[...]`` means ``batch.slice[...]``, as it does in the function of a pipeline.
+inside_samples: ContextVar[bool] = ContextVar("dynamic.inside_samples", default=False)
 
 
 def plain_index(index: Any) -> tuple[Any, ...]:

@@ -32,7 +32,16 @@ _Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
 _Windows: TypeAlias = _Window | tuple[_Window, ...]
 _Place: TypeAlias = Annotated[int, Between(-1)]
 _Border: TypeAlias = Annotated[
-    str, Word({"reflect_101": (), "reflect_1001": (), "clamp": (), "wrap": (), "constant": ()})
+    str,
+    Word(
+        {
+            "reflect_101": ("101",),
+            "reflect_1001": ("1001",),
+            "clamp": ("edge",),
+            "wrap": (),
+            "constant": ("fill",),
+        }
+    ),
 ]
 _Mode: TypeAlias = Annotated[str, Word({"same": (), "valid": ()})]
 

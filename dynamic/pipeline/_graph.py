@@ -19,14 +19,16 @@ from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch, Tensor
 from dynamic._origin import Origin
 from dynamic._state import JSON, State
 from dynamic.checkpoint._file import decoded
+from dynamic.data._index import inside_samples
 from dynamic.errors import shown
 from dynamic.random import RNG
+from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._foreign import refuse
 from ._output import Output
 
-__all__ = ["Ended", "Graph", "Name", "Outputs", "Step", "columns"]
+__all__ = ["Ended", "Graph", "Name", "Outputs", "Step", "columns", "has"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -77,7 +79,11 @@ class Name:
         if run is None:
             hint = f"Elsewhere call dynamic.{self._path}."
             raise RuntimeError(f"fn.{self._path}() is for functions under pipeline_def. {hint}")
-        return run.call(self._path, inputs, arguments)
+        token = inside_samples.set(False)  # that is for what a user writes
+        try:
+            return run.call(self._path, inputs, arguments)
+        finally:
+            inside_samples.reset(token)
 
     def __repr__(self) -> str:
         return f"<fn.{self._path}>"
@@ -204,11 +210,11 @@ class Graph:
             self.primary = self.primary or name
         return self.sources[name]
 
-    def stream(self, label: str) -> RNG:
+    def stream(self, label: str, key: str) -> RNG:
         """The stream of a random operator whose numbers belong to no samples."""
         name = f"stream {label}"
         if name not in self.streams:
-            digest = hashlib.blake2b(label.encode(), digest_size=8, key=self.rng.seed.to_bytes(8, "little")).digest()
+            digest = hashlib.blake2b(key.encode(), digest_size=8, key=self.rng.seed.to_bytes(8, "little")).digest()
             self.streams[name] = self._resumed(name, RNG(int.from_bytes(digest, "little")))
         return self.streams[name]
 
@@ -253,6 +259,7 @@ class Run:
 
     def _called(self, function: Callable[[], Any]) -> Any:
         _run.set(self)
+        inside_samples.set(True)
         results = function()
         if self._late:
             self.calls, self._late = [], False
@@ -271,26 +278,32 @@ class Run:
 
     def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what a name of `fn` stands for."""
-        name, seed = arguments.pop("name", None), arguments.pop("seed", None)
+        name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
         self._counts[path] += 1
         label = name if name is not None else f"{path} {self._counts[path]}"
-        self.calls.append(told(path, inputs, arguments))
-        if path == "external_source" or path.startswith("readers."):
+        reads = path == "external_source" or path.startswith("readers.")
+        self.calls.append(told(path, inputs, arguments if reads or seed is None else {**arguments, "seed": seed}))
+        if reads:
             return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
         function, takes = looked_up(path)
+        for former, now in _FORMERLY.items():
+            if former in arguments and (now is None or now in takes):
+                value = arguments.pop(former)
+                arguments |= {} if now is None else {now: value}
         if "device" in arguments:
             arguments["device"] = {"mixed": "gpu"}.get(arguments["device"], arguments["device"])
         if "rng" in takes and "rng" not in arguments:
-            arguments["rng"] = self._draws(label if seed is None else f"{label} seed {seed}")
+            arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
         if not any(isinstance(x, Batch) for x in (*inputs, *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
         return function(*inputs, **arguments)
 
-    def _draws(self, label: str) -> Any:
+    def _draws(self, label: str, key: str) -> Any:
+        """The numbers of a call. Calls with one key draw the same: an image and its mask are cropped alike."""
         if self._samples is not None:
-            return self.graph.rng.keyed(self._samples)[label]
+            return self.graph.rng.keyed(self._samples)[key]
         self._streams.append(label)
-        return self.graph.stream(label)
+        return self.graph.stream(label, key)
 
     # -- readers and sources ------------------------------------------------------------------------------------------
 
@@ -347,6 +360,11 @@ class Run:
         return outputs
 
 
+def _seed(path: str, seed: Any) -> int | None:
+    """The seed of a call; -1 is none, as in DALI."""
+    return None if seed is None or seed == -1 else natural(f"fn.{path}", "seed", seed)
+
+
 def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:
     """What a call of ``fn.external_source`` makes, with the arguments of DALI's that mean nothing here left out."""
     known = inspect.signature(ExternalSource).parameters
@@ -378,12 +396,20 @@ def exactly(reader: Reader[Any], size: int) -> Any:
     return dict(zip(parts[0], joined, strict=True)) if isinstance(parts[0], dict) else joined
 
 
+def has(family: Any, name: str) -> bool:
+    """Whether this library, or a family of it, has an operator or a family of that name."""
+    found = getattr(family, name, None)
+    if inspect.ismodule(found):
+        return found.__name__.startswith("dynamic.")
+    return name in getattr(family, "__all__", ()) or (family is dynamic and name in _NOT_IMPORTED)
+
+
 @functools.cache
 def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
     """The function of a path, and the names of its parameters."""
     found: Any = dynamic
     for part in path.split("."):
-        if part not in getattr(found, "__all__", ()) and not inspect.ismodule(getattr(found, part, None)):
+        if not has(found, part):
             raise ArgumentError.unknown("fn", part, list(getattr(found, "__all__", ())))
         found = getattr(found, part)
     if not callable(found) or isinstance(found, type):
@@ -399,12 +425,18 @@ def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> st
     return f"{path}({', '.join(given)})"
 
 
+#: Operators that ``from dynamic import *`` leaves out, as they have the names of builtins and modules.
+_NOT_IMPORTED = ("copy", "filter", "slice")
+
 #: Arguments that may differ after a resume: where things are done, and what a reader compares by itself.
 _NOT_COMPARED = frozenset(
     ["device", "shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "random_shuffle",
      "on_mismatch", "lazy_init", "prefetch_queue_depth", "source", "num_threads", "read_ahead", "dont_use_mmap"]
 )  # fmt: skip
 
+
+#: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
+_FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}
 
 _OF_DALIS_SOURCES = frozenset(
     ["seed", "cuda_stream", "use_copy_kernel", "blocking", "parallel", "no_copy", "prefetch_queue_depth", "ndim",

@@ -10,12 +10,11 @@ between them work as they do elsewhere, for all is evaluated at once.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import dynamic
 
-from ._graph import Name
+from ._graph import Name, has
 
 __all__ = ["external_source", "readers"]
 
@@ -27,6 +26,6 @@ external_source = Name("external_source")
 
 def __getattr__(name: str) -> Any:
     """An operator, or a family of them such as `random`."""
-    if name in dynamic.__all__ or inspect.ismodule(getattr(dynamic, name, None)):
+    if has(dynamic, name):
         return Name(name)
     raise AttributeError(f"fn has no {name!r}: dynamic has none")

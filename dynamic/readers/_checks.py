@@ -14,9 +14,9 @@ _Word = TypeVar("_Word", bound=str)
 
 
 def word(operator: str, argument: str, value: Any, words: tuple[_Word, ...]) -> _Word:
-    """One of some words."""
+    """One of some words, which are in lower case."""
     for allowed in words:
-        if isinstance(value, str) and value == allowed:
+        if isinstance(value, str) and value.lower() == allowed:
             return allowed
     listed = ", ".join(map(repr, words[:-1]))
     raise ArgumentError(operator, argument, f"{listed} or {words[-1]!r}", shown(value))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._locks import new_lock
-from dynamic._state import State
+from dynamic._state import State, untold
 from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, shown
 
 from ._checks import natural, word
@@ -240,7 +240,7 @@ class Placed(ABC):
                 After either error the reader is as it was.
         """
         with self._lock:
-            known = checked(self._operator, state)
+            known = checked(self._operator, untold(state))
             policy = self._on_mismatch
             if on_mismatch is not None:
                 policy = word(f"{self._operator}.set_state", "on_mismatch", on_mismatch, _ON_MISMATCH)

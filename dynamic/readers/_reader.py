@@ -13,7 +13,7 @@ from dynamic._origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, DataError, Failure
 
-from ._checks import natural, word
+from ._checks import flag, natural, word
 from ._place import Place, Tally
 from ._placed import Fingerprint, OnMismatch, Placed, Progress
 
@@ -95,7 +95,12 @@ class Reader(Placed, Generic[G]):
         """Outputs as users get them: a tuple, unless they have names."""
         return cast("G", outputs)
 
-    def next_epoch(self, batch_size: int | None = None) -> Epoch[G]:
+    def next_epoch(
+        self,
+        batch_size: int | None = None,
+        ctx: Any = None,  # noqa: ARG002
+        capture: bool | None = False,
+    ) -> Epoch[G]:
         """Iterate over the rest of the current epoch; then the reader stands at the start of the next.
 
         The place is the reader's, not the iterator's: an iterator that is left early leaves the reader where it got to,
@@ -109,11 +114,14 @@ class Reader(Placed, Generic[G]):
         Args:
             batch_size: Samples in a batch; by default `max_batch_size`, and where that is not given either, the
                 iterator gives single samples as Tensors.
+            ctx: Kept for scripts written for DALI.
+            capture: Makes no difference: nothing runs ahead of a loop.
 
         Returns:
             An iterator over tuples of Batches (or Tensors; of `TFRecord` dicts of them), whose ``len`` is the number of
             steps that are left.
         """
+        flag(f"{self._operator}.next_epoch", "capture", capture)
         return Epoch(self, self._batch_size("next_epoch", batch_size))
 
     def __call__(self, batch_size: int | None = None) -> G:

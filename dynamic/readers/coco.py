@@ -53,8 +53,8 @@ class COCO(Stored[Annotated, Outputs]):
         preprocessed_annotations: Instead of it, a folder that `save_preprocessed_annotations_dir` was. What is asked
             for must have been asked for then too, and `images`, `ltrb`, `ratio`, `size_threshold`, `skip_empty`,
             `include_iscrowd` and `avoid_class_remapping` are as they were then.
-        images: Names of images, as in the file, that are the samples, in this order. One that is named twice is two
-            samples.
+        images: Names of images, as in the file, that are the samples, in this order; by default all. One that is named
+            twice is two samples.
         ltrb: Whether boxes are [left, top, right, bottom], rather than [left, top, width, height].
         ratio: Whether boxes and vertices are divided by the width and height of the image.
         size_threshold: Objects whose boxes are less wide or high are left out; pixels, also with `ratio`.
@@ -223,11 +223,9 @@ def _source(annotations_file: PathLike | None, preprocessed: PathLike | None) ->
 
 def _names(images: str | Sequence[str] | None) -> tuple[str, ...] | None:
     names = (images,) if isinstance(images, str) else images
-    if names is None:
-        return None
-    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(COCO._operator, "images", "the name of an image, or a list of at least one", shown(images))
-    return tuple(names)
+    if names is not None and not (isinstance(names, Sequence) and all(isinstance(name, str) for name in names)):
+        raise ArgumentError(COCO._operator, "images", "the name of an image, or a list of names", shown(images))
+    return tuple(names) if names else None
 
 
 def _threshold(number: Any) -> float:

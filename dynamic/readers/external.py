@@ -13,7 +13,7 @@ import numpy
 from dynamic._interop import as_batch, as_tensor
 from dynamic._locks import new_lock
 from dynamic._origin import Origin
-from dynamic._state import State
+from dynamic._state import State, untold
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import DTypeLike
@@ -103,6 +103,9 @@ class ExternalSource:
         if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
             raise ArgumentError(operator, "cycle", "None, 'no', 'quiet' or 'raise'", shown(cycle))
         self._cycle = _CYCLES[cycle]
+        if self._cycle in ("quiet", "raise") and inspect.isgenerator(source):
+            hint = "Give the function that makes it: it is called for each epoch."
+            raise ArgumentError(operator, "source", "what can begin again, with cycle", shown(source), hint)
         self._epoch = self._iteration = self._sample = self._batch_size = 0
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
         self._iterator: Iterator[Any] | None = None
@@ -187,6 +190,10 @@ class ExternalSource:
             except StopIteration:
                 return
             yield outputs
+
+    def captured(self, batch_size: int, ctx: Any = None) -> Iterator[Output | tuple[Output, ...]]:  # noqa: ARG002
+        """The same as `next_epoch`; `ctx` is kept for scripts written for DALI."""
+        return self.next_epoch(natural(f"{self._operator}.captured", "batch_size", batch_size, 1))
 
     def _samples(self, size: int | None) -> tuple[Output, ...]:
         """Samples that are asked for one by one."""
@@ -308,7 +315,7 @@ class ExternalSource:
         Warns:
             StateWarning: The source has no place that it could return to; it goes on from wherever it is.
         """
-        operator = self._operator
+        operator, state = self._operator, untold(state)
         if not isinstance(state, dict) or state.keys() != _STATE.keys():
             raise StateError(
                 f"{operator}: this is no state of a source: {shown(state)}. Use one that get_state() gave."

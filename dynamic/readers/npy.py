@@ -307,6 +307,7 @@ def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Regi
             raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
     bounds = {name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
               for name, value in given.items() if value is not None}  # fmt: skip
+    bounds = {name: numbers for name, numbers in bounds.items() if numbers}  # an empty list says nothing
     chosen = None if axes is None else _numbers("roi_axes", axes, int)
     for name in ("roi_shape", "rel_roi_shape"):
         if min(bounds.get(name.replace("roi_", ""), ()), default=0) < 0:
