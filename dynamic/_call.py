@@ -342,7 +342,7 @@ def _of_groups(operator: Declared, call: Call) -> Array | list[Array] | None:
 
 
 #: What a GPU runs for a whole call: given the call, a description of each input and of the memory for the results.
-Kernel: TypeAlias = Callable[[Call, "list[Described]", Any], None]
+Kernel: TypeAlias = Callable[[Call, "list[Described]", Any], Any]
 
 
 class Memory:

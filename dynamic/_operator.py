@@ -207,7 +207,8 @@ class Operator(Generic[P]):
     def _results_of_kernel(self, call: Call, kernel: Kernel) -> Any:
         """What a GPU makes of all samples in one launch, however ragged they are."""
         memory = Memory(call, specs(self, call, call.samples()), several=bool(self.outputs))
-        kernel(call, call.described(), memory.described())
+        if kernel(call, call.described(), memory.described()) is NotImplemented:
+            return self._results_of_body(call)
         return call.settled(self.name, memory.outs) if call.failures else memory.storages()
 
     def _results_of_body(self, call: Call) -> Any:
@@ -319,7 +320,7 @@ def operator(
             `output`.
         kernel: Called once for all samples where they are on a GPU, with the call, a description of each input, and one
             of the memory for the result (a list of them for several outputs), which it fills but for samples that
-            failed. Needs `output`.
+            failed; or it returns NotImplemented, and the function is called with arrays on the GPU. Needs `output`.
         on_host: Whether inputs are on the CPU wherever the result is, which `device` says.
         independent: "values", or "rows" of the first dimension, where what becomes of each does not depend on others
             and `whole` is declared: small ragged samples are done as one, arguments that may differ told row by row.

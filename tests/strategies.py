@@ -177,7 +177,7 @@ def _put_together(
             fixed.pop(f"{name}_{letter}", None)
             varying.pop(f"{name}_{letter}", None)
     fixed.pop("on_error", None)  # a batch that leaves samples out is not its samples
-    if "out_of_bounds_policy" in operator.arguments and fixed.get("out_of_bounds_policy") != "trim_to_shape":
+    if "out_of_bounds_policy" in operator.arguments and fixed.get("out_of_bounds_policy", "error") == "error":
         fixed["out_of_bounds_policy"] = "pad"
 
 

@@ -81,6 +81,9 @@ CALLS = {
     "crop, each": ("crop", lambda x: {"crop": (15, 12), "crop_pos_x": each(x, [0.0, 0.5, 0.9])}),
     "crop that pads": (
         "crop", {"crop": (80, 90), "out_of_bounds_policy": "pad", "fill_values": 7.0, "dtype": "float32"}),
+    "crop that goes on": ("crop", {"crop": (80, 90), "out_of_bounds_policy": "reflect_101", "dtype": "float32"}),
+    "slice that goes on": (
+        "slice", {"start": (-20, -30), "end": (90, 18), "axis_names": "HW", "out_of_bounds_policy": "wrap"}),
     "slice": ("slice", {"start": (2, 3), "end": (18, 9), "axis_names": "HW"}),
     "slice that pads": (
         "slice", {"rel_start": (-0.2, 0.1), "rel_end": (1.3, 0.9), "axis_names": "HW", "out_of_bounds_policy": "pad",

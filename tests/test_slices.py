@@ -44,6 +44,34 @@ def test_positions_of_all_dimensions_in_their_order_are_as_in_any(numbers, polic
     assert found([y, x], [height, width], (0, 1)) == found([x, y], [width, height], (1, 0))
 
 
+PADS = {"edge": "edge", "reflect_1001": "symmetric", "reflect_101": "reflect", "wrap": "wrap"}
+OTHERS = {"edge": "clamp", "reflect_1001": "REFLECT"}
+
+
+@pytest.mark.parametrize("policy", PADS)
+@given(starts=st.tuples(*[st.integers(-20, 20)] * 3), shape=st.tuples(*[st.integers(0, 20)] * 3), data=st.data())
+def test_a_window_may_go_on_with_the_array(policy, starts, shape, data):
+    image = RAMP[: data.draw(st.integers(1, 5)), : data.draw(st.integers(1, 6)), : data.draw(st.integers(1, 2))]
+    wide = np.pad(image.astype(np.float64), 60, PADS[policy])
+    expected = wide[tuple(slice(60 + start, 60 + start + size) for start, size in zip(starts, shape, strict=True))]
+    dtype = data.draw(st.sampled_from(["uint8", "float32", None]))
+    arguments = {"start": starts, "shape": shape, "dtype": dtype}
+    for axes in ([], (0, 1, 2)):
+        found = ndd.slice(image, axes=axes, out_of_bounds_policy=OTHERS.get(policy, policy), **arguments)
+        assert (found.shape, found.dtype) == (shape, dtype or "uint8")
+        assert np.array_equal(found.array, expected)
+    batch = ndd.slice(as_batch([image, image[:1]]), axes=[], out_of_bounds_policy=policy, **arguments)
+    assert np.array_equal(batch.samples[0], expected)
+
+
+@pytest.mark.parametrize("policy", PADS)
+def test_nothing_cannot_be_repeated(policy):
+    empty = np.zeros((0, 3), np.uint8)
+    with pytest.raises(ArgumentError, match=rf"'out_of_bounds_policy' must be 'pad' of an image .* got '{policy}'"):
+        ndd.slice(empty, start=0, shape=2, axes=0, out_of_bounds_policy=policy)
+    assert ndd.slice(empty, start=-5, shape=0, axes=0, out_of_bounds_policy=policy).shape == (0, 3)
+
+
 @given(x=st.integers(-8, 8), y=st.integers(-8, 8), width=st.integers(0, 9), height=st.integers(0, 9))
 def test_a_slice_is_a_part_of_the_array_and_of_what_is_around_it(x, y, width, height):
     expected = window(RAMP, (y, x), (height, width), (7, 9))
@@ -223,7 +251,8 @@ def test_slices_are_dalis(dali: Oracle, data):
     whole, part = st.integers(-4, 9), st.floats(0, 1, width=32)
     begin = data.draw(st.sampled_from(["start", "rel_start", None]))
     end = data.draw(st.sampled_from(["shape", "rel_shape"] + [None] * (begin is not None)))
-    arguments = {"axis_names": order, "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "trim_to_shape"]))}
+    policies = ["pad", "constant", "trim_to_shape", "edge", "clamp", "reflect", "reflect_1001", "reflect_101", "wrap"]
+    arguments = {"axis_names": order, "out_of_bounds_policy": data.draw(st.sampled_from(policies))}
     varying = {}
     for name in (begin, end):
         if name is not None:

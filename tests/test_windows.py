@@ -169,13 +169,14 @@ def test_windows_are_dalis(dali: Oracle, data):
         "crop": [data.draw(st.integers(1, 14)), data.draw(st.integers(1, 14))],
         "crop_pos_x": data.draw(st.floats(0, 1, width=32)), "crop_pos_y": data.draw(st.floats(0, 1, width=32)),
         "rounding": data.draw(st.sampled_from(["round", "truncate"])),
-        "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "trim_to_shape"])),
+        "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "constant", "trim_to_shape"])),
         "fill_values": data.draw(st.sampled_from([[3.0], [1.0, 2.0, 3.0]])),
     }  # fmt: skip
-    expected = dali.call("crop", [Laid(image, "HWC")], **arguments)
-    assume(0 not in expected.array.shape)
-    found = crop(as_tensor(image, layout="HWC"), **arguments)
-    assert np.array_equal(found.array, expected.array)
+    for policy in (arguments["out_of_bounds_policy"], data.draw(st.sampled_from(["edge", "reflect_101", "wrap"]))):
+        expected = dali.call("crop", [Laid(image, "HWC")], **{**arguments, "out_of_bounds_policy": policy})
+        assume(0 not in expected.array.shape)
+        found = crop(as_tensor(image, layout="HWC"), **{**arguments, "out_of_bounds_policy": policy})
+        assert np.array_equal(found.array, expected.array)
     more = {"mean": [100.0, 50.0, 25.5], "std": [20.0, 30.0, 40.0], "scale": 1.5, "shift": 0.25}
     more |= {"mirror": data.draw(st.integers(0, 1)), "output_layout": data.draw(st.sampled_from(["CHW", "HWC"]))}
     expected = dali.call("crop_mirror_normalize", [Laid(image, "HWC")], **arguments, **more)

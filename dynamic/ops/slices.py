@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._array import Array
 from dynamic._call import Call, Memory, Planned
 from dynamic._described import Described
@@ -20,7 +20,7 @@ from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
 
-from .windows import _fill, windows_of
+from .windows import _REPEATED, _AnyPolicy, _fill, copied, windows_of
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -28,7 +28,6 @@ _Axes: TypeAlias = int | tuple[int, ...]
 _Whole: TypeAlias = int | tuple[int, ...]
 _Values: TypeAlias = float | tuple[float, ...]
 _Multiple: TypeAlias = Annotated[int, Between(1)]
-_Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape": ()})]
 
 
 def _channels(layout: str | None, ndim: int) -> int | None:
@@ -47,9 +46,12 @@ def _sliced(
     return Planned((tuple(extents), input.dtype if dtype is None else dtype.dtype), starts)
 
 
-def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Any:
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
+    if call.fixed["out_of_bounds_policy"] in _REPEATED:
+        return NotImplemented
     _copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
+    return None
 
 
 def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
@@ -74,7 +76,7 @@ def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
     axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
     fill_values: _Values = 0.0, normalized_anchor: bool = True, normalized_shape: bool = True,
-    out_of_bounds_policy: _Policy = "error", rel_end: PerSample[_Values | None] = None,
+    out_of_bounds_policy: _AnyPolicy = "error", rel_end: PerSample[_Values | None] = None,
     rel_shape: PerSample[_Values | None] = None, rel_start: PerSample[_Values | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = "",
     plan: Sequence[int] = (), out: Array = None,
@@ -85,15 +87,17 @@ def slice(
     whole, in the order of the axes.
 
     Args:
-        axes: The dimensions that are sliced, by number; all of the others are kept.
+        axes: The dimensions that are sliced, by number; all of the others are kept. None at all, ``[]``, are all.
         axis_names: The same by the letters of the layout, where `axes` is not given. Width comes first by default.
         dtype: Element type of the result, by default the input's; values are rounded and saturated to it.
         end: Where the window ends; by default where the array does.
         fill_values: What is outside of the array, one value or one for each channel.
         normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
         normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
-        out_of_bounds_policy: What to do with a window that is not inside: "error", "pad" it with `fill_values`, or
-            "trim_to_shape".
+        out_of_bounds_policy: What to do with a window that is not inside: "error", "pad" it with `fill_values` (or
+            "constant"), "trim_to_shape", or go on with the array: "edge" (or "clamp") repeats its last elements,
+            "reflect_1001" (or "reflect") goes back from there, "reflect_101" too without repeating them, and "wrap"
+            begins again at the other edge.
         rel_end: Where the window ends, as a part of the whole.
         rel_shape: The size of the window, as a part of the whole.
         rel_start: Where the window begins, as a part of the whole.
@@ -112,11 +116,13 @@ def slice(
     [[6, 7], [10, 11]]
     >>> dynamic.slice(image, [0.5], [0.5], axes=1).tolist()
     [[2, 3], [6, 7], [10, 11]]
+    >>> dynamic.slice([1, 2, 3], start=-2, shape=7, axes=0, out_of_bounds_policy="reflect_101").tolist()
+    [3, 2, 1, 2, 3, 2, 1]
     """
     place = _channels(layout, input.ndim)
     channels = out.shape[place] if place is not None else 1
-    windows.copied(input, plan, _fill("slice", fill_values, channels, place, input.ndim), out)
-    return out
+    fill = _fill("slice", fill_values, channels, place, input.ndim)
+    return copied("slice", input, plan, out_of_bounds_policy, fill, out)
 
 
 def _largest(call: Call) -> tuple[int, ...]:

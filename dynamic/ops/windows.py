@@ -36,7 +36,10 @@ __all__ = ["crop", "crop_mirror_normalize", "random_crop_generator", "roi_random
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Values: TypeAlias = float | tuple[float, ...]
-_Policy: TypeAlias = Annotated[str, Word({"error": (), "pad": (), "trim_to_shape": ()})]
+_REPEATED = {"edge": ("clamp",), "reflect_1001": ("reflect",), "reflect_101": (), "wrap": ()}
+_PAD = {"error": (), "pad": ("constant",), "trim_to_shape": ()}
+_Policy: TypeAlias = Annotated[str, Word(_PAD)]
+_AnyPolicy: TypeAlias = Annotated[str, Word({**_PAD, **_REPEATED})]
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
@@ -51,6 +54,18 @@ def _fill(
     if len(flat) not in (1, channels):
         raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
+
+
+def copied(operator: str, image: Array, starts: Sequence[int], policy: str, fill: Any, out: Array) -> Array:
+    """Copy a window, with what its policy says there is outside of the image."""
+    if policy not in _REPEATED:
+        windows.copied(image, starts, fill, out)
+    elif image.size or not out.size:
+        windows.repeated(image, starts, policy, out)
+    else:
+        expected = "'pad' of an image without pixels: there are none to repeat"
+        raise ArgumentError(operator, "out_of_bounds_policy", expected, repr(policy))
+    return out
 
 
 def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
@@ -89,7 +104,7 @@ def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
 def windows_of(call: Together, samples: Sequence[tuple[Array, ...]], starts: Any, memory: Memory) -> Any:
     """Windows of many images, where each is one copy: in their own type, and inside of them; None of others."""
     images = [sample[0] for sample in samples]
-    if call.fixed["out_of_bounds_policy"] == "pad" or images[0].dtype != memory.outs[0].dtype:
+    if call.fixed["out_of_bounds_policy"] not in {"error", "trim_to_shape"} or images[0].dtype != memory.outs[0].dtype:
         return None
     if isinstance(call.fixed["fill_values"], tuple):  # as many as there are channels, or refused
         return None
@@ -102,11 +117,14 @@ def _crop_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Mem
     return windows_of(call, samples, _starts("crop", call, [sample[0].shape for sample in samples]), memory)
 
 
-def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> Any:
+    if call.fixed["out_of_bounds_policy"] in _REPEATED:
+        return NotImplemented
     layout, (source, *_) = call.layout or "", inputs
     place = layout.index("C") if "C" in layout else None
     fill = _checked_fill("crop", call, [1] if place is None else source.shapes[:, place].tolist())
     copies.window(source, target, _starts_of_each("crop", call, source.shapes.tolist()), None, fill, place)
+    return None
 
 
 @operator(layouts=LAYOUTS, output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
@@ -115,7 +133,8 @@ def crop(
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
-    out_of_bounds_policy: _Policy = "error", rounding: _Rounding = "round", layout: Layout = "HWC", out: Array = None,
+    out_of_bounds_policy: _AnyPolicy = "error", rounding: _Rounding = "round", layout: Layout = "HWC",
+    out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each image, of each frame of a video, or of a volume.
 
@@ -130,7 +149,8 @@ def crop(
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
         fill_values: What is outside of the image, one value or one for each channel.
         out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
-            `fill_values`, or "trim_to_shape".
+            `fill_values` (or "constant"), "trim_to_shape", or go on with the image: "edge" (or "clamp"),
+            "reflect_1001" (or "reflect"), "reflect_101", "wrap".
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
 
     Returns:
@@ -148,8 +168,7 @@ def crop(
                            crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
     place = layout.index("C") if "C" in layout else None
     fill = _fill("crop", fill_values, image.shape[place] if place is not None else 1, place, image.ndim)
-    windows.copied(image, starts, fill, out)
-    return out
+    return copied("crop", image, starts, out_of_bounds_policy, fill, out)
 
 
 _OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}  # what may differ between images that are normalised some at a time
@@ -251,7 +270,7 @@ def crop_mirror_normalize(
         mean: Subtracted from each channel: one value, or one for each.
         mirror: Whether to swap left and right; any integer but 0 means yes.
         out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
-            `fill_values`, or "trim_to_shape".
+            `fill_values` (or "constant"), or "trim_to_shape".
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
         pad_output: Add channels until their number is a power of two.
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".

@@ -26,7 +26,7 @@ _UFUNCS = """
     square subtract tan tanh true_divide trunc
 """.split()  # noqa: SIM905
 _FUNCTIONS = """
-    argmax clip concatenate expand_dims flatnonzero matmul nan_to_num searchsorted stack where zeros_like
+    argmax clip concatenate expand_dims flatnonzero matmul nan_to_num searchsorted stack take where zeros_like
 """.split()  # noqa: SIM905
 _DTYPES = """
     bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 intp

@@ -157,6 +157,8 @@ def _sliced(
     given = {name: value for name, value in named.items() if value is not None}
     if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
         axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
+    elif axes == ():  # as in DALI
+        axes = tuple(range(len(shape)))
     chosen = axes_of(operator, layout, len(shape), axes, axis_names)
     _check_together(operator, given, anchor, extent)
     starts, extents = [0] * len(shape), list(shape)

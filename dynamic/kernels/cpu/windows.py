@@ -10,13 +10,13 @@ import cv2
 import numpy
 
 from dynamic import _pool
-from dynamic._array import Array, empty
+from dynamic._array import Array, empty, library
 from dynamic.dtypes import convert
 
 from .order import BY_SIZE
 from .warp import MOST_CHANNELS
 
-__all__ = ["copied", "copied_inside", "filled", "normalised", "overlap"]
+__all__ = ["copied", "copied_inside", "filled", "normalised", "overlap", "repeated"]
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
@@ -33,6 +33,35 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
     if part.shape != out.shape:
         filled(out, _around(out.shape, there[:-1]) if part.size else [...], fill)
     convert(numpy, part, out.dtype, out[there])
+
+
+def repeated(image: Array, starts: Sequence[int], policy: str, out: Array) -> None:
+    """Copy a window of an image that goes on over its edges, as a policy says; on a GPU as well.
+
+    Args:
+        image: Any array that has elements.
+        starts: Where the window begins in each dimension. Its shape is that of `out`.
+        policy: "edge" repeats the last row of pixels; "reflect_1001" goes back from there, repeating it, and
+            "reflect_101" without; "wrap" begins again at the other edge.
+        out: Where to.
+    """
+    xp = library(image)
+    for axis, (start, extent) in enumerate(zip(starts, out.shape, strict=True)):
+        size = image.shape[axis]
+        if start >= 0 and start + extent <= size:
+            image = image[(slice(None),) * axis + (slice(start, start + extent),)]
+            continue
+        places = numpy.arange(start, start + extent)
+        if policy == "edge":
+            places = places.clip(0, size - 1)
+        elif policy == "wrap":
+            places %= size
+        else:
+            period = 2 * size - 2 * (policy == "reflect_101")
+            places %= max(period, 1)
+            places = numpy.minimum(places, period - (policy == "reflect_1001") - places)
+        image = xp.take(image, xp.asarray(places), axis)
+    convert(xp, image, out.dtype, out)
 
 
 def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs: Sequence[Array], work: int) -> None:
