@@ -20,7 +20,7 @@ from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
 
-from .windows import _REPEATED, _AnyPolicy, _fill, copied, windows_of
+from .windows import _AnyPolicy, _fill, windows_of
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -48,7 +48,7 @@ def _sliced(
 
 def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Any:
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
-    if call.fixed["out_of_bounds_policy"] in _REPEATED:
+    if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
         return NotImplemented
     _copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
     return None
@@ -122,7 +122,7 @@ def slice(
     place = _channels(layout, input.ndim)
     channels = out.shape[place] if place is not None else 1
     fill = _fill("slice", fill_values, channels, place, input.ndim)
-    return copied("slice", input, plan, out_of_bounds_policy, fill, out)
+    return windows.taken("slice", input, plan, out_of_bounds_policy, fill, out)
 
 
 def _largest(call: Call) -> tuple[int, ...]:

@@ -36,10 +36,9 @@ __all__ = ["crop", "crop_mirror_normalize", "random_crop_generator", "roi_random
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Values: TypeAlias = float | tuple[float, ...]
-_REPEATED = {"edge": ("clamp",), "reflect_1001": ("reflect",), "reflect_101": (), "wrap": ()}
 _PAD = {"error": (), "pad": ("constant",), "trim_to_shape": ()}
 _Policy: TypeAlias = Annotated[str, Word(_PAD)]
-_AnyPolicy: TypeAlias = Annotated[str, Word({**_PAD, **_REPEATED})]
+_AnyPolicy: TypeAlias = Annotated[str, Word({**_PAD, **windows.REPEATED})]
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
@@ -54,18 +53,6 @@ def _fill(
     if len(flat) not in (1, channels):
         raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
-
-
-def copied(operator: str, image: Array, starts: Sequence[int], policy: str, fill: Any, out: Array) -> Array:
-    """Copy a window, with what its policy says there is outside of the image."""
-    if policy not in _REPEATED:
-        windows.copied(image, starts, fill, out)
-    elif image.size or not out.size:
-        windows.repeated(image, starts, policy, out)
-    else:
-        expected = "'pad' of an image without pixels: there are none to repeat"
-        raise ArgumentError(operator, "out_of_bounds_policy", expected, repr(policy))
-    return out
 
 
 def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
@@ -118,7 +105,7 @@ def _crop_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Mem
 
 
 def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> Any:
-    if call.fixed["out_of_bounds_policy"] in _REPEATED:
+    if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
         return NotImplemented
     layout, (source, *_) = call.layout or "", inputs
     place = layout.index("C") if "C" in layout else None
@@ -168,7 +155,7 @@ def crop(
                            crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
     place = layout.index("C") if "C" in layout else None
     fill = _fill("crop", fill_values, image.shape[place] if place is not None else 1, place, image.ndim)
-    return copied("crop", image, starts, out_of_bounds_policy, fill, out)
+    return windows.taken("crop", image, starts, out_of_bounds_policy, fill, out)
 
 
 _OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}  # what may differ between images that are normalised some at a time

@@ -12,11 +12,28 @@ import numpy
 from dynamic import _pool
 from dynamic._array import Array, empty, library
 from dynamic.dtypes import convert
+from dynamic.errors import ArgumentError
 
 from .order import BY_SIZE
 from .warp import MOST_CHANNELS
 
-__all__ = ["copied", "copied_inside", "filled", "normalised", "overlap", "repeated"]
+__all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "taken"]
+
+
+#: What a window may go on with beyond the edges of an image, and other names of that.
+REPEATED = {"edge": ("clamp",), "reflect_1001": ("reflect",), "reflect_101": (), "wrap": ()}
+
+
+def taken(operator: str, image: Array, starts: Sequence[int], policy: str, fill: Any, out: Array) -> Array:
+    """Copy a window, with what a policy says there is outside of the image: see `copied` and `repeated`."""
+    if policy not in REPEATED:
+        copied(image, starts, fill, out)
+    elif image.size or not out.size:
+        repeated(image, starts, policy, out)
+    else:
+        expected = "'pad' of an image without pixels: there are none to repeat"
+        raise ArgumentError(operator, "out_of_bounds_policy", expected, repr(policy))
+    return out
 
 
 def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
