@@ -218,7 +218,7 @@ def _plain(value: Any, kind: _Kind) -> Any:
     elif isinstance(value, numpy.generic) or hasattr(value, "__dlpack__"):
         value = asarray(value)
     else:
-        return value
+        return value[0] if kind.scalar and isinstance(value, (list, tuple)) and len(value) == 1 else value
     array = value if isinstance(value, numpy.ndarray) else moved(value, Device.CPU)
     if kind.arrays:
         return array

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy
 
 from ._array import Array, empty, library
+from ._origin import Origin
 from .data import Batch, Tensor
 from .errors import ArgumentError
 
-__all__ = ["are_given", "each", "relaid"]
+__all__ = ["are_given", "are_in", "each", "each_of", "relaid"]
 
 
 def are_given(inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:
@@ -31,14 +32,16 @@ def _is_frames(value: Any) -> bool:
 def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Call an operator on the frames of its first input, each with its own values of the arguments laid out as frames.
 
+    A first input that is no video is every frame of one: an image with a matrix for each frame becomes a video.
     The results of the frames of one video must have one shape: an operator with a method `of_frames` is given the
     frames, how many each video has, and their arguments, and returns arguments that see to that.
     """
     batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
     given = [operator._data(i, value, device) for i, value in enumerate(inputs)]
     marked = next((name for name, value in arguments.items() if _is_frames(value)), None)
-    video = _as_video(operator, given[0] if given else None, marked or operator._name_of_input(1))
     count = operator._count(given, arguments, batch_size)
+    values = [x for x in (*given[1:], *arguments.values()) if _is_frames(x)]
+    video = _as_video(operator, given[0] if given else None, marked, values, count)
     counts = [len(sample) for sample in _samples(video, count)]
     frames = _frames(video, count, counts)
     others = [_spread(operator.name, operator._name_of_input(i), x, count, counts) for i, x in enumerate(given) if i]
@@ -48,17 +51,56 @@ def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> A
     results = operator(frames, *others, **spread)
     several = isinstance(results, tuple)
     name = marked or operator._name_of_input(1)
-    videos = [_folded(operator, name, part, counts, video, count) for part in (results if several else [results])]
+    parts = results if several else [results]
+    videos = [_folded(operator, name, part, counts, video.origin, count) for part in parts]
     return tuple(videos) if several else videos[0]
 
 
-def _as_video(operator: Any, first: Tensor | Batch | None, name: str) -> Tensor | Batch:
-    """The first input, laid out as frames; where it has no layout, as the operator takes it."""
+def are_in(values: Iterable[Any]) -> bool:
+    """Whether one of some values is laid out as frames."""
+    return any(map(_is_frames, values))
+
+
+def each_of(function: Callable[..., Batch], name: str, given: dict[str, Any], count: int | None) -> Tensor | Batch:
+    """Call a function that takes no video once for all frames, with what each of its arguments is for each of them.
+
+    Args:
+        function: Called with the values in `given`, and the number of all frames as `batch_size`.
+        name: Of the function.
+        given: Inputs and arguments by name, some of them laid out as frames.
+        count: Number of samples, or None where one result is asked for.
+    """
+    counts = _counts([x for x in given.values() if _is_frames(x)], count)
+    spread = {key: _spread(name, key, value, count, counts) for key, value in given.items()}
+    frames = function(spread, sum(counts))
+    origin = next((x.origin for x in given.values() if isinstance(x, Batch)), None)
+    return _folded(None, name, frames, counts, origin, count)
+
+
+def _counts(values: Sequence[Tensor | Batch], count: int | None) -> list[int]:
+    """How many frames there are for each sample."""
+    return [max(map(len, of_sample)) for of_sample in zip(*(_samples(x, count) for x in values), strict=True)]
+
+
+def _as_video(
+    operator: Any, first: Tensor | Batch | None, marked: str | None, values: Sequence[Tensor | Batch], count: int | None
+) -> Tensor | Batch:
+    """The first input, laid out as frames; where it has no layout, as the operator takes it.
+
+    What is no video is repeated, where another input has values for each frame, or the operator takes no images.
+    """
     layout = None if first is None else first.layout or operator._usual_layout.get(first.ndim)
-    if first is None or not (layout or "").startswith("F"):
+    if first is not None and (layout or "").startswith("F"):
+        return relaid(first, layout)
+    if first is None or (marked and operator.layouts is not None):
         expected = "given only with a video, laid out as 'FHWC' or the like, for it has values for each frame"
-        raise ArgumentError(operator.name, name, expected, f"an input laid out as {layout!r}")
-    return relaid(first, layout)
+        raise ArgumentError(operator.name, marked or "inputs", expected, f"an input laid out as {layout!r}")
+    layout = f"F{layout or ''}"
+    whole = zip(_samples(first, count), _counts(values, count), strict=True)
+    videos = [library(sample).broadcast_to(sample, (n, *sample.shape)) for sample, n in whole]
+    if count is None:
+        return Tensor(videos[0], layout, first.origin)
+    return Batch(videos, layout, first.origin, first._numpy_dtype, first.ndim + 1)
 
 
 def relaid(data: Tensor | Batch, layout: str | None) -> Tensor | Batch:
@@ -104,17 +146,17 @@ def _spread(operator: str, name: str, value: Any, count: int | None, counts: Seq
 
 
 def _folded(
-    operator: Any, name: str, frames: Batch, counts: Sequence[int], video: Tensor | Batch, count: int | None
+    operator: Any, name: str, frames: Batch, counts: Sequence[int], origin: Origin | None, count: int | None
 ) -> Tensor | Batch:
     """Videos of frames."""
     layout = f"F{frames.layout}" if frames.layout else None if frames.ndim else "F"
     parts = [_joined(operator, name, frames, start, stop) for start, stop in pairwise(accumulate(counts, initial=0))]
     if count is None:
-        return Tensor(parts[0], layout, video.origin)
+        return Tensor(parts[0], layout, origin)
     whole = frames.whole
     if whole is not None and parts and len(set(counts)) == 1:
-        return Batch(whole.reshape(len(parts), counts[0], *whole.shape[1:]), layout, video.origin)
-    return Batch(parts, layout, video.origin, frames._numpy_dtype, frames.ndim + 1)
+        return Batch(whole.reshape(len(parts), counts[0], *whole.shape[1:]), layout, origin)
+    return Batch(parts, layout, origin, frames._numpy_dtype, frames.ndim + 1)
 
 
 def _joined(operator: Any, name: str, frames: Batch, start: int, stop: int) -> Array:

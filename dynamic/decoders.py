@@ -373,7 +373,7 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     """Read and decode image files.
 
     Args:
-        path: A path, or a sequence of paths.
+        path: A path, or a sequence of paths. A Tensor or Batch of bytes holds a path or one in each sample.
         **arguments: Those of `image`, and `device`.
 
     Returns:
@@ -388,6 +388,8 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     dynamic.errors.DataError: imread(): 1 of 1 samples cannot be read.
       sample 0 (missing.png): No such file or directory
     """
+    if isinstance(path, (Tensor, Batch)):
+        path = _told(path)
     one = isinstance(path, (str, bytes, os.PathLike))
     if not one and not isinstance(path, Iterable):
         raise ArgumentError("imread", "path", "a path or a sequence of paths", shown(path))
@@ -406,6 +408,15 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     except DataError as error:
         failures = [unread.get(failure.index, failure) for failure in error.failures]
         raise (DataError if unread else type(error))("imread", failures, error.total) from None
+
+
+def _told(paths: Tensor | Batch) -> bytes | list[bytes]:
+    """The paths that samples hold, a byte for each letter."""
+    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and len(paths)):
+        got = f"{paths.dtype.word} of {paths.ndim} dimensions"
+        raise ArgumentError("imread", "path", "a path, or bytes (uint8, one dimension) that are one", got)
+    host = paths.cpu()
+    return host.array.tobytes() if isinstance(host, Tensor) else [sample.tobytes() for sample in host.samples]
 
 
 def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:

@@ -89,8 +89,10 @@ class Device:
         raise DeviceError(f"DLPack device type {dlpack_device_type} is neither a CPU nor a CUDA GPU.")
 
     @staticmethod
-    def from_dlpack(dlpack_device: tuple[int, int]) -> Device:
-        """The device that ``__dlpack_device__()`` names."""
+    def from_dlpack(dlpack_device: Any) -> Device:
+        """The device of an object that has ``__dlpack_device__()``, or that this method of it names."""
+        if hasattr(dlpack_device, "__dlpack_device__"):
+            dlpack_device = dlpack_device.__dlpack_device__()
         kind = Device.type_from_dlpack(int(dlpack_device[0]))
         return Device.CPU if kind == "cpu" else Device("gpu", int(dlpack_device[1]))
 

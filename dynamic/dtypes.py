@@ -16,6 +16,7 @@ import cv2
 import numpy
 
 from .errors import ArgumentError, shown
+from .types import DALIDataType
 
 __all__ = [
     "DType",
@@ -54,9 +55,9 @@ class DType:
         word: The long name: "uint8", "float32", "bool".
         kind: Whether it is signed, unsigned, floating point or boolean.
         bits: Size of an element in bits.
-        exponent_bits: Bits of the exponent; 0 unless floating point.
-        significand_bits: Stored bits of the significand; 0 unless floating point.
-        type_id: DALI's number for the type; -1 of bfloat16, which has none there.
+        exponent_bits: Bits of the exponent; None unless floating point.
+        significand_bits: Stored bits of the significand; None unless floating point.
+        type_id: DALI's constant for the type, which is a number; -1 of bfloat16, which has none there.
 
     >>> float32.bits, float32 == numpy.float32, str(float32)
     (32, True, 'f32')
@@ -74,8 +75,8 @@ class DType:
     word: str
     kind: DType.Kind
     bits: int
-    exponent_bits: int
-    significand_bits: int
+    exponent_bits: int | None
+    significand_bits: int | None
     type_id: int
 
     @property
@@ -113,18 +114,18 @@ class DType:
 
 
 _Kind = DType.Kind
-uint8 = DType("u8", "uint8", _Kind.unsigned, 8, 0, 0, 0)
-uint16 = DType("u16", "uint16", _Kind.unsigned, 16, 0, 0, 1)
-uint32 = DType("u32", "uint32", _Kind.unsigned, 32, 0, 0, 2)
-uint64 = DType("u64", "uint64", _Kind.unsigned, 64, 0, 0, 3)
-int8 = DType("i8", "int8", _Kind.signed, 8, 0, 0, 4)
-int16 = DType("i16", "int16", _Kind.signed, 16, 0, 0, 5)
-int32 = DType("i32", "int32", _Kind.signed, 32, 0, 0, 6)
-int64 = DType("i64", "int64", _Kind.signed, 64, 0, 0, 7)
-float16 = DType("f16", "float16", _Kind.float, 16, 5, 10, 8)
-float32 = DType("f32", "float32", _Kind.float, 32, 8, 23, 9)
-float64 = DType("f64", "float64", _Kind.float, 64, 11, 52, 10)
-bool_ = DType("bool", "bool", _Kind.bool, 8, 0, 0, 11)
+uint8 = DType("u8", "uint8", _Kind.unsigned, 8, None, None, DALIDataType(0))
+uint16 = DType("u16", "uint16", _Kind.unsigned, 16, None, None, DALIDataType(1))
+uint32 = DType("u32", "uint32", _Kind.unsigned, 32, None, None, DALIDataType(2))
+uint64 = DType("u64", "uint64", _Kind.unsigned, 64, None, None, DALIDataType(3))
+int8 = DType("i8", "int8", _Kind.signed, 8, None, None, DALIDataType(4))
+int16 = DType("i16", "int16", _Kind.signed, 16, None, None, DALIDataType(5))
+int32 = DType("i32", "int32", _Kind.signed, 32, None, None, DALIDataType(6))
+int64 = DType("i64", "int64", _Kind.signed, 64, None, None, DALIDataType(7))
+float16 = DType("f16", "float16", _Kind.float, 16, 5, 10, DALIDataType(8))
+float32 = DType("f32", "float32", _Kind.float, 32, 8, 23, DALIDataType(9))
+float64 = DType("f64", "float64", _Kind.float, 64, 11, 52, DALIDataType(10))
+bool_ = DType("bool", "bool", _Kind.bool, 8, None, None, DALIDataType(11))
 bfloat16 = DType("bfloat16", "bfloat16", _Kind.float, 16, 8, 7, -1)
 
 #: The types that arrays can have. bfloat16 is a name without storage: NumPy has no such element.

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, get_type_hints
 
 import numpy
 
+from . import _frames
 from ._argument import Argument, Numbers, PerSample, argument
 from ._array import Array, asarray
 from ._transfer import moved
@@ -62,9 +63,43 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
         if len(inputs) > 1 and not variadic:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", "at most one matrix, to be applied before", got)
+        if _frames.are_in((*inputs, *arguments.values())):
+            return of_frames(inputs, arguments)
         return function(*inputs, **arguments)
 
+    def of_frames(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
+        """One matrix for each frame: a result laid out as frames, as `warp_affine` takes it."""
+        given = _named(inputs) | arguments
+        count = _count(name, given.pop("batch_size", None), given)
+
+        def called(given: dict[str, Any], frames: int) -> Any:
+            matrices = [given.pop(key) for key in _named(inputs)]
+            return function(*matrices, **given, batch_size=frames)  # type: ignore[arg-type]
+
+        return _frames.each_of(called, name, given, count)
+
     return checked
+
+
+def _named(inputs: Sequence[Any]) -> dict[str, Any]:
+    """The matrices that are given, by what errors call them."""
+    named = {"input" if len(inputs) < 2 else f"inputs[{i}]": value for i, value in enumerate(inputs)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _count(operator: str, batch_size: Any, given: dict[str, Any]) -> int | None:
+    """Number of samples, or None where nothing is a Batch and one matrix is asked for."""
+    sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
+    if batch_size is not None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
+            raise ArgumentError(operator, "batch_size", "an integer of 0 or more", shown(batch_size))
+        sizes = {"batch_size": int(batch_size)} | sizes
+    first = next(iter(sizes), None)
+    for name, size in sizes.items():
+        if size != sizes[first or name]:
+            expected = f"a Batch of {sizes[first or name]}, like {first!r}"
+            raise ArgumentError(operator, name, expected, f"a Batch of {size}")
+    return None if first is None else sizes[first]
 
 
 class _Call:
@@ -87,26 +122,11 @@ class _Call:
             raise DeviceError(f"{self.name}() runs on cpu; pass device='cpu' and move its result.")
         known = _declared[self.name]
         self.reverse = known["reverse_order"].one(reverse_order)
-        named = {"input" if len(inputs) < 2 else f"inputs[{i}]": value for i, value in enumerate(inputs)}
-        named = {name: value for name, value in named.items() if value is not None}
-        self.n = self._count(batch_size, named | given)
+        named = _named(inputs)
+        self.n = _count(self.name, batch_size, named | given)
         self.origin = next((x.origin for x in named.values() if isinstance(x, Batch)), None)
         self.matrices = [self._matrix(name, value) for name, value in named.items()]
         self.vectors = {name: self._vector(known[name], value) for name, value in given.items() if value is not None}
-
-    def _count(self, batch_size: Any, given: dict[str, Any]) -> int | None:
-        """Number of samples, or None where nothing is a Batch and one matrix is asked for."""
-        sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
-        if batch_size is not None:
-            if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
-                raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
-            sizes = {"batch_size": int(batch_size)} | sizes
-        first = next(iter(sizes), None)
-        for name, size in sizes.items():
-            if size != sizes[first or name]:
-                expected = f"a Batch of {sizes[first or name]}, like {first!r}"
-                raise ArgumentError(self.name, name, expected, f"a Batch of {size}")
-        return None if first is None else sizes[first]
 
     def _vector(self, known: Argument, value: Any) -> Array:
         """Numbers, in one dimension, or in two where there are some for each sample."""

@@ -169,6 +169,17 @@ def test_numpys_functions(a):
     assert np.array_equal(np.maximum(t, 1).array, np.maximum(t.array, np.int32(1)))
 
 
+def test_each_sample_is_broadcast_by_itself():
+    for function in (operator.add, operator.mul, operator.pow, operator.lt):
+        found = function(as_batch([[1, 2, 3], [4]]), as_batch([[1, 2, 3], [4, 5]]))
+        assert found.tolist() == [
+            [function(a, b) for a, b in ((1, 1), (2, 2), (3, 3))], [function(4, 4), function(4, 5)]
+        ]  # fmt: skip
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        as_tensor([1, 2]) + as_tensor([1, 2, 3])
+    assert caught.value.__notes__ == ["In add."]
+
+
 def test_layouts_follow_broadcasting():
     image = as_tensor(np.zeros((2, 3, 4)), layout="HWC")
     row = as_tensor(np.zeros(4), layout="C")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -242,6 +243,18 @@ def test_slice_indexes_inside_every_sample(n, whole, data):
         b.slice[as_batch([0] * (n + 1))]
     with pytest.raises(IndexError):
         b.slice[as_batch([9] * n)]
+
+
+def test_samples_of_different_shapes_are_told():
+    with pytest.raises(ValueError, match=r"sample 0 has \(3,\), sample 2 has \(1,\). Pass pad=True"):
+        as_tensor(as_batch([[1, 2, 3], [4, 5, 6], [7]]))
+
+
+def test_what_is_no_array_makes_no_batch():
+    with pytest.raises(ArgumentError, match="'array' must be a numpy or cupy array; got int 1.*made by tensor"):
+        Batch([1, 2])
+    batch = as_batch([1])
+    assert weakref.ref(batch)() is batch
 
 
 def test_dense_and_padded():

@@ -246,6 +246,11 @@ def test_imread(tmp_path):
     assert isinstance(many, Batch)
     assert len(many) == 2
     assert len(ndd.imread([])) == 0
+    letters = [np.frombuffer(os.fsencode(path), np.uint8) for path in paths]
+    assert np.array_equal(ndd.imread(ndd.as_tensor(letters[0])).array, one.array)
+    assert all(np.array_equal(a, b) for a, b in zip(ndd.imread(as_batch(letters)).samples, many.samples, strict=True))
+    with pytest.raises(ArgumentError, match="'path' must be a path, or bytes .*; got int32 of 1 dimensions"):
+        ndd.imread(ndd.as_tensor([1, 2]))
 
 
 def test_imread_names_what_it_cannot_read(tmp_path):

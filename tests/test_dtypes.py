@@ -40,6 +40,10 @@ def test_words_of_torch():
 def test_words_of_python_and_dali():
     assert [ndd.dtype(x) for x in (bool, int, float)] == [ndd.bool, ndd.int32, ndd.float32]
     assert ndd.dtype(ndd.types.FLOAT) is ndd.float32
+    for kind in (ndd.uint8, ndd.int64, ndd.bool, ndd.float16):
+        assert (kind.exponent_bits is None) == (kind.significand_bits is None) == (kind is not ndd.float16)
+        assert ndd.dtype(kind.type_id) is kind
+        assert kind.type_id is ndd.types.DALIDataType(kind.type_id)
     theirs = type("DALIDataType", (), {"name": "FLOAT16"})()  # no enumeration of Python, as in nvidia.dali.types
     assert ndd.dtype(theirs) is ndd.float16
     assert ndd.dtype(ndd.types.UINT8) is ndd.uint8

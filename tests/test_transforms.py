@@ -12,7 +12,18 @@ from dali_oracle import Oracle, Samples, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic import ArgumentError, Batch, DeviceError, Tensor, as_batch, as_tensor, coord_transform, transforms
+from dynamic import (
+    ArgumentError,
+    Batch,
+    DeviceError,
+    Tensor,
+    as_batch,
+    as_tensor,
+    coord_transform,
+    per_frame,
+    transforms,
+    warp_affine,
+)
 from dynamic.transforms import combine, crop, rotation, scale, shear, translation
 
 numbers = st.floats(-9, 9, width=16)
@@ -298,3 +309,74 @@ def test_combinations_are_dalis(dali: Oracle, data, dims, count, reverse):
     ]
     expected = dali.call("transforms.combine", matrices, reverse_order=reverse)
     assert near(combine(*matrices, reverse_order=reverse).array, expected.array)
+
+
+# -- a matrix for each frame
+
+counts_of_frames = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+
+
+@given(counts_of_frames, st.booleans(), st.data())
+def test_values_for_each_frame_make_a_matrix_for_each(counts, single, data):
+    counts = counts[:1] if single else counts
+    extents_of = {"rotation": {"angle": ()}, "translation": {"offset": (2,)}, "shear": {"angles": (2,)},
+                  "scale": {"scale": (3,), "center": (3,)}}  # fmt: skip
+    name, extents = data.draw(st.sampled_from(list(extents_of.items())))
+    values = np.random.default_rng(len(counts))
+    given = {key: [values.uniform(-40, 40, (n, *shape)).astype(np.float32) for n in counts]
+             for key, shape in extents.items()}  # fmt: skip
+    before = [values.normal(size=(n, 2 + (name == "scale"), 3 + (name == "scale"))) for n in counts]
+    after = data.draw(st.booleans())
+    function = getattr(transforms, name)
+
+    def marked(samples):
+        return per_frame(as_tensor(samples[0]) if single else as_batch(samples))
+
+    inputs = [marked(before)] if after else []
+    found = function(*inputs, **{key: marked(samples) for key, samples in given.items()})
+    expected = [
+        np.stack([function(*([before[i][k]] if after else []), **{key: x[i][k] for key, x in given.items()}).array
+                  for k in range(n)])
+        for i, n in enumerate(counts)
+    ]  # fmt: skip
+    assert found.layout == "F**"
+    for one, other in zip([found.array] if single else found.samples, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_video_is_warped_by_the_matrix_of_each_frame():
+    video = np.random.default_rng(1).integers(0, 255, (3, 9, 8, 3), np.uint8)
+    angles = [10.0, 20.0, 30.0]
+    found = warp_affine(as_tensor(video, layout="FHWC"), rotation(angle=per_frame(angles)))
+    one_by_one = [warp_affine(frame, rotation(angle=angle)).array for frame, angle in zip(video, angles, strict=True)]
+    assert found.layout == "FHWC"
+    assert np.array_equal(found.array, np.stack(one_by_one))
+    of_one = warp_affine(as_tensor(video[0], layout="HWC"), rotation(angle=per_frame(angles)))
+    assert (of_one.layout, of_one.shape) == ("FHWC", (3, 9, 8, 3))
+    assert np.array_equal(of_one.array[0], one_by_one[0])
+    points = np.arange(8, dtype=np.float32).reshape(4, 2)
+    moved = coord_transform(points, MT=rotation(angle=per_frame(angles)))
+    assert moved.shape == (3, 4, 2)
+    for k, angle in enumerate(angles):
+        expected = coord_transform(points, MT=rotation(angle=angle)).array
+        np.testing.assert_allclose(moved.array[k], expected, rtol=1e-5, atol=1e-5)
+    batch = warp_affine(as_batch([video[0], video[1]]),
+                            rotation(angle=per_frame(as_batch([[5.0], [6.0, 7.0]]))))  # fmt: skip
+    assert [sample.shape for sample in batch.samples] == [(1, 9, 8, 3), (2, 9, 8, 3)]
+
+
+def test_frames_that_do_not_fit_are_named():
+    with pytest.raises(ArgumentError, match=r"scale\(\): argument 'scale' must be a value for each of the 3 frames"):
+        scale(scale=per_frame([[1.0, 2.0]] * 2), center=per_frame([[1.0, 2.0]] * 3))
+    with pytest.raises(ArgumentError, match=r"rotation\(\): argument 'center' must be a Batch of 2, like 'angle'"):
+        rotation(angle=per_frame(as_batch([[1.0], [2.0]])), center=as_batch([[0.0, 0.0]] * 3))
+
+
+@given(data=st.data())
+def test_matrices_of_frames_are_dalis(dali: Oracle, data):
+    angles = np.array(data.draw(st.lists(st.floats(-90, 90, width=32), min_size=1, max_size=4)), np.float32)
+    made = "result = ndd.transforms.rotation(angle=ndd.per_frame(ndd.tensor(angles)), center=[1.0, 2.0])"
+    expected = dali.script(made, angles=angles)
+    found = rotation(angle=per_frame(angles), center=[1.0, 2.0])
+    assert found.layout == expected.layout
+    np.testing.assert_allclose(found.array, expected.array, rtol=1e-5, atol=1e-5)

@@ -57,7 +57,7 @@ class Batch(Data):
     [8, 10]
     """
 
-    __slots__ = ("_dtype", "_layout", "_ndim", "_origin", "_ready", "_samples", "_whole")
+    __slots__ = ("__weakref__", "_dtype", "_layout", "_ndim", "_origin", "_ready", "_samples", "_whole")
 
     def __init__(
         self, storage: Array | list[Array] | Views, layout: str | None = None, origin: Origin | None = None,
@@ -69,9 +69,9 @@ class Batch(Data):
         self._ready: _cuda.Ready | None = None
         if isinstance(storage, list):
             self._samples = storage
+            self._ready = ready(storage[0]) if storage else None
             self._dtype = storage[0].dtype if storage else dtype
             self._ndim = storage[0].ndim if storage else ndim
-            self._ready = ready(storage[0]) if storage else None
         elif isinstance(storage, Views):
             self._samples, self._dtype, self._ndim = storage, storage.dtype, storage.ndim
             self._ready = _cuda.Ready(storage.device_id)

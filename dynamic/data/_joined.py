@@ -21,7 +21,10 @@ def joined(
         return numpy.empty((0,) * (1 + ndim), dtype)
     extents = tuple(map(max, zip(*shapes, strict=True)))
     if len(set(shapes)) > 1 and not pad:
-        raise ValueError("The samples have different shapes; pass pad=True to fill the smaller ones with zeros.")
+        i = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
+        told = f"sample 0 has {shapes[0]}, sample {i} has {shapes[i]}"
+        hint = "Pass pad=True to fill the smaller ones with zeros."
+        raise ValueError(f"The samples have different shapes: {told}. {hint}")
     if isinstance(samples, Views) or not isinstance(samples[0], numpy.ndarray):
         return _on_gpu(samples, (len(samples), *extents), dtype)
     out = empty((len(samples), *extents), dtype)

@@ -15,7 +15,7 @@ from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
-from dynamic.errors import ArgumentError
+from dynamic.errors import ArgumentError, shown
 
 from ._index import on_gpu, plain_index
 from ._operators import Data, foreign_operand, wanted_device
@@ -49,7 +49,7 @@ class Tensor(Data):
     [1.5, 2.5]
     """
 
-    __slots__ = ("_array", "_layout", "_origin", "_ready")
+    __slots__ = ("__weakref__", "_array", "_layout", "_origin", "_ready")
 
     def __init__(self, array: Array, layout: str | None = None, origin: Origin | None = None) -> None:
         self._array, self._layout, self._origin = array, layout, origin
@@ -203,7 +203,11 @@ class Tensor(Data):
             if array is None:
                 return NotImplemented
             arrays.append(array)
-        result = evaluate(ufunc, together(inputs, arrays), kwargs)
+        try:
+            result = evaluate(ufunc, together(inputs, arrays), kwargs)
+        except Exception as error:
+            error.add_note(f"In {ufunc.__name__}.")
+            raise
         if isinstance(result, tuple):
             return tuple(self._wrapped(part, layouts) for part in result)
         return self._wrapped(result, layouts)
@@ -275,7 +279,12 @@ def _restored(array: Array, layout: str | None, origin: Origin | None, device: D
 
 def ready(array: Array) -> _cuda.Ready | None:
     """Where an array of a GPU is ready; None on the CPU."""
-    return None if isinstance(array, (numpy.ndarray, numpy.generic)) else _cuda.Ready(array.device.id)
+    if isinstance(array, (numpy.ndarray, numpy.generic)):
+        return None
+    if not is_array(array):
+        hint = "Tensors and Batches of anything are made by tensor, as_tensor, batch and as_batch."
+        raise ArgumentError("Tensor", "array", "a numpy or cupy array", shown(array), hint)
+    return _cuda.Ready(array.device.id)
 
 
 def host(tensor: Tensor) -> NDArray[Any]:
