@@ -98,8 +98,12 @@ from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
 
-def __getattr__(name: str) -> str:
-    """`__version__`, read when it is asked for: looking it up takes longer than the rest of the import."""
+def __getattr__(name: str) -> object:
+    """`__version__` and `pytorch`, when they are asked for: either takes longer than the rest of the import."""
+    if name == "pytorch":
+        from importlib import import_module
+
+        return import_module("dynamic.pytorch")
     if name != "__version__":
         raise AttributeError(f"module 'dynamic' has no attribute {name!r}")
     from importlib.metadata import version

@@ -89,8 +89,11 @@ class Failure:
         return f"sample {self.index}{where}: {kind}{self.reason}"
 
 
-class DataError(DynamicError, ValueError):
-    """Samples that cannot be read or listed; `failures` lists every failing one of the batch, and the message ten."""
+class DataError(DynamicError, ValueError, RuntimeError):
+    """Samples that cannot be read or listed; `failures` lists every failing one of the batch, and the message ten.
+
+    DALI raises a RuntimeError for them.
+    """
 
     def __init__(self, operator: str, failures: Sequence[Failure], total: int = 1) -> None:
         self.operator, self.failures, self.total = operator, tuple(failures), total

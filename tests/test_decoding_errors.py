@@ -186,3 +186,14 @@ def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path, monkeypatch):
     for wrong in (0, -1, 1.5):
         with pytest.raises(ArgumentError, match="max_encoded_bytes"):
             ndd.imread(tmp_path / "none", max_encoded_bytes=wrong)
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+def test_errors_are_those_that_scripts_expect(kind, tmp_path):
+    for read in (lambda: decoders.image(b"no image"), lambda: ndd.imread(tmp_path / "none.jpg")):
+        with pytest.raises(kind) as caught:
+            read()
+        assert isinstance(caught.value, DataError)
+    with pytest.raises((ValueError, TypeError)) as refused:
+        ndd.rotate(np.zeros((2, 2), np.uint8), angle="x")
+    assert isinstance(refused.value, ArgumentError)
