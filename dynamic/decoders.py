@@ -264,7 +264,7 @@ def image_random_crop(
         jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
         num_attempts: How often to draw before giving up, 1 or more.
         output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
-        random_area: The least and the most area, as a part of that of the image, more than 0.
+        random_area: The least and the most area, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.
         use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
         max_pixels: The largest width times height of the whole image.

@@ -233,6 +233,13 @@ def test_wrong_inputs():
 # -- files
 
 
+def test_values_of_pnm_reach_the_full_range():
+    found = decoders.image(b"P5 3 1 10\n" + bytes([0, 5, 10]), output_type="GRAY")
+    assert found.array.ravel().tolist() == [0, 128, 255]
+    wide = decoders.image(b"P5 2 1 1000\n" + (500).to_bytes(2, "big") + (1000).to_bytes(2, "big"), output_type="GRAY")
+    assert wide.array.ravel().tolist() == [128, 255]
+
+
 def test_imread(tmp_path):
     paths = [tmp_path / name for name in ("a b.png", "ü.jpg")]
     for path, name in zip(paths, ("PNG", "JPEG"), strict=True):

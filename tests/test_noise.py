@@ -250,8 +250,9 @@ def test_all_permutations_are_equally_likely():
 sides = st.integers(1, 700)
 
 
-@given(height=sides, width=sides, low=st.floats(0.01, 1), more=st.floats(0, 0.5), narrow=st.floats(0.1, 3),
-       wide=st.floats(0, 3), attempts=st.integers(1, 10), seed=st.integers(0, 2**64 - 1))  # fmt: skip
+@given(height=sides, width=sides, low=st.just(0.0) | st.floats(0.01, 1), more=st.floats(0, 0.5),
+       narrow=st.floats(0.1, 3), wide=st.floats(0, 3), attempts=st.integers(1, 10),
+       seed=st.integers(0, 2**64 - 1))  # fmt: skip
 def test_windows_lie_in_their_image(height, width, low, more, narrow, wide, attempts, seed):
     anchor, shape = random_crop_generator([height, width, 3], random_area=[low, low + more], num_attempts=attempts,
                                           random_aspect_ratio=[narrow, narrow + wide], rng=RNG(seed))  # fmt: skip
@@ -282,7 +283,7 @@ def test_where_no_window_has_the_area_the_largest_is_taken():
     assert found.tolist() == [200, 266]  # as DALI's
 
 
-@given(extents=st.lists(st.tuples(sides, sides), min_size=16, max_size=24), low=st.floats(0.01, 1),
+@given(extents=st.lists(st.tuples(sides, sides), min_size=16, max_size=24), low=st.just(0.0) | st.floats(0.01, 1),
        more=st.floats(0, 0.5), narrow=st.floats(0.1, 3), wide=st.floats(0, 3), attempts=st.integers(1, 10),
        seed=st.integers(0, 2**64 - 1))  # fmt: skip
 @example(extents=[(1, 2), (2, 1)] * 8, low=0.6, more=0.0, narrow=1.0, wide=0.0, attempts=3, seed=5)  # none is so large
@@ -331,6 +332,8 @@ GRAY = np.zeros((2, 3), np.uint8)
     (lambda rng: random_crop_generator([480.0, 2.0], rng=rng), "'shape' must be the height and width"),
     (lambda rng: random_crop_generator(as_batch([[4, 5], [0, 5]]), rng=rng), r"'shape\[1\]'"),
     (lambda rng: random_crop_generator([4, 5], random_area=[0.5, 0.1], rng=rng), "'random_area' must be two finite"),
+    (lambda rng: random_crop_generator([4, 5], random_area=[-0.1, 0.5], rng=rng), "'random_area' must be two finite"),
+    (lambda rng: random_crop_generator([4, 5], random_aspect_ratio=[0.0, 0.5], rng=rng), "numbers above 0"),
     (lambda rng: random_crop_generator([4, 5], random_aspect_ratio=[0.0, 1.0], rng=rng), "'random_aspect_ratio'"),
     (lambda rng: random_crop_generator([4, 5], num_attempts=0, rng=rng), "'num_attempts'"),
 ])  # fmt: skip

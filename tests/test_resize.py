@@ -352,6 +352,8 @@ def test_nothing_cannot_be_shown():
         resize_crop_mirror(PHOTO[:0], size=3, crop=(2, 2))
     with pytest.raises(ArgumentError, match=r"'image' must be an image with pixels"):
         random_resized_crop(PHOTO[:0], size=3)
+    with pytest.raises(ArgumentError, match=r"'size' must be an integer of at least 1"):
+        random_resized_crop(PHOTO, size=(0, 5))
     with pytest.raises(ArgumentError, match="'image' must be laid out as"):
         random_resized_crop(as_tensor(np.zeros((2, 3, 4)), layout="DHW"), size=3)
 
@@ -392,6 +394,9 @@ def test_any_dimensions_of_an_array():
         assert tensor_resize(array, scales=[0.6], axes=2, size_rounding=rounding).shape[2] == expected
     assert tensor_resize(array, sizes=[3], axes=[1], mode="not_larger").shape == (2, 3, 4)
     assert tensor_resize(array, sizes=[6], axes=[1], mode="not_smaller").shape == (4, 6, 8)
+    arguments = {"sizes": [6], "axes": [1], "mode": "not_smaller"}
+    given = tensor_resize(array, **arguments, alignment=0.5)  # which is the default, of all axes
+    assert np.array_equal(given.array, tensor_resize(array, **arguments).array)
     found = tensor_resize(
         np.arange(6, dtype=np.float32), scales=0.4, alignment=as_batch([0.0, 0.5, 1.0]), antialias=False
     )

@@ -64,6 +64,10 @@ def test_one_sample_is_a_batch_of_one():
 # -- frames of sequences
 
 
+def test_a_sequence_may_be_rearranged_to_nothing():
+    assert sequence_rearrange(VIDEO, new_order=[]).shape == (0, *VIDEO.shape[1:])
+
+
 @given(data=st.data())
 def test_frames_change_places(data):
     dtype = data.draw(st.sampled_from(ALL_DTYPES))

@@ -367,7 +367,7 @@ def random_crop_generator(
 
     Args:
         shape: Height and width of the image, and more extents that do not matter: integers, shape (2,) or longer.
-        random_area: The least and the most area, as a part of that of the image, more than 0.
+        random_area: The least and the most area, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.
         num_attempts: How often to draw before giving up, 1 or more.
         batch_size: Number of samples; a Batch of shapes, and a keyed `rng`, say it too.

@@ -275,8 +275,9 @@ class _Rules(NamedTuple):
 
 def _range(call: Call, argument: str) -> tuple[float, float]:
     low, high = call.values[argument]
-    if not 0 < low <= high < math.inf:
-        expected = "two finite numbers above 0, the first no larger than the second"
+    least = 0 if argument == "random_area" else math.ulp(0)
+    if not least <= low <= high < math.inf:
+        expected = f"two finite numbers {'above 0' if least else 'of at least 0'}, the first no larger than the second"
         raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
     return low, high
 
