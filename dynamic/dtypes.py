@@ -192,10 +192,10 @@ def numpy_dtype(value: DType) -> numpy.dtype[Any]:
 
 
 def type_id(value: DTypeLike) -> int:
-    """DALI's number for an element type; -1, its `NO_TYPE`, for bfloat16, which has none there.
+    """DALI's constant for an element type; -1, its `NO_TYPE`, for bfloat16, which has none there.
 
     >>> type_id(float32)
-    9
+    <DALIDataType.FLOAT: 9>
     """
     return dtype(value).type_id
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
+from dynamic._array import keep_blocks
 from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -220,6 +221,7 @@ class Stored(Reader[G], Generic[L, G]):
                 read_one(i + 1)
 
         if indices:
+            keep_blocks()  # files of some ten kB would be read into memory that was just given back to the system
             start = time.perf_counter()
             read_one(0)
             if time.perf_counter() - start > _SLOW:
