@@ -38,10 +38,10 @@ def as_tensor(
     """Make a Tensor of anything array-like, over the same memory where that is possible.
 
     Args:
-        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, a
-            buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers become int32 (uint32,
-            int64 or uint64 where they are too large), floats float32; what has a dtype keeps it. Any strides are fine;
-            big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
+        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, what
+            DALI itself gives, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
+            become int32 (uint32, int64 or uint64 where they are too large), floats float32; what has a dtype keeps it.
+            Any strides are fine; big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
         dtype: Element type to convert to, saturating and rounding half away from zero.
         device: Where to put it; by default where it is.
         layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.
@@ -85,6 +85,8 @@ def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: 
     origin: Origin | None = None
     if pad and isinstance(data, (list, tuple)):
         data = as_batch(data)
+    elif type(data).__module__.startswith(_DALI):
+        data = _of_dali(operator, "data", data)
     if isinstance(data, Tensor):
         array, own_layout, origin = data.array, data.layout, data.origin
     elif isinstance(data, Batch):
@@ -117,9 +119,10 @@ def as_batch(
     """Make a Batch of many samples, over the same memory where that is possible.
 
     Args:
-        tensors: A Batch; an array or Tensor, whose outermost dimension becomes the samples; or any iterable of samples,
-            each of them whatever `as_tensor` takes. All must have one dtype, device, number of dimensions and layout.
-            Python numbers in all of them are promoted together: ``[1, 2.5]`` is float32.
+        tensors: A Batch, also one of DALI's own or a list of tensors that its pipelines give; an array or Tensor, whose
+            outermost dimension becomes the samples; or any iterable of samples, each of them whatever `as_tensor`
+            takes. All must have one dtype, device, number of dimensions and layout. Python numbers in all of them are
+            promoted together: ``[1, 2.5]`` is float32.
         dtype: Element type to convert to; with it samples may have different ones. Needed where there are no samples.
         device: Where to put them; by default where they are.
         layout: A letter for each dimension of a sample, such as "HWC".
@@ -153,6 +156,8 @@ def batch(
 
 
 def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None) -> Batch:
+    if type(data).__module__.startswith(_DALI):
+        data = _of_dali(operator, "tensors", data)
     if isinstance(data, Batch):
         made = data
     elif isinstance(data, Tensor):
@@ -171,6 +176,23 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
         made = Batch(made.whole if made.whole is not None else made.samples, layout, made.origin,
                      made._numpy_dtype, made.ndim)  # fmt: skip
     return _on_device(made, where)
+
+
+_DALI = "nvidia.dali"
+
+
+def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
+    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI itself holds, with its layout."""
+    layout = (data.layout() if callable(data.layout) else data.layout) or None
+    name = type(data).__name__
+    if name == "Batch":
+        items, kind = list(data.tensors), dtype(str(data.dtype))
+    elif name.startswith("TensorList"):
+        items, kind = [data[i] for i in range(len(data))], dtype(data.dtype)
+    else:
+        return Tensor(asarray(data, operator, argument), layout)
+    arrays = [asarray(item, operator, argument) for item in items]
+    return Batch(arrays, layout, None, numpy_dtype(kind), len(layout or ""))
 
 
 def _with_samples(operator: str, array: Array, data: Any) -> Array:

@@ -175,3 +175,34 @@ assert ndd.resize(ndd.as_batch([image, image]), size=5, interp_type=kinds).shape
 def test_dalis_own_constants_are_understood(tmp_path):
     python = dalis_python("cv2", "simplejpeg", "cykooz_resizer")
     run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{CONSTANTS}", tmp_path, python=python)
+
+
+OBJECTS = """
+import numpy
+import dynamic as ndd
+import nvidia.dali.experimental.dynamic as theirs
+from nvidia.dali import fn, pipeline_def, types
+
+@pipeline_def(batch_size=3, num_threads=1, device_id=None)
+def made():
+    numbers = fn.random.uniform(range=[0.0, 255.0], shape=[2, 4, 3], seed=1)
+    return fn.reshape(fn.cast(numbers, dtype=types.UINT8), layout="HWC")
+
+found, = made().run()
+samples = [numpy.asarray(found[i]) for i in range(3)]
+for batch in (found, theirs.as_batch(found)):
+    ours = ndd.as_batch(batch)
+    assert (ours.layout, ours.dtype, len(ours)) == ("HWC", ndd.uint8, 3)
+    assert all((a == b).all() for a, b in zip(ours.samples, samples, strict=True))
+    assert ndd.as_tensor(batch).layout == "NHWC"
+    assert ndd.as_batch(batch, dtype="float32", layout="ABC").layout == "ABC"
+for one in (found[0], theirs.as_tensor(found[0])):
+    assert ndd.as_tensor(one).layout == "HWC"
+    assert (ndd.as_tensor(one).numpy() == samples[0]).all()
+    assert ndd.as_batch(one).layout == "WC"
+"""
+
+
+def test_what_dali_gives_is_taken_with_its_layout(tmp_path):
+    python = dalis_python("cv2", "simplejpeg", "cykooz_resizer")
+    run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{OBJECTS}", tmp_path, python=python)
