@@ -1,12 +1,13 @@
-"""Pipelines and readers for PyTorch: DALI's iterators, and a data set for `torch.utils.data.DataLoader`.
+"""Pipelines and readers for PyTorch: DALI's iterators, a data set for `torch.utils.data.DataLoader`, and `nodes`.
 
-Import it by name, ``import dynamic.pytorch``; torch is imported when a batch, or `Dataset`, is first asked for.
+torch is imported when a batch, or `Dataset`, is first asked for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import nodes as nodes
 from ._iterator import ClassificationIterator as ClassificationIterator
 from ._iterator import GenericIterator as GenericIterator
 from ._iterator import LastBatchPolicy as LastBatchPolicy
