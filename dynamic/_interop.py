@@ -85,7 +85,7 @@ def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: 
     origin: Origin | None = None
     if pad and isinstance(data, (list, tuple)):
         data = as_batch(data)
-    elif type(data).__module__.startswith(_DALI):
+    elif _is_dalis(data):
         data = _of_dali(operator, "data", data)
     if isinstance(data, Tensor):
         array, own_layout, origin = data.array, data.layout, data.origin
@@ -156,7 +156,7 @@ def batch(
 
 
 def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None) -> Batch:
-    if type(data).__module__.startswith(_DALI):
+    if _is_dalis(data):
         data = _of_dali(operator, "tensors", data)
     if isinstance(data, Batch):
         made = data
@@ -178,11 +178,13 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
     return _on_device(made, where)
 
 
-_DALI = "nvidia.dali"
+def _is_dalis(data: Any) -> bool:
+    """Whether this is data of DALI itself."""
+    return type(data).__module__.startswith("nvidia.dali") and hasattr(data, "layout")
 
 
 def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
-    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI itself holds, with its layout."""
+    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI's holds, with its layout."""
     layout = (data.layout() if callable(data.layout) else data.layout) or None
     name = type(data).__name__
     if name == "Batch":

@@ -1,4 +1,4 @@
-"""Images from encoded bytes: JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000.
+"""Images from encoded bytes (JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000), and NumPy's arrays.
 
 Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
 library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import numpy
+import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
-from . import _pool
+from . import _npy, _pool
 from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
 from ._array import Array, asarray
 from ._call import Planned, Spec
@@ -28,11 +28,12 @@ from ._origin import Origin
 from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
-from .dtypes import DType, numpy_dtype
+from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError, Failure, shown
 from .kernels.cpu import images, places
+from .kernels.cpu.strips import shared
 
-__all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "peek_image_shape"]
+__all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
 _Extent: TypeAlias = Annotated[float, Between(0)]
@@ -369,6 +370,45 @@ def peek_image_shape(
     return out
 
 
+def _kind_of_nothing(_ndim: int, _kind: Any, *, dtype: DType | None = None, **_: Any) -> tuple[int, np.dtype[Any]]:
+    """What an empty batch of arrays holds, of which nothing is known: bytes, unless it is told."""
+    return 1, np.dtype("uint8") if dtype is None else numpy_dtype(dtype)
+
+
+@operator(dtypes="uint8", output=_npy.planned, across=_npy.first, values_from=0, out_layout=lambda _layout, **_: None,
+          out_kind=_kind_of_nothing, name=_npy.OPERATOR)  # fmt: skip
+def numpy(
+    encoded: Array, /, *, dtype: DTypeArgument | None = None,
+    across: Any,
+    plan: _npy.Opened, out: Array,
+) -> Array:  # fmt: skip
+    """Decode ``.npy`` files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
+
+    All arrays of a batch must have one number of dimensions and, without `dtype`, one element type; their shapes may
+    differ. Arrays in Fortran order and of big-endian numbers come as others do. Nothing is ever unpickled: files of
+    Python objects, strings, dates, structures and complex numbers are refused.
+
+    Args:
+        dtype: Element type, which values are converted to as by `cast`; by default that of the files.
+
+    Returns:
+        The arrays, without a layout. Of an empty batch nothing is known: it has one dimension, and is of uint8 unless
+        `dtype` says more.
+
+    Raises:
+        DecodeError: Some samples are no array, end too early or too late, or are unlike the first that can be read; the
+            message names all of them.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> numpy.save(file, [[1.5, -2], [300, 4]])
+    >>> dynamic.decoders.numpy(file.getvalue(), dtype="uint8").tolist()
+    [[2, 0], [255, 4]]
+    """
+    shared(lambda part, there: convert(np, part, there.dtype, there), plan.array, out)
+    return out
+
+
 def imread(path: Any, /, **arguments: Any) -> Any:
     """Read and decode image files.
 
@@ -398,13 +438,13 @@ def imread(path: Any, /, **arguments: Any) -> Any:
         if not isinstance(item, (str, bytes, os.PathLike)):
             raise ArgumentError("imread", "path" if one else f"path[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in paths]
-    origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
+    origin = Origin(0, np.zeros(len(names), np.uint64), names)
     limit = arguments.get("max_encoded_bytes")
     files, unread = _read(names, limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes)
     try:
         if one:
             return image(Tensor(files[0], None, origin), **arguments)
-        return image(Batch(files, None, origin, numpy.dtype("uint8"), 1), **arguments)
+        return image(Batch(files, None, origin, np.dtype("uint8"), 1), **arguments)
     except DataError as error:
         failures = [unread.get(failure.index, failure) for failure in error.failures]
         raise (DataError if unread else type(error))("imread", failures, error.total) from None
@@ -412,7 +452,7 @@ def imread(path: Any, /, **arguments: Any) -> Any:
 
 def _told(paths: Tensor | Batch) -> bytes | list[bytes]:
     """The paths that samples hold, a byte for each letter."""
-    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and len(paths)):
+    if paths._numpy_dtype != np.uint8 or (paths.ndim != 1 and len(paths)):
         got = f"{paths.dtype.word} of {paths.ndim} dimensions"
         raise ArgumentError("imread", "path", "a path, or bytes (uint8, one dimension) that are one", got)
     host = paths.cpu()
@@ -421,7 +461,7 @@ def _told(paths: Tensor | Batch) -> bytes | list[bytes]:
 
 def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:
     """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
-    files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
+    files: list[Any] = [np.empty(0, np.uint8)] * len(names)
     failures: dict[int, Failure] = {}
 
     def read(i: int) -> None:
@@ -430,7 +470,7 @@ def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]
             if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
                 failures[i] = Failure(i, "not a regular file", source=names[i])
                 return
-            files[i] = numpy.fromfile(names[i], numpy.uint8, min(status.st_size, limit + 1))
+            files[i] = np.fromfile(names[i], np.uint8, min(status.st_size, limit + 1))
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 

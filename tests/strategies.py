@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -102,9 +103,28 @@ def _marked(inner: Any, mark: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from([t.word for t in dtypes.ALL if t.kind is not dtypes.DType.Kind.bool])
 
 
+def npy_file(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> np.ndarray:
+    """The bytes of a ``.npy`` file."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, version)
+    return read_only(np.frombuffer(file.getvalue(), np.uint8))
+
+
+@st.composite
+def files_of_arrays(draw: st.DrawFn, n: int) -> list[np.ndarray]:
+    """Files of `n` arrays of one dtype and number of dimensions; their bytes lie side by side, or apart."""
+    dtype, ndim = draw(any_dtype), draw(st.integers(0, 3))
+    shapes = st.tuples(*[st.integers(0, 4)] * ndim)
+    versions = st.sampled_from([(1, 0), (2, 0), (3, 0)])
+    files = [npy_file(draw(arrays(dtype, shapes)), draw(versions)) for _ in range(n)]
+    return [read_only(np.repeat(file, 2)[::2]) if draw(st.booleans()) else file for file in files]
+
+
 @st.composite
 def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray], str | None]:
     """`n` samples that an operator accepts, of one dtype and layout, ragged or alike."""
+    if operator.name == "decoders.numpy":
+        return draw(files_of_arrays(n)), None
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None

@@ -178,7 +178,10 @@ def test_an_empty_batch_gives_an_empty_batch_of_the_same_kind(operator, data):
     for given_ in (empty, Batch([], empty.layout, None, empty.dtype.dtype, empty.ndim)):
         found = listed(operator(*inputs_of(operator, given_), batch_size=0, **fixed, **nothing))
         for result, full in zip(found, results, strict=True):
-            assert (len(result), result.dtype, result.ndim, result.layout) == (0, full.dtype, full.ndim, full.layout)
+            kind = (full.dtype, full.ndim)
+            if operator.name == "decoders.numpy":  # its files tell, of which there are none
+                kind = (fixed.get("dtype", "uint8"), 1)
+            assert (len(result), result.dtype, result.ndim, result.layout) == (0, *kind, full.layout)
 
 
 @every

@@ -31,18 +31,9 @@ _Sigma: TypeAlias = Annotated[float, Between(0, 10000)]
 _Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
 _Windows: TypeAlias = _Window | tuple[_Window, ...]
 _Place: TypeAlias = Annotated[int, Between(-1)]
-_Border: TypeAlias = Annotated[
-    str,
-    Word(
-        {
-            "reflect_101": ("101",),
-            "reflect_1001": ("1001",),
-            "clamp": ("edge",),
-            "wrap": (),
-            "constant": ("fill",),
-        }
-    ),
-]
+_Border: TypeAlias = Annotated[str, Word({
+    "reflect_101": ("101",), "reflect_1001": ("1001",), "clamp": ("edge",), "wrap": (), "constant": ("fill",),
+})]  # fmt: skip
 _Mode: TypeAlias = Annotated[str, Word({"same": (), "valid": ()})]
 
 

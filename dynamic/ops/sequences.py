@@ -66,7 +66,7 @@ def permute_batch(
         raise ArgumentError("permute_batch", "indices", expected, shown(places.tolist()))
     if len(places) and not 0 <= places.min() <= places.max() < count:
         raise ArgumentError("permute_batch", "indices", f"in [0, {count - 1}]", shown(places.tolist()))
-    return data[places.astype(numpy.intp)] if isinstance(data, Batch) else data
+    return data.select(places.astype(numpy.intp)) if isinstance(data, Batch) else data
 
 
 def per_frame(

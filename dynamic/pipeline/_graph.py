@@ -362,7 +362,8 @@ class Run:
 
 def _seed(path: str, seed: Any) -> int | None:
     """The seed of a call; -1 is none, as in DALI."""
-    return None if seed is None or seed == -1 else natural(f"fn.{path}", "seed", seed)
+    none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
+    return None if none else natural(f"fn.{path}", "seed", seed)
 
 
 def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:

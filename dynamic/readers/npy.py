@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
-import io
 import math
 import os
-import re
-import tokenize
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
-from numpy.lib import format as npy
 
+from dynamic import _npy
 from dynamic._array import Array, empty
 from dynamic._origin import Origin
 from dynamic.data import Batch
-from dynamic.dtypes import of_numpy
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.kernels.cpu import places, windows
 
@@ -34,12 +30,8 @@ __all__ = ["Numpy"]
 _POLICIES = ("error", "pad", "trim_to_shape")
 _STARTS = ("roi_start", "rel_roi_start")
 _ENDS = ("roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape")
-_MAGIC = b"\x93NUMPY"
-_BEFORE_HEADER = 12  # bytes: the magic word, the version, and the length of the header in two bytes or four
-_LONGEST = 10_000  # bytes of a header; NumPy refuses longer ones too
 _BEGINNING = 4096  # bytes that are read of a file before it is known which more are needed
 _AT_ONCE = 1 << 24  # bytes of a file that is read whole in one go; of larger ones no more than the array is read
-_LONG = re.compile(rb"(?<=\d)L(?=[,)\s])")  # integers as Python 2 wrote them
 
 
 class Numpy(Stored[Listing, Outputs]):
@@ -194,18 +186,12 @@ class _Region(NamedTuple):
             raise Unusable(f"its shape is {shape}, and {name} must be {error.expected}; got {error.got}") from None
 
 
-class _Header(NamedTuple):
-    """What the header of a file says."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: numpy.dtype[Any]
-
-
 def _array(path: str, region: _Region | None) -> Array:
     """The array of a file, or a region of it."""
     try:
         return _taken(path, region)
+    except _npy.NoArray as error:
+        raise Unusable(str(error)) from None
     except MemoryError as error:
         raise Unusable(f"is too large: {error}") from None
 
@@ -215,16 +201,17 @@ def _taken(path: str, region: _Region | None) -> Array:
     there = os.stat(path).st_size  # noqa: PTH116
     at_once = region is None and there <= _AT_ONCE
     data = contents(path, 0, there if at_once else min(there, _BEGINNING))
-    start = _header_end(data)
+    start = _npy.header_end(data)
     if start > there:
         raise Unusable("ends within its header")
     if start > len(data):
         data = contents(path, 0, start)
-    shape, fortran, kind = _header(data[:start].tobytes())
+    head = _npy.header(data[:start].tobytes())
+    shape, fortran, kind = head
     if region is None or not shape:
-        return _values(_whole(path, data, start, math.prod(shape) * kind.itemsize), shape, fortran=fortran, dtype=kind)
+        return _npy.values(_whole(path, data, start, head.nbytes), head)
     starts, extents = region.window(shape)
-    if _beyond(extents, kind):
+    if _npy.beyond(extents, kind):
         raise Unusable(f"has the shape {shape}, and the region one that cannot be: {shown(extents)}")
     row = math.prod(shape[1:]) * kind.itemsize
     first, last = 0, shape[0]
@@ -233,7 +220,7 @@ def _taken(path: str, region: _Region | None) -> Array:
         last = max(first, min(starts[0] + extents[0], shape[0]))
     _enough(path, start + shape[0] * row)
     rows = contents(path, start + first * row, (last - first) * row)
-    array = _values(rows, (last - first, *shape[1:]), fortran=fortran, dtype=kind)
+    array = _npy.values(rows, head._replace(shape=(last - first, *shape[1:])))
     out = empty(tuple(extents), array.dtype)
     windows.copied(array, [starts[0] - first, *starts[1:]], region.fill, out)
     return out
@@ -251,51 +238,6 @@ def _enough(path: str, size: int) -> None:
     there = os.stat(path).st_size  # noqa: PTH116
     if there < size:
         raise Unusable(f"ends too early: {there} bytes of {size} are there")
-
-
-def _values(data: Array, shape: tuple[int, ...], *, fortran: bool, dtype: numpy.dtype[Any]) -> Array:
-    """Bytes as an array in C order of numbers in the order of bytes of this machine."""
-    flat = data.view(dtype)
-    if not flat.flags.aligned:
-        flat = flat.copy()
-    array = flat.reshape(shape, order="F" if fortran else "C")
-    return array.astype(dtype.newbyteorder("="), order="C", copy=False)
-
-
-def _header_end(data: Array) -> int:
-    """Where the header of a file ends, which may be later than what was read of it."""
-    beginning = data[:_BEFORE_HEADER].tobytes()
-    if len(beginning) < _BEFORE_HEADER or not beginning.startswith(_MAGIC):
-        raise Unusable("is no .npy file")
-    major, minor = beginning[6:8]
-    if (major, minor) not in ((1, 0), (2, 0), (3, 0)):
-        raise Unusable(f"has version {major}.{minor} of the format, which is not known here")
-    prefix = 10 if major == 1 else _BEFORE_HEADER
-    length = int.from_bytes(beginning[8:prefix], "little")
-    if length > _LONGEST:
-        raise Unusable(f"has a header of {length} bytes; up to {_LONGEST} are read")
-    return prefix + length
-
-
-@functools.lru_cache(maxsize=256)  # the files of a data set mostly begin alike
-def _header(data: bytes) -> _Header:
-    """Parse all bytes before the array."""
-    parse = npy.read_array_header_1_0 if data[6] == 1 else npy.read_array_header_2_0
-    try:
-        shape, fortran, kind = parse(io.BytesIO(_LONG.sub(b" ", data[8:])), max_header_size=_LONGEST)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError, Warning) as error:
-        told = (str(error) or type(error).__name__).splitlines()[0][:100]
-        raise Unusable(f"has a header that cannot be understood: {told}") from None
-    if kind.hasobject or of_numpy(kind.newbyteorder("=")) is None:
-        raise Unusable(f"holds {kind}, which is not supported")
-    if min(shape, default=0) < 0 or len(shape) > 32 or _beyond(shape, kind):
-        raise Unusable(f"has a shape that cannot be: {shown(shape)}")
-    return _Header(tuple(map(int, shape)), bool(fortran), kind)
-
-
-def _beyond(shape: Sequence[int], kind: numpy.dtype[Any]) -> bool:
-    """Whether no array can have a shape."""
-    return math.prod(max(extent, 1) for extent in shape) * kind.itemsize >= 1 << 63
 
 
 def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Region | None:
