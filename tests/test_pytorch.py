@@ -627,7 +627,7 @@ def test_importing_it_takes_no_torch():
 def test_the_examples_of_the_page(folder):
     page = (ROOT / "docs" / "pipelines.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    iterator, data_set = [block for block in blocks if "from dynamic.pytorch" in block]
+    iterator, data_set = [block for block in blocks if "from dynamic.pytorch import" in block]
 
     @pipeline_def(batch_size=4, num_threads=1, seed=12)
     def augmented(folder):

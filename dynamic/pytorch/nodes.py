@@ -5,8 +5,7 @@ torchdata and torch are imported when one of these is first asked for.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -15,19 +14,18 @@ from dynamic._origin import Origin
 from dynamic._state import State
 from dynamic.context import stream
 from dynamic.data import Batch, Tensor
-from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.errors import ArgumentError, DeviceError, StateError, shown
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import Reader as AnyReader
 
 if TYPE_CHECKING:
     import torch
+    from torchdata.nodes import BaseNode
 
     class _Node:
-        """What `torchdata.nodes.BaseNode` has, whose subclasses these become."""
+        """What `BaseNode` has, whose subclasses these become."""
 
         def reset(self, initial_state: State | None = None) -> None: ...
-        def state_dict(self) -> State: ...
-        def next(self) -> Any: ...
 
     Reader: TypeAlias = "Readers"
     DictMapper: TypeAlias = "Mappers"
@@ -46,11 +44,14 @@ class Readers(_Node):
     """A reader as a node of dicts: each output by its name.
 
     Its state is the reader's, so it is exact in the midst of an epoch too, behind a `Prefetcher` and in a `Loader`, and
-    good for any batch size. An epoch that is left early has ended: `reset` goes to the next.
+    good for any batch size and number of shards, and for the reader by itself.
+
+    Each `reset` without a state begins an epoch: first the reader's first, then the next, however far the last has been
+    read. So an epoch that is left early has ended, and nothing depends on how far a `Prefetcher` was ahead.
 
     Args:
         reader_type: A class of `dynamic.readers`.
-        batch_size: Samples in a batch; None for single samples, as Tensors.
+        batch_size: Samples in a batch; None for single samples, as Tensors, unless `max_batch_size` is given.
         output_names: A name for each output. May be left out where there are two, "data" and "label", and of
             `readers.TFRecord`, whose outputs have names.
         **kwargs: What the reader is made with.
@@ -73,22 +74,35 @@ class Readers(_Node):
         if batch_size is not None:
             kwargs.setdefault("max_batch_size", natural("nodes.Reader", "batch_size", batch_size, 1))
         self._reader = reader_type(**kwargs)
+        self._reader._batch_size("next_epoch", batch_size)
         self._batch_size = batch_size
         self._names = _names(self._reader, output_names)
+        self._begun: int | None = None  # the epoch in which the last reset left the reader
         self._epoch: Iterator[Any] | None = None
 
     def reset(self, initial_state: State | None = None) -> None:
-        """Go to the place of a state; without one, to the start of an epoch."""
-        super().reset(initial_state)
+        """Go to the place of a state; without one, to the start of the next epoch.
+
+        Raises:
+            StateError: This is no state of a reader; or StateMismatch, where it is of other data. The node stays as it
+                was.
+        """
         reader = self._reader
         if initial_state is not None:
             reader.set_state(initial_state)
-        elif reader.position:
-            reader.seek(0, reader.epoch + 1)
+        elif reader.epoch == self._begun:
+            reader.seek(0, self._begun + 1)
+        self._begun = reader.epoch
         self._epoch = reader.next_epoch(self._batch_size)
+        super().reset(initial_state)
 
     def next(self) -> Named:
-        """The next batch, or a StopIteration at the end of the epoch."""
+        """The next batch.
+
+        Raises:
+            StopIteration: The epoch has ended.
+            RuntimeError: `reset` has not been called.
+        """
         if self._epoch is None:
             raise RuntimeError("nodes.Reader: next() before reset().")
         outputs = next(self._epoch)
@@ -116,20 +130,46 @@ def _names(reader: AnyReader[Any], given: Iterable[str] | None) -> Sequence[str]
 
 
 class _Over(_Node):
-    """A node that has its items from another, and its state."""
+    """A node that has its items from another, and its state.
 
-    def __init__(self, source: Any) -> None:
+    Args:
+        operator: What to call it in errors.
+        source: The other node.
+    """
+
+    def __init__(self, operator: str, source: BaseNode[Named]) -> None:
+        from torchdata.nodes import BaseNode
+
         super().__init__()
+        self._operator = operator
+        if not isinstance(source, BaseNode):
+            raise ArgumentError(operator, "source", "a node of torchdata", shown(source))
         self._source = source
 
     def reset(self, initial_state: State | None = None) -> None:
-        """Reset the other node."""
+        """Reset the other node.
+
+        Raises:
+            StateError: This is no state of such a node.
+        """
+        if initial_state is None:
+            self._source.reset()
+        elif isinstance(initial_state, Mapping) and initial_state.keys() == {"source"}:
+            self._source.reset(initial_state["source"])
+        else:
+            raise StateError(f"{self._operator}: this is no state of such a node: {shown(initial_state)}.")
         super().reset(initial_state)
-        self._source.reset(None if initial_state is None else initial_state["source"])
 
     def get_state(self) -> State:
         """That of the other node."""
         return {"source": self._source.state_dict()}
+
+    def _named(self) -> Named:
+        """The next dict of the other node."""
+        named = self._source.next()
+        if not isinstance(named, Mapping):
+            raise ArgumentError(self._operator, "source", "a node of dicts", f"one of {shown(named)}")
+        return dict(named)
 
 
 class Mappers(_Over):
@@ -139,10 +179,15 @@ class Mappers(_Over):
         source: A node of dicts.
         map_fn: Called with a Tensor or Batch, gives what takes its place.
         key: The name of the entry.
+
+    Raises:
+        ArgumentError: `source` is no node, or `map_fn` cannot be called.
     """
 
-    def __init__(self, source: Any, map_fn: Callable[[Any], Tensor | Batch], key: str = "data") -> None:
-        super().__init__(source)
+    def __init__(self, source: BaseNode[Named], map_fn: Callable[[Any], Tensor | Batch], key: str = "data") -> None:
+        super().__init__("nodes.DictMapper", source)
+        if not callable(map_fn):
+            raise ArgumentError(self._operator, "map_fn", "a function", shown(map_fn))
         self._function, self._key = map_fn, key
 
     def next(self) -> Named:
@@ -150,10 +195,11 @@ class Mappers(_Over):
 
         Raises:
             ArgumentError: It has no such entry.
+            StopIteration: The epoch has ended.
         """
-        named = dict(self._source.next())
+        named = self._named()
         if self._key not in named:
-            raise ArgumentError("nodes.DictMapper", "key", f"one of {', '.join(map(repr, named))}", shown(self._key))
+            raise ArgumentError(self._operator, "key", f"one of {', '.join(map(repr, named))}", shown(self._key))
         named[self._key] = self._function(named[self._key])
         return named
 
@@ -165,51 +211,79 @@ class Converters(_Over):
         source: A node of dicts of Tensors and Batches; the samples of a Batch must have one shape.
         output_stream: The CUDA stream that the tensors will be used on: a torch stream, or what `dynamic.stream` takes;
             by default torch's current one where the node is made.
+
+    Raises:
+        ArgumentError: `source` is no node, or `output_stream` no stream.
+        DeviceError: A stream is given, and torch has no GPU.
     """
 
-    def __init__(self, source: Any, output_stream: Any = None) -> None:
-        super().__init__(source)
+    def __init__(self, source: BaseNode[Named], output_stream: Any = None) -> None:
+        super().__init__("nodes.ToTorch", source)
         self._stream = _stream(output_stream)
+        self._given = output_stream  # which ends when nobody keeps it
 
     def next(self) -> tuple[torch.Tensor, ...]:
         """The next tuple, in the order of the dict.
 
         Raises:
-            DeviceError: There are some on one GPU and some on another.
+            ArgumentError: An entry is neither a Tensor nor a Batch, its samples differ in shape, or there are some on
+                one GPU and some on another.
+            StopIteration: The epoch has ended.
         """
-        values: list[Any] = list(self._source.next().values())
-        gpus = sorted({value.device.device_id for value in values if value.device.device_type == "gpu"})
+        import torch
+
+        named = self._named()
+        for name, value in named.items():
+            if not isinstance(value, Tensor | Batch):
+                raise ArgumentError(self._operator, name, "a Tensor or a Batch", shown(value))
+        gpus = sorted({value.device.device_id for value in named.values() if value.device.device_id is not None})
         if len(gpus) > 1:
-            raise DeviceError(f"nodes.ToTorch: outputs are on the GPUs {', '.join(map(str, gpus))}; move them to one.")
-        with self._stream or contextlib.nullcontext():
-            return tuple((value.gpu(gpus[0]) if gpus else value).torch() for value in values)
+            expected, got = "a node whose dicts are on one GPU", f"some on the GPUs {', '.join(map(str, gpus))}"
+            raise ArgumentError(self._operator, "source", expected, got)
+        with torch.cuda.stream(self._stream):
+            return tuple(self._converted(name, value.gpu(gpus[0]) if gpus else value) for name, value in named.items())
+
+    def _converted(self, name: str, value: Tensor | Batch) -> torch.Tensor:
+        if isinstance(value, Batch) and len(shapes := list(dict.fromkeys(value.shape))) > 1:
+            hint = "Resize them before, or pad them: DictMapper(source, dynamic.pad, key)."
+            got = f"{shapes[0]} and {shapes[1]}"
+            raise ArgumentError(self._operator, name, "a Batch of samples of one shape", got, hint)
+        return value.torch()
 
 
-def _stream(given: Any) -> Any:
-    """A context in which a stream is torch's current one; None without a GPU."""
+def _stream(given: Any) -> torch.cuda.Stream | None:
+    """The stream of torch for this one; None where torch has no GPU."""
     import torch
 
-    if not torch.cuda.is_available():
-        return None
-    if given is None:
-        given = torch.cuda.current_stream()
-    elif not isinstance(given, torch.cuda.Stream):
-        made = stream(given)
-        given = torch.cuda.ExternalStream(made.handle, made.device_id)
-    return torch.cuda.stream(given)
+    if torch.cuda.is_available():
+        if given is None:
+            return torch.cuda.current_stream()
+        if isinstance(given, torch.cuda.Stream):
+            return given
+        made = stream(given, max(getattr(given, "device_id", 0), 0))  # CuPy says -1 of its default streams
+        return torch.cuda.ExternalStream(made.handle, made.device_id)
+    if given is not None:
+        raise DeviceError(f"nodes.ToTorch: there are no streams without a GPU, but 'output_stream' is {shown(given)}.")
+    return None
 
 
 _MADE: dict[str, type] = {"Reader": Readers, "DictMapper": Mappers, "ToTorch": Converters}
 
 
 def __getattr__(name: str) -> Any:
-    """The classes become nodes of torchdata when they are first asked for."""
+    """The classes become nodes of torchdata when they are first asked for.
+
+    Raises:
+        ImportError: torchdata, or torch, is not installed.
+    """
     if name not in _MADE:
         raise AttributeError(f"dynamic.pytorch.nodes has no {name!r}")
     try:
         from torchdata.nodes import BaseNode
     except ImportError as error:
-        raise ImportError("dynamic.pytorch.nodes needs torchdata: pip install torchdata") from error
+        raise ImportError(
+            f"dynamic.pytorch.nodes.{name} needs torch and torchdata: pip install torch torchdata"
+        ) from error
     body = _MADE[name]
     documented = {"__module__": __name__, "__qualname__": name, "__doc__": body.__doc__}
     globals()[name] = made = type(BaseNode)(name, (body, BaseNode), documented)
