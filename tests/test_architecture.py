@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,12 +172,3 @@ def test_nothing_is_printed_and_the_global_random_state_is_left_alone():
         "import dynamic; dynamic.random.uniform(batch_size=3)\n"
         "assert a == (random.getstate(), str(numpy.random.get_state()))"
     ) == ""  # fmt: skip
-
-
-@pytest.mark.parametrize("page", sorted((ROOT.parent / "docs").glob("*.md")), ids=lambda page: page.name)
-def test_tests_that_a_page_names_exist(page):
-    there = {
-        name for path in (ROOT.parent / "tests").glob("*.py") for name in re.findall(r"\b(test_\w+)", path.read_text())
-    }
-    there |= {path.stem for path in (ROOT.parent / "tests").glob("*.py")}
-    assert set(re.findall(r"`(test_\w+)(?:\.py)?`", page.read_text())) <= there
