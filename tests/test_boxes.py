@@ -610,3 +610,19 @@ def test_words_are_used_as_randomness_says():
     )
     assert dynamic.random_bbox_crop is random_bbox_crop
     assert as_tensor(anchor).ndim == 1
+
+
+@given(seed=st.integers(0, 2**32), settings=st.sampled_from([{"thresholds": (0.5,)}, {"thresholds": (0.3, 1.0)}, {}]))
+def test_any_window_of_an_image_without_boxes_is_good(dali: Oracle, seed, settings):
+    none = np.zeros((0, 4), np.float32)
+    arguments = {"bbox_layout": "xyXY", "scaling": (0.3, 1.0), "aspect_ratio": (0.5, 2.0), **settings}
+    expected = dali.call("random_bbox_crop", [none], seed=seed, **arguments)
+    found = random_bbox_crop(none, rng=RNG(seed), **arguments)
+    for mine, other in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(mine.array, other.array, rtol=1e-6, atol=1e-6)
+
+
+def test_images_without_boxes_are_cropped():
+    none = np.zeros((0, 4), np.float32)
+    found = [random_bbox_crop(none, thresholds=(0.9,), rng=RNG(seed), **SCALES)[1].tolist() for seed in range(9)]
+    assert len(set(map(tuple, found))) == 9

@@ -240,3 +240,24 @@ def test_places_are_those_that_dali_draws(dali: Oracle, crop, start, size, more)
     drawn = dali.call("roi_random_crop", seed=4, batch_size=100, **{name: [v] for name, v in arguments.items()})
     assert {int(sample[0]) for sample in drawn.samples} <= starts_of(300, **arguments)
     assert drawn.dtype == "i64"
+
+
+@pytest.mark.parametrize(("rounding", "row"), [("round", 10), ("truncate", 10)])
+def test_places_are_reckoned_in_double(rounding, row):
+    """A position is a float32, and 15 times the one next to 0.7 is a little less than 10.5."""
+    image = as_tensor(np.repeat(np.arange(20, dtype=np.uint8), 30).reshape(20, 30))
+    assert crop(image, crop=(5, 7), crop_pos_y=0.7, rounding=rounding).array[0, 0] == row
+
+
+@given(data=st.data())
+def test_windows_near_ties_are_dalis(dali: Oracle, data):
+    room, size = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 9))
+    position = data.draw(st.integers(0, 20)) / 20
+    image = np.repeat(np.arange(room + size, dtype=np.uint8), 4).reshape(-1, 4, 1)
+    arguments = {
+        "crop": [size, 4],
+        "crop_pos_y": position,
+        "rounding": data.draw(st.sampled_from(["round", "truncate"])),
+    }
+    expected = dali.call("crop", [Laid(image, "HWC")], **arguments)
+    assert np.array_equal(crop(as_tensor(image, layout="HWC"), **arguments).array, expected.array)

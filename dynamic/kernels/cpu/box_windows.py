@@ -183,8 +183,11 @@ def _any_left(low: Array, high: Array, boxes: Array, counts: Array, prune: float
 
 
 def _overlaps(drawn: _Rounds, boxes: Array, sizes: Array, counts: Array, rules: Rules) -> Array:
-    """For each window the least overlap with a box, or the largest one if one box is enough; -2 where there is none."""
-    overlaps = numpy.zeros(drawn.there.shape, numpy.float32)
+    """For each window the least overlap with a box, or the largest one if one box is enough; -2 where there is none.
+
+    In an image without boxes it is 1: there any window is good.
+    """
+    overlaps = numpy.ones(drawn.there.shape, numpy.float32)
     having = numpy.flatnonzero(counts)
     own, ends = numpy.repeat(numpy.arange(len(counts)), counts), boxes.T[:, :, None]
     firsts = (numpy.cumsum(counts) - counts)[having]

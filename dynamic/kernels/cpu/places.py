@@ -54,7 +54,7 @@ def cropped(
     for place, extent in zip(places, wanted, strict=True):
         whole = shape[place]
         extents[place] = int(extent or 0) or whole
-        room = float(numpy.float32(positions[layout[place]]) * numpy.float32(whole - extents[place]))
+        room = float(numpy.float32(positions[layout[place]])) * (whole - extents[place])  # in double, as DALI reckons
         starts[place] = _rounded(room) if rounding == "round" else math.trunc(room)
     return placed(operator, ("crop", "crop"), shape, layout, (starts, extents), out_of_bounds_policy)
 
