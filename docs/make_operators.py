@@ -33,7 +33,7 @@ GROUPS = {
     "Decoding": ["decoders"],
     "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
     "Coordinates": ["ops.coordinates", "transforms"],
-    "Windows": ["ops.windows", "ops.slices", "ops.paste"],
+    "Windows": ["ops.windows", "ops.random_windows", "ops.slices", "ops.paste"],
     "Colours": ["ops.color", "ops.histograms"],
     "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],

@@ -83,6 +83,7 @@ from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup
 from .ops.joining import cat, one_hot, stack
 from .ops.normalize import normalize
 from .ops.paste import grid_mask, multi_paste, paste
+from .ops.random_windows import random_crop_generator, roi_random_crop
 from .ops.resize import random_resized_crop, resize, resize_crop_mirror, tensor_resize
 from .ops.sequences import element_extract, get_property, per_frame, permute_batch, sequence_rearrange
 from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
@@ -91,7 +92,7 @@ from .ops.slices import slice as slice
 from .ops.values import cast, cast_like
 from .ops.values import copy as copy
 from .ops.warps import sphere, warp_affine, water
-from .ops.windows import crop, crop_mirror_normalize, random_crop_generator, roi_random_crop
+from .ops.windows import crop, crop_mirror_normalize
 from .random import batch_permutation
 from .readers import ExternalSource
 from .types import DALIImageType as ImageType

@@ -209,6 +209,17 @@ def test_keyed_draws_are_the_same_bits():
     assert found.cpu().tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
+def test_frames_of_a_window(layout):
+    videos = batch(numpy.random.default_rng(5), layout, "uint8", uniform=False)
+    frames = min(shape[0] for shape in videos.shape)
+    for window in ({"crop_d": frames - 1}, {"crop_d": 1, "crop_h": 9, "crop_w": 8, "crop_pos_z": 1.0}):
+        for operator in (dynamic.crop, dynamic.crop_mirror_normalize):
+            alike(operator(videos.gpu(), **window), operator(videos, **window))
+    with pytest.raises(DeviceError, match=r"pads with frames on cpu.*\.cpu\(\)"):
+        dynamic.crop_mirror_normalize(videos.gpu(), crop_d=99, out_of_bounds_policy="pad")
+
+
 def test_volumes_say_where_they_run():
     volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
     with pytest.raises(DeviceError, match=r"rotate\(\) of volumes runs on cpu.*\.cpu\(\)"):

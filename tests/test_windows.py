@@ -35,6 +35,42 @@ def test_all_of_an_image_is_taken_where_nothing_is_said():
     assert crop(as_tensor(np.zeros((2, 5, 6, 1)), layout="FHWC"), crop=(2, 3)).shape == (2, 2, 3, 1)
 
 
+@given(data=st.data(), layout=st.sampled_from(["FHWC", "FCHW", "FHW", "DHWC", "CDHW", "DHW"]))
+def test_frames_are_as_depth_where_a_window_says_how_many(data, layout):
+    extents = dict(zip("FDHWC", (5, 5, 4, 6, 3), strict=True))
+    shape = tuple(extents[letter] for letter in layout)
+    video = as_tensor(np.arange(np.prod(shape), dtype=np.uint8).reshape(shape), layout=layout)
+    front = layout[layout.find("D")] if "D" in layout else "F"
+    taken = {letter: data.draw(st.integers(1, extents[letter]), letter) for letter in (front, "H", "W")}
+    places = {letter: data.draw(st.sampled_from([0.0, 0.5, 1.0]), f"place in {letter}") for letter in taken}
+    starts = {letter: int(places[letter] * (extents[letter] - taken[letter]) + 0.5) for letter in taken}
+    where = dict(zip(("crop_pos_z", "crop_pos_y", "crop_pos_x"), places.values(), strict=True))
+    expected = video.array[tuple(slice(starts[x], starts[x] + taken[x]) if x in taken else slice(None) for x in layout)]
+    each = dict(zip(("crop_d", "crop_h", "crop_w"), taken.values(), strict=True))
+    for window in ({"crop": tuple(taken.values())}, each):
+        found = crop(video, **window, **where)
+        assert (found.layout, found.array.tolist()) == (layout, expected.tolist())
+        if "C" in layout:
+            planes = crop_mirror_normalize(video, **window, **where)
+            order = [layout.index(letter) for letter in planes.layout]
+            assert np.array_equal(planes.array, expected.transpose(order))
+    flat = crop(video, crop=(taken["H"], taken["W"]), **where)
+    assert flat.shape == tuple({**extents, "H": taken["H"], "W": taken["W"]}[letter] for letter in layout)
+    assert np.array_equal(crop(as_batch([video]), **each, **where).samples[0], expected)
+
+
+def test_frames_outside_of_a_video_are_padded_trimmed_or_refused():
+    video = as_tensor(np.ones((2, 3, 3, 1), np.uint8), layout="FHWC")
+    padded = crop(video, crop=(5, 3, 3), crop_pos_z=0.0, out_of_bounds_policy="pad", fill_values=7.0)
+    assert padded.array[:, 0, 0, 0].tolist() == [1, 1, 7, 7, 7]
+    assert crop(video, crop=(5, 3, 3), out_of_bounds_policy="trim_to_shape").shape == (2, 3, 3, 1)
+    normalised = crop_mirror_normalize(video, crop=(3, 3, 3), crop_pos_z=0.0, out_of_bounds_policy="pad", mean=1.0)
+    assert normalised.array[:, 0, 0, 0].tolist() == [0, 0, 0]
+    for operator in (crop, crop_mirror_normalize):
+        with pytest.raises(ArgumentError, match=r"argument 'crop' must be no larger than 2 in F"):
+            operator(video, crop=(5, 3, 3))
+
+
 def test_a_place_between_two_is_rounded_or_cut_off():
     assert crop(np.arange(7)[None], crop_w=4, rounding="round").array[0, 0] == 2
     assert crop(np.arange(7)[None], crop_w=4, rounding="truncate").array[0, 0] == 1

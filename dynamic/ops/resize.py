@@ -33,7 +33,7 @@ from dynamic.kernels.gpu import resample as gpu_resample
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, tensor_spans
 from .geometry import LAYOUTS
-from .windows import Count, Pair
+from .random_windows import Count, Pair
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
 

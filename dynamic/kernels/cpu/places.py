@@ -27,6 +27,8 @@ _FAR = 2.0**62  # beyond any array
 _USUALLY = 12
 _MANY = 16  # images whose windows are found faster all at once
 _WORD = numpy.uint64(0xFFFFFFFF)
+#: Operators whose windows may be of some frames of a video: frames are then as depth.
+_OF_FRAMES = {"crop", "crop_mirror_normalize"}
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 
@@ -40,16 +42,21 @@ def cropped(
 ) -> Window:  # fmt: skip
     """The window that the arguments of `crop` say."""
     places = spatial(layout)
-    single = {"D": crop_d, "H": crop_h, "W": crop_w}
+    deep = crop_d is not None or (crop is not None and len(crop) == 3)
+    if deep and operator in _OF_FRAMES and "F" in layout and "D" not in layout:
+        places = (layout.index("F"), *places)
+    single = {"F": crop_d, "D": crop_d, "H": crop_h, "W": crop_w}
     wanted: list[float | None] = [single[layout[place]] for place in places]
     if crop is not None:
         if any(extent is not None for extent in wanted):
             raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
+        if len(crop) == 2 and "D" in layout:
+            crop = (0, *crop)
         if len(crop) != len(places):
             expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
             raise ArgumentError(operator, "crop", expected, str(len(crop)))
         wanted = list(crop)
-    positions = {"D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
+    positions = {"F": crop_pos_z, "D": crop_pos_z, "H": crop_pos_y, "W": crop_pos_x}
     starts, extents = [0] * len(shape), list(shape)
     for place, extent in zip(places, wanted, strict=True):
         whole = shape[place]

@@ -1,0 +1,184 @@
+"""Windows at random: of random area and aspect ratio, and inside of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy
+
+from dynamic._argument import Between, PerSample
+from dynamic._array import Array, asarray
+from dynamic._call import together
+from dynamic._distributions import below
+from dynamic._drawing import Call, distribution, streams
+from dynamic._rng import Source
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.kernels.cpu.places import drawn
+
+__all__ = ["random_crop_generator", "roi_random_crop"]
+
+if TYPE_CHECKING:
+    Pair: TypeAlias = Sequence[float]
+    Count: TypeAlias = int
+    Extents: TypeAlias = Batch | Tensor | Sequence[int]
+    Maybe: TypeAlias = Extents | None
+else:
+    Pair = tuple[float, float]
+    Extents, Maybe = PerSample[tuple[int, ...]], PerSample[tuple[int, ...] | None]
+    Count = Annotated[int, Between(1)]
+
+
+@distribution
+def random_crop_generator(
+    shape: Any,
+    /,
+    *,
+    random_area: Pair = (0.08, 1.0),
+    random_aspect_ratio: Pair = (3 / 4, 4 / 3),
+    num_attempts: Count = 10,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> tuple[Tensor | Batch, Tensor | Batch]:
+    """Draw a window of random area and aspect ratio for images of given shapes, as for training classifiers.
+
+    The area is uniform in its range, the aspect ratio log-uniform, and both are drawn again until the window fits.
+    Where no window can have so much area, or none was found, it is as large as the aspect ratios and the area allow.
+
+    Args:
+        shape: Height and width of the image, and more extents that do not matter: integers, shape (2,) or longer.
+        random_area: The least and the most area, as a part of that of the image.
+        random_aspect_ratio: The least and the largest width / height, more than 0.
+        num_attempts: How often to draw before giving up, 1 or more.
+        batch_size: Number of samples; a Batch of shapes, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        The upper left corner (y, x) of the window and its shape (height, width): int32 of shape (2,) each.
+
+    Raises:
+        ArgumentError: A range is empty or not positive, or a shape is none of an image.
+
+    >>> anchor, shape = dynamic.random_crop_generator([480, 640], rng=dynamic.random.RNG(5))
+    >>> anchor.tolist(), shape.tolist()
+    ([2, 429], [178, 152])
+    """
+    name = "random_crop_generator"
+    if not isinstance(shape, (Tensor, Batch)):
+        shape = Tensor(asarray(shape, name, "shape"))
+    given: dict[str, Any] = {
+        "random_area": random_area,
+        "random_aspect_ratio": random_aspect_ratio,
+        "num_attempts": num_attempts,
+    }
+    call = Call(name, None, batch_size, device, rng, shape if isinstance(shape, Batch) else None, **given)
+    if call.device.device_type != "cpu" or shape.device.device_type != "cpu":
+        raise DeviceError("random_crop_generator() runs on cpu; pass device='cpu', and its input as shape.cpu().")
+    images = [_image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
+              for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])]  # fmt: skip
+    n = 1 if call.n is None else call.n
+    both = drawn(call, images * n if isinstance(shape, Tensor) else images)
+    anchors, shapes = both[:, 0].copy(), both[:, 1].copy()
+    if call.n is None:
+        return Tensor(anchors[0]), Tensor(shapes[0])
+    origin = shape.origin
+    return Batch(anchors, origin=origin), Batch(shapes, origin=origin)
+
+
+def _image(argument: str, array: Array) -> tuple[int, int]:
+    if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "iu" or (array[:2] < 1).any():
+        expected = "the height and width of an image, integers above 0"
+        raise ArgumentError("random_crop_generator", argument, expected, shown(array.tolist()))
+    return int(array[0]), int(array[1])
+
+
+@distribution
+def roi_random_crop(
+    input: Any = None,
+    /,
+    *,
+    crop_shape: Extents,
+    in_shape: Maybe = None,
+    roi_end: Maybe = None,
+    roi_shape: Maybe = None,
+    roi_start: Extents,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
+    """Draw where a window of a given shape begins, inside of a region, or around it where it is larger.
+
+    Args:
+        input: Arrays that the windows shall lie in, in place of `in_shape`.
+        crop_shape: The shape of the window: an extent for each dimension.
+        in_shape: The shape of the array that the window shall lie in; by default it may lie anywhere.
+        roi_end: Where the region ends.
+        roi_shape: The shape of the region, in place of `roi_end`.
+        roi_start: Where the region begins.
+        batch_size: Number of samples; a Batch among the arguments, and a keyed `rng`, say it too.
+        device: The CPU.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
+
+    Returns:
+        Where the window begins in each dimension: int64 of shape (n,), every place as likely as the others.
+
+    Raises:
+        ArgumentError: Arguments contradict each other or differ in length, or a window or a region is not inside.
+
+    >>> roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=dynamic.random.RNG(1)).tolist()
+    [6, 1]
+    """
+    name = "roi_random_crop"
+    if (roi_end is None) == (roi_shape is None):
+        got = "neither" if roi_end is None else "both"
+        raise ArgumentError(name, "roi_end", "given, or 'roi_shape', and not both", got)
+    if input is not None and in_shape is not None:
+        raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
+    if input is not None and not isinstance(input, (Tensor, Batch)):
+        input = Tensor(asarray(input, name, "input"))
+    call = Call(name, None, batch_size, device, rng, input, crop_shape=crop_shape, in_shape=in_shape, roi_end=roi_end,
+                roi_shape=roi_shape, roi_start=roi_start)  # fmt: skip
+    if call.device.device_type != "cpu":
+        raise DeviceError("roi_random_crop() runs on cpu; pass device='cpu'.")
+    n = 1 if call.n is None else call.n
+    columns = {key: value if key in call.varying else [value] * n for key, value in call.values.items()}
+    if input is not None:
+        columns["in_shape"] = input.shape if isinstance(input, Batch) else [input.shape] * n
+    rooms = [_rooms(**{key: values[i] for key, values in columns.items()}) for i in range(n)]
+    starts = [numpy.array([low + below(words, count) for low, count in room], numpy.int64)
+              for words, room in zip(streams(call.source.draw(call.n), n), rooms, strict=True)]  # fmt: skip
+    if call.n is None:
+        return Tensor(starts[0])
+    return Batch(together(starts), None, None if input is None else input.origin, numpy.dtype("int64"), 1)
+
+
+def _rooms(
+    crop_shape: tuple[int, ...], roi_start: tuple[int, ...], in_shape: tuple[int, ...] | None = None,
+    roi_end: tuple[int, ...] | None = None, roi_shape: tuple[int, ...] | None = None,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """For each dimension the first place where a window may begin, and how many such places there are."""
+    name = "roi_random_crop"
+    for argument, values in {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape}.items():
+        if values is not None and len(values) != len(crop_shape):
+            raise ArgumentError(name, argument, f"{len(crop_shape)} numbers, as 'crop_shape' has", str(len(values)))
+    if in_shape is not None and len(in_shape) < len(crop_shape):
+        raise ArgumentError(name, "in_shape", f"{len(crop_shape)} numbers, as 'crop_shape' has", str(len(in_shape)))
+    ends = roi_end or tuple(start + extent for start, extent in zip(roi_start, roi_shape or (), strict=True))
+    found = []
+    for d, (extent, start, end) in enumerate(zip(crop_shape, roi_start, ends, strict=True)):
+        whole = None if in_shape is None else in_shape[d]
+        if extent < 0 or (whole is not None and extent > whole):
+            expected = "0 or more" if whole is None else f"between 0 and the {whole} of the input"
+            raise ArgumentError(name, "crop_shape", expected, str(extent))
+        if end < start or (whole is not None and not 0 <= start <= end <= whole):
+            expected = "such that the region ends after it begins" + ("" if whole is None else f", within 0..{whole}")
+            raise ArgumentError(name, "roi_start", expected, f"{start}..{end}")
+        low, high = min(start, end - extent), max(start, end - extent)
+        if whole is not None:
+            low, high = max(low, 0), min(high, whole - extent)
+        found.append((low, high - low + 1))
+    return found
