@@ -31,7 +31,7 @@ _BUFFER = 1 << 10  # elements that NumPy converts at once: with their results th
 
 _BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
 
-_SYMBOLS = {
+_SYMBOLS: dict[Any, str] = {
     numpy.add: "+", numpy.subtract: "-", numpy.multiply: "*", numpy.divide: "/", numpy.floor_divide: "//",
     numpy.remainder: "%", numpy.power: "**", numpy.left_shift: "<<", numpy.right_shift: ">>",
     numpy.bitwise_and: "&", numpy.bitwise_or: "|", numpy.bitwise_xor: "^",
@@ -100,7 +100,32 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         arrays: Its operands.
         arguments: Its other arguments; with any, all is left to NumPy.
         threads: Whether several threads may share a large result.
+
+    Raises:
+        ArgumentError: The shapes do not broadcast, or the operator is not defined for such types or values.
+        ZeroDivisionError: Integers are divided by 0.
     """
+    try:
+        return _result(ufunc, arrays, arguments, threads)
+    except ValueError as error:
+        shapes = [tuple(array.shape) for array in arrays]
+        if isinstance(error, ArgumentError) or ufunc.signature is not None or _broadcast(shapes):
+            raise
+        got = f"shapes {' and '.join(map(str, shapes))}"
+        name = _SYMBOLS.get(ufunc, ufunc.__name__)
+        raise ArgumentError(name, "operand", "of a shape that broadcasts with the other's", got) from None
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]]) -> bool:
+    try:
+        numpy.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
+def _result(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], threads: bool) -> Any:
+    """As `evaluate`, with NumPy's words where shapes do not broadcast."""
     on_gpu = _first_on_gpu(arrays)
     if on_gpu is not None:
         return _on_gpu(ufunc, arrays, arguments, on_gpu)

@@ -17,6 +17,7 @@ import numpy
 from ._array import asarray
 from .data import Batch, Tensor
 from .dtypes import promote
+from .errors import ArgumentError
 
 __all__ = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp", "cos", "cosh", "exp",
@@ -37,7 +38,11 @@ def _applied(name: str, function: Callable[..., Any], *, fractions: bool, **oper
     if fractions and common.kind != "f":
         common = _FLOAT32
     how: dict[str, Any] = {} if all(kind == common for kind in kinds) else {"dtype": common, "casting": "unsafe"}
-    result: Tensor | Batch = function(*values, **how)
+    try:
+        result: Tensor | Batch = function(*values, **how)
+    except ArgumentError as error:
+        error.add_note(f"In math.{name}.")
+        raise
     return result
 
 

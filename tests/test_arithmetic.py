@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, any_dtype, arrays
 
+import dynamic as ndd
 from dynamic import ArgumentError, Batch, EvalContext, Tensor, _arithmetic, as_batch, as_tensor
 from dynamic.dtypes import promote
 
@@ -178,6 +179,23 @@ def test_each_sample_is_broadcast_by_itself():
     with pytest.raises(ValueError, match="broadcast") as caught:
         as_tensor([1, 2]) + as_tensor([1, 2, 3])
     assert caught.value.__notes__ == ["In add."]
+
+
+@given(n=st.integers(1, 3), ragged=st.booleans(), shared=st.booleans(), large=st.booleans())
+def test_an_error_of_shapes_names_the_operator_the_shapes_and_the_sample(n, ragged, shared, large):
+    columns = 40_000 if large else 2
+    wrong, other = (n - 1 if ragged else 0), np.ones((3, columns + 1), np.float32)
+    samples = [np.ones((1 if i < wrong else 3, 1 if i < wrong else columns), np.float32) for i in range(n)]
+    batch, operand = as_batch(samples), other if shared else as_batch([other] * n)
+    told = rf"argument 'operand' must be .*broadcasts.* shapes \(3, {columns}\) and \(3, {columns + 1}\)"
+    for function, name in ((operator.add, r"\+"), (np.maximum, "maximum"), (ndd.math.max, "maximum")):
+        with pytest.raises(ArgumentError, match=rf"{name}\(\): {told}") as caught:
+            function(batch, operand)
+        assert caught.value.__notes__[0].endswith(f"sample {wrong} of {n}.")
+        assert caught.value.__notes__[1:] == (["In math.max."] if function is ndd.math.max else [])
+    with pytest.raises(ArgumentError, match="exponent") as caught:
+        as_batch([[2]] * n) ** as_batch([[1]] * (n - 1) + [[-1]])
+    assert caught.value.__notes__ == [f"In power, sample {n - 1} of {n}."]
 
 
 def test_layouts_follow_broadcasting():

@@ -17,7 +17,8 @@ from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
-from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype
+from dynamic.dtypes import DTypeLike, convert, numpy_dtype
+from dynamic.dtypes import dtype as element_type
 from dynamic.errors import ArgumentError, shown
 
 from ._index import inside_samples, plain_index
@@ -102,7 +103,7 @@ class Batch(Data):
         array = asarray(array, "Batch.broadcast", "sample")
         with current(device_of(array)):
             if dtype is not None:
-                array = convert(library(array), array, _numpy_dtype_of(dtype))
+                array = convert(library(array), array, numpy_dtype(element_type(dtype)))
         if device is not None and wanted_device(device) != device_of(array):
             array = moved(array, wanted_device(device))
         return Batch(library(array).broadcast_to(array, (int(batch_size), *array.shape)), layout)
@@ -362,10 +363,6 @@ def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, dev
     return Batch(storage, layout, origin, dtype, ndim).to_device(device)
 
 
-def _numpy_dtype_of(value: DTypeLike) -> numpy.dtype[Any]:
-    return numpy_dtype(dtype(value))
-
-
 def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
     """For each output of the ufunc one (n, ...) array, or a list of arrays."""
     wholes = [as_one(x) if isinstance(x, Batch) else x for x in operands]
@@ -373,8 +370,12 @@ def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[s
         ndim = max(x.ndim for x in operands)
         both = zip(operands, wholes, strict=True)
         arrays = [_aligned(whole, ndim) if isinstance(x, Batch) else x for x, whole in both]
-        result = evaluate(ufunc, together(operands, arrays), kwargs)
-        return list(result) if isinstance(result, tuple) else [result]
+        try:
+            result = evaluate(ufunc, together(operands, arrays), kwargs)
+            return list(result) if isinstance(result, tuple) else [result]
+        except (ArgumentError, ZeroDivisionError):
+            if not n:  # others are calculated one by one, for an error that names the sample
+                raise
     columns = [x.samples if isinstance(x, Batch) else x for x in operands]
     return list(evaluate_each(ufunc, columns, n, kwargs))
 
