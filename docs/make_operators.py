@@ -30,7 +30,7 @@ HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 
 #: The modules of the page by their titles, in their order.
 GROUPS = {
-    "Decoding": ["decoders"],
+    "Decoding": ["decoders", "io.file"],
     "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
     "Coordinates": ["ops.coordinates", "transforms"],
     "Windows": ["ops.windows", "ops.random_windows", "ops.slices", "ops.paste"],

@@ -10,6 +10,7 @@ from . import devices as devices
 from . import dtypes as dtypes
 from . import errors as errors
 from . import experimental as experimental
+from . import io as io
 from . import math as math
 from . import noise as noise
 from . import random as random

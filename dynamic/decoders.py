@@ -9,10 +9,7 @@ library would only warn of is an error. All samples of a batch are tried, and on
 from __future__ import annotations
 
 import contextlib
-import os
-import stat
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
@@ -24,12 +21,12 @@ from ._call import Planned, Spec
 from ._decoding import File, Refused, buffer, on_gpu, opened
 from ._drawing import Call, distribution
 from ._operator import operator
-from ._origin import Origin
 from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import DType, convert, numpy_dtype
-from .errors import ArgumentError, DataError, DeviceError, Failure, shown
+from .errors import DataError, DeviceError
+from .io.file import opened as opened_files
 from .kernels.cpu import images, places
 from .kernels.cpu.strips import shared
 
@@ -428,51 +425,12 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     dynamic.errors.DataError: imread(): 1 of 1 samples cannot be read.
       sample 0 (missing.png): No such file or directory
     """
-    if isinstance(path, (Tensor, Batch)):
-        path = _told(path)
-    one = isinstance(path, (str, bytes, os.PathLike))
-    if not one and not isinstance(path, Iterable):
-        raise ArgumentError("imread", "path", "a path or a sequence of paths", shown(path))
-    paths = [path] if one else list(path)
-    for i, item in enumerate(paths):
-        if not isinstance(item, (str, bytes, os.PathLike)):
-            raise ArgumentError("imread", "path" if one else f"path[{i}]", "a path", shown(item))
-    names = [os.fsdecode(item) for item in paths]
-    origin = Origin(0, np.zeros(len(names), np.uint64), names)
     limit = arguments.get("max_encoded_bytes")
-    files, unread = _read(names, limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes)
+    limit = limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes
+    files = opened_files("imread", "path", path, limit)
     try:
-        if one:
-            return image(Tensor(files[0], None, origin), **arguments)
-        return image(Batch(files, None, origin, np.dtype("uint8"), 1), **arguments)
+        return image(files.data, **arguments)
     except DataError as error:
+        unread = files.failures
         failures = [unread.get(failure.index, failure) for failure in error.failures]
         raise (DataError if unread else type(error))("imread", failures, error.total) from None
-
-
-def _told(paths: Tensor | Batch) -> bytes | list[bytes]:
-    """The paths that samples hold, a byte for each letter."""
-    if paths._numpy_dtype != np.uint8 or (paths.ndim != 1 and len(paths)):
-        got = f"{paths.dtype.word} of {paths.ndim} dimensions"
-        raise ArgumentError("imread", "path", "a path, or bytes (uint8, one dimension) that are one", got)
-    host = paths.cpu()
-    return host.array.tobytes() if isinstance(host, Tensor) else [sample.tobytes() for sample in host.samples]
-
-
-def _read(names: list[str], limit: int) -> tuple[list[Array], dict[int, Failure]]:
-    """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
-    files: list[Any] = [np.empty(0, np.uint8)] * len(names)
-    failures: dict[int, Failure] = {}
-
-    def read(i: int) -> None:
-        try:
-            status = Path(names[i]).stat()
-            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
-                failures[i] = Failure(i, "not a regular file", source=names[i])
-                return
-            files[i] = np.fromfile(names[i], np.uint8, min(status.st_size, limit + 1))
-        except (OSError, ValueError) as error:
-            failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
-
-    _pool.run(read, len(names), len(names) << 16)
-    return files, failures

@@ -1,5 +1,6 @@
 """Operators that DALI has in its module of this name: medians and extremes of windows, and two warps.
 
+What has become an operator like the others is here too, under DALI's former name for it.
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """
 
@@ -7,11 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
+from . import decoders  # noqa: F401
 from ._argument import Between, Layout, PerSample, Word
 from ._array import Array
 from ._operator import Spec, operator
+from .decoders import peek_image_shape  # noqa: F401
 from .errors import ArgumentError, shown
 from .kernels.cpu import filters
+from .ops.resize import resize  # noqa: F401
 from .ops.warps import remap, warp_perspective
 
 __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]

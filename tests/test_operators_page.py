@@ -46,6 +46,7 @@ CALLS = {
     "decoders.imread": lambda gpu: ndd.imread(FILE, device="gpu"),
     "element_extract": lambda gpu: ndd.element_extract(gpu(IMAGE), element_map=1),
     "get_property": lambda gpu: ndd.get_property(gpu(IMAGE), key="layout", device="gpu"),
+    "io.file.read": lambda gpu: ndd.io.file.read(FILE, device="gpu"),
     "math.atan2": lambda gpu: ndd.math.atan2(gpu(IMAGE), 1),
     "math.clamp": lambda gpu: ndd.math.clamp(gpu(IMAGE), 1, 2),
     "noise.gaussian": lambda gpu: ndd.noise.gaussian(gpu(IMAGE)),

@@ -372,8 +372,9 @@ def test_operators_with_the_names_of_builtins_and_former_arguments(folder):
         with pytest.raises(AttributeError, match=f"fn has no '{name}'"):
             getattr(fn, name)
     for path in ("random.numpy", "numpy.zeros"):
-        with pytest.raises(ArgumentError):
-            pipeline_def(batch_size=1)(lambda path=path: _looked_up(path)(shape=1))().run()
+        made = pipeline_def(batch_size=1)(lambda path=path: _looked_up(path)(shape=1))
+        with made() as pipe, pytest.raises(AttributeError, match=f"fn has no '{path}'"):
+            pipe.run()
 
 
 def _looked_up(path):
@@ -547,7 +548,10 @@ def test_names_are_looked_up_and_belong_to_pipelines():
     def misspelt():
         return fn.random.unifrom(range=(0.0, 1.0))
 
-    with pipeline_def(misspelt)(batch_size=1) as pipe, pytest.raises(ArgumentError, match="Did you mean 'uniform'"):
+    with (
+        pipeline_def(misspelt)(batch_size=1) as pipe,
+        pytest.raises(AttributeError, match="did you mean 'random.uniform'"),
+    ):
         pipe.run()
 
 

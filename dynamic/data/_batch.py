@@ -10,8 +10,8 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _repr
-from dynamic._arithmetic import evaluate, evaluate_each, operand, together
-from dynamic._array import SMALL, Array, asarray, current, device_of, is_array, library, stacked
+from dynamic._arithmetic import operand
+from dynamic._array import Array, asarray, current, device_of, is_array, library
 from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
@@ -21,8 +21,8 @@ from dynamic.dtypes import DTypeLike, convert, numpy_dtype
 from dynamic.dtypes import dtype as element_type
 from dynamic.errors import ArgumentError, shown
 
-from ._index import inside_samples, plain_index
-from ._joined import joined
+from ._index import CHOICE, inside_samples, plain_index
+from ._joined import evaluated, joined
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
 
@@ -150,13 +150,13 @@ class Batch(Data):
         return self._origin
 
     @property
-    def shape(self) -> list[tuple[int, ...]]:
-        """The extents of each sample."""
+    def shape(self) -> Shapes:
+        """The extents of each sample; ``shape()``, as in pipelines of DALI, is a Batch of them."""
         if self._whole is not None:
-            return [self._whole.shape[1:]] * len(self._whole)
+            return Shapes([self._whole.shape[1:]] * len(self._whole))
         if isinstance(self._samples, Views):
-            return list(self._samples.shapes)
-        return [sample.shape for sample in self._samples or ()]
+            return Shapes(self._samples.shapes)
+        return Shapes([sample.shape for sample in self._samples or ()])
 
     @property
     def ndim(self) -> int:
@@ -288,7 +288,7 @@ class Batch(Data):
         if len(sizes) > 1:
             raise ArgumentError(ufunc.__name__, "operand", "Batches of one size", f"sizes {sorted(sizes)}")
         layouts = [x.layout for x in inputs if isinstance(x, (Batch, Tensor))]
-        result = _evaluated(ufunc, operands, sizes.pop(), kwargs)
+        result = evaluated(ufunc, operands, sizes.pop(), kwargs)
         parts = [_assembled(part, layouts, batches[0].origin) for part in result]
         return parts[0] if ufunc.nout == 1 else tuple(parts)
 
@@ -345,7 +345,8 @@ class Batch(Data):
         return any(value in sample if sample.ndim else bool(sample == value) for sample in self)
 
     def __bool__(self) -> bool:
-        raise ValueError("The truth value of a Batch is ambiguous: use len(batch), or compare its samples.")
+        hint = f" To choose for each sample: {CHOICE}" if inside_samples.get() else ""
+        raise ValueError(f"The truth value of a Batch is ambiguous: use len(batch), or compare its samples.{hint}")
 
     def __repr__(self) -> str:
         return _repr.of_batch(self)
@@ -363,44 +364,27 @@ def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, dev
     return Batch(storage, layout, origin, dtype, ndim).to_device(device)
 
 
-def _evaluated(ufunc: Any, operands: list[Batch | Array], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
-    """For each output of the ufunc one (n, ...) array, or a list of arrays."""
-    wholes = [as_one(x) if isinstance(x, Batch) else x for x in operands]
-    if all(whole is not None for whole in wholes):
-        ndim = max(x.ndim for x in operands)
-        both = zip(operands, wholes, strict=True)
-        arrays = [_aligned(whole, ndim) if isinstance(x, Batch) else x for x, whole in both]
-        try:
-            result = evaluate(ufunc, together(operands, arrays), kwargs)
-            return list(result) if isinstance(result, tuple) else [result]
-        except (ArgumentError, ZeroDivisionError):
-            if not n:  # others are calculated one by one, for an error that names the sample
-                raise
-    columns = [x.samples if isinstance(x, Batch) else x for x in operands]
-    return list(evaluate_each(ufunc, columns, n, kwargs))
-
-
-def as_one(batch: Batch, most: int = SMALL) -> Array | None:
-    """The samples of a Batch as one array, where they are one or there are none, or alike and small on the CPU.
-
-    Args:
-        batch: The Batch.
-        most: Bytes of a sample that is small.
-    """
-    if batch.whole is None and not len(batch):
-        return numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype)
-    return stacked(batch.samples, most) if batch.whole is None and batch._ready is None else batch.whole
-
-
-def _aligned(whole: Array, ndim: int) -> Array:
-    """The whole of a Batch with extents of 1 put in, so that samples are broadcast to `ndim` dimensions."""
-    missing = ndim + 1 - whole.ndim
-    return whole.reshape(len(whole), *(1,) * missing, *whole.shape[1:]) if missing else whole
-
-
 def _assembled(result: Array | list[Array], layouts: list[str | None], origin: Origin | None) -> Batch:
     ndim = result[0].ndim if isinstance(result, list) else result.ndim - 1
     return Batch(result, combined(layouts, ndim, "arithmetic"), origin)
+
+
+class Shapes(list[tuple[int, ...]]):
+    """The extents of each sample of a Batch."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: DTypeLike = "int64") -> Batch:
+        """The extents as data, an array for each sample.
+
+        Args:
+            dtype: Element type.
+
+        >>> Batch.broadcast([1, 2], 2).shape().tolist()
+        [[2], [2]]
+        """
+        kind = numpy_dtype(element_type(dtype))
+        return Batch([numpy.array(extents, kind) for extents in self], dtype=kind, ndim=1)
 
 
 class TensorList(Sequence[Tensor]):

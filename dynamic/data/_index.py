@@ -19,6 +19,9 @@ from ._operators import Data
 #: Whether ``batch[...]`` means ``batch.slice[...]``, as it does in the function of a pipeline.
 inside_samples: ContextVar[bool] = ContextVar("dynamic.inside_samples", default=False)
 
+#: How a pipeline chooses between two values for each sample.
+CHOICE = "fn.python_function(condition, a, b, function=lambda condition, a, b: a if condition else b)"
+
 
 def plain_index(index: Any) -> tuple[Any, ...]:
     """An index with Tensors, lists and NumPy integers in it as one that NumPy and CuPy understand."""

@@ -1,4 +1,4 @@
-"""Separate samples as one array."""
+"""Separate samples as one array, and functions of all of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 import numpy
 
 from dynamic import _cuda
-from dynamic._array import Array, device_of, empty
+from dynamic._arithmetic import evaluate, evaluate_each, together
+from dynamic._array import SMALL, Array, device_of, empty, stacked
 from dynamic._described import Views
 from dynamic._transfer import gathered
+from dynamic.errors import ArgumentError
+
+from ._operators import Data
 
 
 def joined(
@@ -47,3 +51,38 @@ def _on_gpu(samples: Sequence[Array], shape: tuple[int, ...], dtype: numpy.dtype
 
 def _up_to(extent: int) -> slice:
     return slice(0, extent)
+
+
+def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
+    """For each output of the ufunc one (n, ...) array, or a list of arrays."""
+    wholes = [as_one(x) if isinstance(x, Data) else x for x in operands]
+    if all(whole is not None for whole in wholes):
+        ndim = max(x.ndim for x in operands)
+        both = zip(operands, wholes, strict=True)
+        arrays = [_aligned(whole, ndim) if isinstance(x, Data) else x for x, whole in both]
+        try:
+            result = evaluate(ufunc, together(operands, arrays), kwargs)
+            return list(result) if isinstance(result, tuple) else [result]
+        except (ArgumentError, ZeroDivisionError):
+            if not n:  # others are calculated one by one, for an error that names the sample
+                raise
+    columns: list[Any] = [getattr(x, "samples", x) for x in operands]
+    return list(evaluate_each(ufunc, columns, n, kwargs))
+
+
+def as_one(batch: Any, most: int = SMALL) -> Array | None:
+    """The samples of a Batch as one array, where they are one or there are none, or alike and small on the CPU.
+
+    Args:
+        batch: The Batch.
+        most: Bytes of a sample that is small.
+    """
+    if batch.whole is None and not len(batch):
+        return numpy.empty((0, *(1,) * batch.ndim), batch._numpy_dtype)
+    return stacked(batch.samples, most) if batch.whole is None and batch._ready is None else batch.whole
+
+
+def _aligned(whole: Array, ndim: int) -> Array:
+    """The whole of a Batch with extents of 1 put in, so that samples are broadcast to `ndim` dimensions."""
+    missing = ndim + 1 - whole.ndim
+    return whole.reshape(len(whole), *(1,) * missing, *whole.shape[1:]) if missing else whole

@@ -3,9 +3,10 @@
 `from dynamic.pipeline import fn, pipeline_def, types` is the migration.
 """
 
-from dynamic import types as types
+from dynamic import math as math
 
 from . import fn as fn
+from . import types as types
 from ._pipeline import Pipeline, pipeline_def
 
-__all__ = ["Pipeline", "fn", "pipeline_def", "types"]
+__all__ = ["Pipeline", "fn", "math", "pipeline_def", "types"]

@@ -25,10 +25,12 @@ from dynamic.random import RNG
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
+from ._added import FORMER
 from ._foreign import refuse
+from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
 
-__all__ = ["Ended", "Graph", "Name", "Outputs", "Step", "columns", "has"]
+__all__ = ["Ended", "Graph", "Name", "Outputs", "Step", "columns"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -87,6 +89,18 @@ class Name:
 
     def __repr__(self) -> str:
         return f"<fn.{self._path}>"
+
+    def __dir__(self) -> list[str]:
+        return members(self._path)
+
+    @property
+    def __wrapped__(self) -> Any:
+        """What is called, for its signature."""
+        return meant(self._path)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return inspect.getdoc(self.__wrapped__)
 
 
 class Graph:
@@ -278,6 +292,7 @@ class Run:
 
     def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what a name of `fn` stands for."""
+        path = FORMER.get(path, path)
         name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
         self._counts[path] += 1
         label = name if name is not None else f"{path} {self._counts[path]}"
@@ -322,14 +337,14 @@ class Run:
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
             return external_source(label, inputs, arguments)
-        kinds = {name.lower(): name for name in dynamic.readers.__all__}
-        kind = kinds.get(path.removeprefix("readers.").lower())
+        kind = SOURCES.get(path.lower())
         if kind is None:
-            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), kinds)
+            known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
+            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known)
         arguments.setdefault("seed", self.graph.rng.seed)
         if self.graph.last_batch is not None and self.graph.primary is None:
             arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
-        reader: Reader[Any] = getattr(dynamic.readers, kind)(*inputs, name=label, **arguments)
+        reader: Reader[Any] = kind(*inputs, name=label, **arguments)
         return reader
 
     def _take(self, label: str, source: Source) -> None:
@@ -397,27 +412,6 @@ def exactly(reader: Reader[Any], size: int) -> Any:
     return dict(zip(parts[0], joined, strict=True)) if isinstance(parts[0], dict) else joined
 
 
-def has(family: Any, name: str) -> bool:
-    """Whether this library, or a family of it, has an operator or a family of that name."""
-    found = getattr(family, name, None)
-    if inspect.ismodule(found):
-        return found.__name__.startswith("dynamic.")
-    return name in getattr(family, "__all__", ()) or (family is dynamic and name in _NOT_IMPORTED)
-
-
-@functools.cache
-def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
-    """The function of a path, and the names of its parameters."""
-    found: Any = dynamic
-    for part in path.split("."):
-        if not has(found, part):
-            raise ArgumentError.unknown("fn", part, list(getattr(found, "__all__", ())))
-        found = getattr(found, part)
-    if not callable(found) or isinstance(found, type):
-        raise ArgumentError("fn", path, "the name of an operator", shown(found))
-    return found, frozenset(inspect.signature(found).parameters)
-
-
 def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> str:
     """A call as the checkpoint records it: what would be compared, without devices, data and seeds."""
     given = [worded(value) for value in inputs] + [
@@ -425,9 +419,6 @@ def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> st
     ]
     return f"{path}({', '.join(given)})"
 
-
-#: Operators that ``from dynamic import *`` leaves out, as they have the names of builtins and modules.
-_NOT_IMPORTED = ("copy", "filter", "slice")
 
 #: Arguments that may differ after a resume: where things are done, and what a reader compares by itself.
 _NOT_COMPARED = frozenset(

@@ -14,6 +14,7 @@ from dynamic import ArgumentError, EvalContext, StateMismatch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.context import within
+from dynamic.data._index import CHOICE
 from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
@@ -45,7 +46,7 @@ class Pipeline:
         max_batch_size: Another name of `batch_size`.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
             `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
-            `enable_memory_stats`, `experimental_exec_dynamic`.
+            `enable_memory_stats`, `experimental_exec_dynamic`. `enable_conditionals` must be False.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -69,6 +70,9 @@ class Pipeline:
     ) -> None:
         self._batch_size = _natural("batch_size", batch_size if max_batch_size is None else max_batch_size, 1)
         self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
+        if others.get("enable_conditionals"):
+            hint = f"`if` and `while` are Python's, for all samples. For each of them: {CHOICE}"
+            raise ArgumentError("Pipeline", "enable_conditionals", "False", "True", hint)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._context = EvalContext(num_threads=num_threads)
@@ -245,7 +249,7 @@ _ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpoi
               "checkpoint", "max_batch_size")  # fmt: skip
 _WITHOUT_EFFECT = frozenset(
     ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
-     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic"]
+     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic", "enable_conditionals"]
 )  # fmt: skip
 
 

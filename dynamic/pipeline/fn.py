@@ -14,7 +14,9 @@ from typing import Any
 
 import dynamic
 
-from ._graph import Name, has
+from ._added import ADDED, FORMER
+from ._graph import Name
+from ._names import has, members
 
 __all__ = ["external_source", "readers"]
 
@@ -26,6 +28,10 @@ external_source = Name("external_source")
 
 def __getattr__(name: str) -> Any:
     """An operator, or a family of them such as `random`."""
-    if has(dynamic, name):
+    if has(dynamic, name) or name in ADDED or name in FORMER:
         return Name(name)
     raise AttributeError(f"fn has no {name!r}: dynamic has none")
+
+
+def __dir__() -> list[str]:
+    return members("")

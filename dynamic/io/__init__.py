@@ -1,0 +1,5 @@
+"""Files, as DALI's `io` has them."""
+
+from . import file
+
+__all__ = ["file"]

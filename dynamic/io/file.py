@@ -1,0 +1,119 @@
+"""The bytes of files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynamic import _pool
+from dynamic._array import Array
+from dynamic._origin import Origin
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike
+from dynamic.errors import ArgumentError, DataError, Failure, shown
+
+__all__ = ["read"]
+
+
+class Bytes(NamedTuple):
+    """What `opened` has read."""
+
+    data: Tensor | Batch  #: of one file, or of several; the origin names them, and those that cannot be read are empty
+    failures: dict[int, Failure]  #: why they cannot be read, by their places
+
+
+def read(
+    filepaths: Any, /, *, dont_use_mmap: bool = False, use_o_direct: bool = False,  # noqa: ARG001
+    batch_size: int | None = None, device: DeviceLike = None,
+) -> Tensor | Batch:  # fmt: skip
+    """Read whole files.
+
+    Args:
+        filepaths: A path, or a sequence of paths. A Tensor or Batch of bytes holds a path or one in each sample.
+        dont_use_mmap: Without effect: files are always read, for one that is cut off while mapped ends the process.
+        use_o_direct: Without effect.
+        batch_size: Number of samples of a Batch of one file, read once.
+        device: Where the result is; by default on the CPU.
+
+    Returns:
+        The bytes, uint8 of shape (n,): a Tensor for one path, a Batch for a sequence.
+
+    Raises:
+        DataError: Some files cannot be read; the message names all of them.
+
+    >>> dynamic.io.file.read("missing.bin")
+    Traceback (most recent call last):
+    dynamic.errors.DataError: io.file.read(): 1 of 1 samples cannot be read.
+      sample 0 (missing.bin): No such file or directory
+    """
+    found = opened("io.file.read", "filepaths", filepaths)
+    if found.failures:
+        total = len(found.data) if isinstance(found.data, Batch) else 1
+        raise DataError("io.file.read", list(found.failures.values()), total)
+    data = found.data
+    if batch_size is not None and isinstance(data, Tensor):
+        data = Batch.broadcast(data, batch_size)
+    return data if device is None else data.to_device(device)
+
+
+def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -> Bytes:
+    """Read files for an operator.
+
+    Args:
+        operator: Its name.
+        argument: The argument that says which.
+        paths: Its value: a path, a sequence of paths, or data that holds them.
+        limit: The most bytes that it will take of a file; one more is read where there are more.
+
+    Raises:
+        ArgumentError: These are no paths.
+    """
+    if isinstance(paths, (Tensor, Batch)):
+        paths = _told(operator, argument, paths)
+    one = isinstance(paths, (str, bytes, os.PathLike))
+    if not one and not isinstance(paths, Iterable):
+        raise ArgumentError(operator, argument, "a path or a sequence of paths", shown(paths))
+    each = [paths] if one else list(paths)
+    for i, item in enumerate(each):
+        if not isinstance(item, (str, bytes, os.PathLike)):
+            raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
+    names = [os.fsdecode(item) for item in each]
+    origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
+    files, failures = _read(names, limit)
+    if one:
+        return Bytes(Tensor(files[0], None, origin), failures)
+    return Bytes(Batch(files, None, origin, numpy.dtype("uint8"), 1), failures)
+
+
+def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[bytes]:
+    """The paths that samples hold, a byte for each letter."""
+    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and len(paths)):
+        got = f"{paths.dtype.word} of {paths.ndim} dimensions"
+        raise ArgumentError(operator, argument, "a path, or bytes (uint8, one dimension) that are one", got)
+    host = paths.cpu()
+    return host.array.tobytes() if isinstance(host, Tensor) else [sample.tobytes() for sample in host.samples]
+
+
+def _read(names: list[str], limit: int | None) -> tuple[list[Array], dict[int, Failure]]:
+    """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
+    files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
+    failures: dict[int, Failure] = {}
+
+    def one(i: int) -> None:
+        try:
+            status = Path(names[i]).stat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+                failures[i] = Failure(i, "not a regular file", source=names[i])
+                return
+            size = status.st_size if limit is None else min(status.st_size, limit + 1)
+            files[i] = numpy.fromfile(names[i], numpy.uint8, size)
+        except (OSError, ValueError) as error:
+            failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
+
+    _pool.run(one, len(names), len(names) << 16)
+    return files, failures

@@ -1,0 +1,159 @@
+"""What pipelines have beside the operators of `dynamic`: constants, functions of Python, and names of before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+import dynamic
+from dynamic import ArgumentError, Batch, Tensor
+from dynamic._array import Array
+from dynamic.dtypes import dtype as element_type
+from dynamic.dtypes import numpy_dtype
+from dynamic.errors import shown
+
+__all__ = ["ADDED", "FORMER", "Constant"]
+
+#: Names that operators and readers of DALI had, or have as well, and what they are now.
+FORMER: Mapping[str, str] = {
+    "coco_reader": "readers.coco", "coin_flip": "random.coin_flip", "fast_resize_crop_mirror": "resize_crop_mirror",
+    "file_reader": "readers.file", "image_decoder": "decoders.image", "image_decoder_crop": "decoders.image_crop",
+    "image_decoder_random_crop": "decoders.image_random_crop", "image_decoder_slice": "decoders.image_slice",
+    "normal_distribution": "random.normal", "numpy_reader": "readers.numpy", "tfrecord_reader": "readers.tfrecord",
+    "uniform": "random.uniform",
+    **{f"experimental.{name}": name for name in (
+        "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice", "equalize",
+        "filter", "peek_image_shape", "resize", "tensor_resize")},
+}  # fmt: skip
+_SHORT = {"float64": "float32", "int64": "int32"}
+
+
+def Constant(  # noqa: N802, as in DALI
+    value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None, layout: str | None = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
+    """A value that is the same for all samples.
+
+    Args:
+        value: A number, nested lists of them, or an array.
+        dtype: Element type; fractions are rounded and saturated to it. By default the value's, of 32 bits where that is
+            an array of 64.
+        shape: Extents; a single number fills them.
+        layout: A letter for each dimension.
+        device: Where it is; by default on the CPU.
+
+    Raises:
+        ArgumentError: There are not as many numbers as the shape has places, or letters as it has dimensions, or
+            integers are out of the type's range.
+
+    >>> Constant([1, 2, 3, 4], shape=(2, 2)).tolist()
+    [[1, 2], [3, 4]]
+    """
+    given = dynamic.as_tensor(value)
+    if dtype is None:
+        dtype = _SHORT.get(given.dtype.word, given.dtype) if given.ndim else given.dtype
+    kind = numpy_dtype(element_type(dtype))
+    if kind.kind in "iu" and given.size and given._numpy_dtype.kind in "iu":
+        limits, least, most = numpy.iinfo(kind), int(given.cpu().array.min()), int(given.cpu().array.max())
+        if not limits.min <= least <= most <= limits.max:
+            raise ArgumentError("types.Constant", "value", f"integers that {kind} holds", f"{least} to {most}")
+    return _laid_out("types.Constant", "value", given, dtype, shape, layout).to_device(device or "cpu")
+
+
+def _laid_out(
+    name: str, argument: str, given: Tensor, dtype: Any, shape: int | Sequence[int] | None, layout: str | None
+) -> Tensor:
+    """Numbers in a shape."""
+    array = dynamic.as_tensor(given, dtype=dtype).array
+    if shape is not None:
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        if array.size not in (1, numpy.prod(extents, dtype=int)):
+            raise ArgumentError(name, argument, f"one number, or as many as a shape of {extents} has", str(array.size))
+        array = numpy.broadcast_to(array.reshape(()), extents) if array.size == 1 else array.reshape(extents)
+    return dynamic.as_tensor(array, layout=layout or None)
+
+
+def _constant(
+    *, fdata: Any = None, idata: Any = None, dtype: Any = None, layout: str | None = None,
+    shape: int | Sequence[int] | None = None, device: Any = None, batch_size: int,
+) -> Batch:  # fmt: skip
+    """The same numbers for each sample: DALI's ``fn.constant``."""
+    if (fdata is None) == (idata is None):
+        raise ArgumentError("fn.constant", "fdata", "given, or 'idata', and not both",
+                            "neither" if fdata is None else "both")  # fmt: skip
+    kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
+    given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(data, dtype=kind).array))
+    made = _laid_out("fn.constant", argument, given, kind if dtype is None else dtype, shape, layout)
+    return Batch.broadcast(made.to_device(device or "cpu"), batch_size)
+
+
+def _python_function(
+    *inputs: Any, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
+    output_layouts: str | Sequence[str] | None = None, device: Any = None, batch_size: int | None = None,
+) -> Batch | tuple[Batch, ...] | None:  # fmt: skip
+    """What a function makes of the arrays of each sample, or of all of them: DALI's ``fn.python_function``."""
+    name = "fn.python_function"
+    data = [x if isinstance(x, (Batch, Tensor)) else dynamic.as_tensor(x) for x in inputs]
+    data = [x if device is None else x.to_device(device) for x in data]
+    batches = [x for x in data if isinstance(x, Batch)]
+    n = len(batches[0]) if batches else batch_size or 0
+    if any(len(batch) != n for batch in batches):
+        raise ArgumentError(name, "input", "Batches of one size", f"sizes {[len(batch) for batch in batches]}")
+    columns = [[_unwritable(a) for a in (x.samples if isinstance(x, Batch) else [x.array] * n)] for x in data]
+    if batch_processing:
+        results = _each_of(name, function(*columns), num_outputs)
+    else:
+        rows = []
+        for i in range(n):
+            try:
+                rows.append(_each_of(name, function(*(column[i] for column in columns)), num_outputs))
+            except Exception as error:
+                error.add_note(f"In {name}, sample {i} of {n}.")
+                raise
+        results = tuple([row[k] for row in rows] for k in range(num_outputs))
+    layouts = [output_layouts] if isinstance(output_layouts, str) else list(output_layouts or ())
+    if len(layouts) > num_outputs:
+        raise ArgumentError(name, "output_layouts", f"one for each of the {num_outputs} outputs", shown(layouts))
+    made = []
+    for column, layout in itertools.zip_longest(results, layouts):
+        if len(column) != n:
+            raise ArgumentError(name, "function", f"one that makes {n} samples of {n}", f"{len(column)} samples")
+        batch = dynamic.as_batch(list(column), layout=layout or None)
+        made.append(Batch(list(batch.samples), batch.layout, batches[0].origin if batches else None))
+    return tuple(made) if num_outputs > 1 else made[0] if made else None
+
+
+def _unwritable(array: Array) -> Array:
+    """The same memory, which a function cannot write to: it may belong to somebody else."""
+    if not isinstance(array, numpy.ndarray):
+        return array
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
+    """The results of a function, as many as it is said to have."""
+    if count == 0:
+        return ()
+    results = tuple(found) if isinstance(found, tuple) or (count > 1 and isinstance(found, list)) else (found,)
+    if len(results) != count:
+        got = f"{len(results)}: {shown(found)}"
+        raise ArgumentError(name, "function", f"one that gives num_outputs={count} results", got)
+    return results
+
+
+def _shapes(input: Batch, *, dtype: Any = "int64", device: Any = None) -> Batch:
+    """The extents of each sample: DALI's ``fn.shapes``, for which ``input.shape()`` does as well."""
+    return input.shape(dtype).to_device(device or "cpu")
+
+
+#: The functions that only pipelines have.
+ADDED: Mapping[str, Callable[..., Any]] = {
+    "constant": _constant,
+    "python_function": _python_function,
+    "shapes": _shapes,
+}

@@ -1,0 +1,24 @@
+"""`dynamic.types` and more of DALI's `types`: constants, and NumPy's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynamic import types
+from dynamic.dtypes import dtype, numpy_dtype
+from dynamic.types import *  # noqa: F403
+
+from ._added import Constant
+
+__all__ = [*types.__all__, "Constant", "to_numpy_type"]  # noqa: PLE0604
+
+
+def to_numpy_type(dali_type: Any) -> type[numpy.generic]:
+    """NumPy's type for an element type.
+
+    >>> to_numpy_type(FLOAT16)
+    <class 'numpy.float16'>
+    """
+    return numpy_dtype(dtype(dali_type)).type

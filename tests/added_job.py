@@ -1,0 +1,52 @@
+"""What pipelines have beside operators, in DALI's words: run here, and under DALI with the imports exchanged."""
+
+import json
+
+import numpy as np
+
+from dynamic.pipeline import fn, math, pipeline_def, types
+
+
+def arrays():
+    return [np.arange(6, dtype=np.uint8).reshape(2, 3), np.arange(4, dtype=np.uint8).reshape(2, 2)]
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def constants():
+    return (
+        fn.constant(fdata=1.5), fn.constant(idata=[1, 2, 3, 4], shape=(2, 2), dtype=types.UINT8, layout="HW"),
+        fn.constant(fdata=2, shape=(2, 3)), fn.constant(idata=[1, 300, -4], dtype=types.UINT8),
+        fn.constant(fdata=[1.5, 2.5, -3.5], dtype=types.INT32), fn.constant(idata=7, shape=[]),
+        fn.constant(idata=3, shape=4), types.Constant(5, shape=(2,)), types.Constant([1, 2], dtype=types.FLOAT16),
+        types.Constant(np.arange(4.0).reshape(2, 2)), types.Constant(5) * fn.constant(idata=[1, 2], dtype=types.UINT8),
+        types.Constant(5, device="cpu"), types.Constant([1, 2, 3, 4], shape=(2, 2), layout="HW"),
+        types.Constant(np.array([1, 2**30])), math.sqrt(fn.constant(fdata=4.0)),
+    )  # fmt: skip
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def functions():
+    data = fn.external_source(arrays, layout="HW")
+    first, second = fn.python_function(data, function=lambda x: (x * 2, x[0]), num_outputs=2, output_layouts=["HW"])
+    return (
+        first, second, data.shape(), data.shape(dtype=types.INT32)[1],
+        fn.python_function(data, function=lambda x: x[None], output_layouts="CHW"),
+        fn.python_function(data, fn.constant(idata=3), function=lambda x, y: x + y),
+        fn.python_function(data, batch_processing=True, function=lambda samples: [sample + 1 for sample in samples]),
+        fn.python_function(function=lambda: np.array([3.0])),
+    )  # fmt: skip
+
+
+def told(outputs):
+    layouts = [output.layout if not callable(output.layout) else output.layout() for output in outputs]
+    samples = [[np.asarray(output.as_cpu().at(i)) for i in range(2)] for output in outputs]
+    return [
+        [layout or "", [[a.dtype.name, a.shape, a.tolist()] for a in each]]
+        for layout, each in zip(layouts, samples, strict=True)
+    ]
+
+
+for made in (constants, functions):
+    pipe = made()
+    print(json.dumps(told(pipe.run())))
+print([types.to_numpy_type(kind).__name__ for kind in (types.FLOAT, types.UINT8, types.BOOL, types.FLOAT16)])

@@ -1,0 +1,76 @@
+"""Whole files as bytes."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from dali_oracle import Oracle, Samples, dali_fixture  # noqa: F401
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import ArgumentError, DataError, as_batch, as_tensor
+
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+CONTENTS = st.lists(st.binary(max_size=50), max_size=5)
+
+
+def letters(path):
+    return np.frombuffer(os.fsencode(path), np.uint8)
+
+
+@SHARED
+@given(CONTENTS, st.booleans())
+def test_files_are_read_as_they_are(tmp_path, contents, mapped):
+    paths = [tmp_path / f"{i}.bin" for i in range(len(contents))]
+    for path, data in zip(paths, contents, strict=True):
+        path.write_bytes(data)
+    ways = [paths, [str(path) for path in paths], [os.fsencode(path) for path in paths], iter(paths)]
+    ways += [as_batch([letters(path) for path in paths])] if paths else []
+    for way in ways:
+        found = ndd.io.file.read(way, dont_use_mmap=not mapped)
+        assert (found.dtype, found.ndim, len(found)) == (ndd.uint8, 1, len(paths))
+        assert [sample.tobytes() for sample in found.samples] == contents
+    for path, data in zip(paths, contents, strict=True):
+        for one in (path, str(path), as_tensor(letters(path))):
+            assert ndd.io.file.read(one).array.tobytes() == data
+        repeated = ndd.io.file.read(path, batch_size=3)
+        assert [sample.tobytes() for sample in repeated.samples] == [data] * 3
+
+
+def test_files_that_cannot_be_read_are_all_named(tmp_path):
+    good = tmp_path / "good"
+    good.write_bytes(b"abc")
+    with pytest.raises(DataError, match=r"io\.file\.read\(\): 3 of 4 samples cannot be read") as caught:
+        ndd.io.file.read([tmp_path / "none", good, tmp_path, "nul\0"])
+    assert [failure.index for failure in caught.value.failures] == [0, 2, 3]
+    for bad in (5, None, [5], as_batch([1, 2]), np.zeros(3)):
+        with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'filepaths"):
+            ndd.io.file.read(bad)
+
+
+def test_bytes_of_files_are_decoded_with_the_names_of_the_files(tmp_path):
+    paths = [tmp_path / "a.ppm", tmp_path / "b.ppm"]
+    paths[0].write_bytes(b"P6 1 1 255 abc")
+    paths[1].write_bytes(b"P6 1 1 255 a")
+    assert ndd.decoders.image(ndd.io.file.read(paths[0])).tolist() == [[[97, 98, 99]]]
+    with pytest.raises(ndd.DecodeError, match=r"sample 1 \(.*b\.ppm\)"):
+        ndd.decoders.image(ndd.io.file.read(paths))
+
+
+def test_what_left_dalis_experimental_module_is_there_too():
+    assert ndd.experimental.resize is ndd.resize
+    assert ndd.experimental.peek_image_shape is ndd.peek_image_shape
+    assert ndd.experimental.decoders is ndd.decoders
+
+
+@SHARED
+@given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=5))
+def test_files_are_those_that_dali_reads(dali: Oracle, tmp_path, contents):
+    paths = [tmp_path / f"{i}.bin" for i in range(len(contents))]
+    for path, data in zip(paths, contents, strict=True):
+        path.write_bytes(data)
+    found = dali.call("io.file.read", [Samples([letters(path) for path in paths])])
+    assert [sample.tobytes() for sample in found.samples] == contents

@@ -1,0 +1,199 @@
+"""Constants, functions of Python and names of before, in pipelines."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from strategies import ALL_DTYPES
+from test_dalis_scripts import dalis_python, for_dali, run
+
+import dynamic as ndd
+from dynamic import ArgumentError
+from dynamic.pipeline import Pipeline, fn, pipeline_def, types
+from dynamic.pipeline._added import FORMER
+from dynamic.pipeline._graph import looked_up
+
+JOB = Path(__file__).with_name("added_job.py")
+NUMBERS = st.lists(st.integers(-1000, 1000) | st.floats(-1e6, 1e6, width=32), min_size=1, max_size=6)
+
+
+def made(function, batch_size=2):
+    """What one run of a function gives."""
+    with Pipeline(function, batch_size=batch_size, prefetch_queue_depth=0) as pipe:
+        return pipe.run()
+
+
+def lines(text):
+    *outputs, kinds = text.splitlines()
+    return [json.loads(line) for line in outputs], kinds
+
+
+def test_a_job_of_constants_and_functions(tmp_path):
+    (constants, functions), kinds = lines(run(JOB.read_text(), tmp_path))
+    assert [len(constants), len(functions)] == [15, 8]
+    assert constants[1] == ["HW", [["uint8", [2, 2], [[1, 2], [3, 4]]]] * 2]
+    assert [sample[2] for sample in functions[0][1]] == [[[0, 2, 4], [6, 8, 10]], [[0, 2], [4, 6]]]
+    assert kinds == "['float32', 'uint8', 'bool', 'float16']"
+
+
+def test_a_job_of_constants_and_functions_is_dalis(tmp_path):
+    python = dalis_python()
+    text, exchanged = for_dali(JOB)
+    assert len(exchanged) == 1
+    assert lines(run(text, tmp_path, python=python)) == lines(run(JOB.read_text(), tmp_path))
+
+
+@given(values=NUMBERS, dtype=st.none() | st.sampled_from(ALL_DTYPES), size=st.integers(1, 3), whole=st.booleans())
+def test_a_constant_is_the_same_numbers_for_each_sample(values, dtype, size, whole):
+    data = {"idata": [int(v) for v in values]} if whole else {"fdata": values}
+    (found,) = made(lambda: fn.constant(**data, dtype=dtype, shape=(1, len(values)), layout="HW"), size)
+    expected = ndd.as_tensor(np.array([*data.values()], np.int32 if whole else np.float32))
+    expected = expected if dtype is None else ndd.cast(expected, dtype=dtype)
+    assert (len(found), found.layout, found.dtype) == (size, "HW", expected.dtype)
+    assert all(np.array_equal(sample, expected.array) for sample in found.samples)
+    if whole and expected.array.dtype.kind in "iu" and not np.array_equal(expected.array[0], data["idata"]):
+        return  # out of range, which a Constant refuses
+    for value in (np.array(*data.values()), *data.values()):
+        constant = types.Constant(value, dtype=expected.dtype, shape=(len(values), 1))
+        assert np.array_equal(constant.array.T, ndd.as_tensor(value, dtype=expected.dtype).array[None])
+
+
+@given(npst.array_shapes(min_dims=0, max_dims=3, max_side=3), st.sampled_from(ALL_DTYPES))
+def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
+    filled = types.Constant(1, dtype=dtype, shape=shape)
+    assert np.array_equal(filled.array, np.ones(shape, dtype))
+    short = {"float64": "float32", "int64": "int32"}.get(str(np.dtype(dtype)), str(np.dtype(dtype)))
+    assert types.Constant(np.ones((2, *shape), dtype)).array.dtype == short
+    assert types.Constant(np.ones((), dtype)).array.dtype == dtype
+
+
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda: fn.constant(), "'fdata' must be given, or 'idata', and not both; got neither"),
+    (lambda: fn.constant(idata=1, fdata=1.0), "got both"),
+    (lambda: fn.constant(idata=[1, 2, 3], shape=(2, 2)), r"'idata' must be one number, or as many as .*\(2, 2\).* 3"),
+    (lambda: fn.constant(idata=[1, 2], layout="HW"), "'layout'"),
+    (lambda: types.Constant([1, 2, 3], shape=2), r"Constant\(\): argument 'value' must be one number"),
+    (lambda: fn.python_function(np.ones(2), function=lambda x: (x, x)), r"'function' .*num_outputs=1 results; got 2"),
+    (lambda: fn.python_function(np.ones(2), function=lambda x: x, num_outputs=2), "num_outputs=2 results; got 1"),
+    (lambda: fn.python_function(fn.constant(idata=1), function=lambda x: x[:1], batch_processing=True), "2 samples"),
+    (lambda: fn.python_function(function=lambda: 1, output_layouts=["H", "W"]), "'output_layouts'"),
+    (lambda: fn.python_function(ndd.as_batch([1]), ndd.as_batch([1, 2]), function=max), r"one size; .* \[1, 2\]"),
+    (lambda: types.Constant(np.array([1, 2**40])), "'value' must be integers that int32 holds; got 1 to 1099511627776"),
+    (lambda: types.Constant(300, dtype="uint8"), "integers that uint8 holds"),
+])  # fmt: skip
+def test_what_is_wrong_with_a_constant_or_a_function_is_told(call, told):
+    with pytest.raises(ArgumentError, match=told):
+        made(call)
+
+
+def test_an_error_in_a_function_names_the_sample():
+    def fails(x):
+        return 1 / x
+
+    numbers = ndd.as_batch([1, 2, 0])
+    with pytest.raises(RuntimeWarning, match="divide by zero") as caught:
+        made(lambda: fn.python_function(numbers, function=fails), 3)
+    assert "In fn.python_function, sample 2 of 3." in caught.value.__notes__
+
+
+def test_a_function_cannot_write_to_what_it_is_given():
+    data = np.zeros(3)
+
+    def writes(x):
+        x[0] = 1
+
+    with pytest.raises(ValueError, match="read-only"):
+        made(lambda: fn.python_function(ndd.as_batch([data, data]), function=writes))
+    assert data.tolist() == [0, 0, 0]
+    assert data.flags.writeable
+
+
+def test_a_function_may_give_nothing():
+    seen = []
+
+    def pipeline():
+        assert fn.python_function(np.arange(2), function=seen.append, num_outputs=0) is None
+        return fn.constant(idata=1)
+
+    assert made(pipeline)[0].tolist() == [[1], [1]]
+    assert [list(x) for x in seen] == [[0, 1], [0, 1]]
+
+
+@pipeline_def(batch_size=3, seed=4)
+def doubled(root, files, uniform, reader):
+    data, label = reader(file_root=root, files=files, random_shuffle=True)
+    mixed = fn.python_function(data, label, function=lambda x, y: x * 2 + y.astype(np.uint8))
+    return mixed, uniform(range=(0.0, 1.0)), data.shape()
+
+
+def test_names_of_before_are_those_of_now_in_a_checkpoint_too(tmp_path):
+    files = [f"{i}.bin" for i in range(7)]
+    for i, name in enumerate(files):
+        (tmp_path / name).write_bytes(bytes([i] * (i + 1)))
+    with doubled(str(tmp_path), files, fn.uniform, fn.file_reader) as pipe:
+        first = pipe.run()
+        text = pipe.checkpoint()
+        rest = [output.tolist() for outputs in pipe.next_epoch() for output in outputs]
+    assert all(output.origin is not None for output in first[:1])
+    with doubled(str(tmp_path), files, fn.random.uniform, fn.readers.file, checkpoint=text) as pipe:
+        assert [output.tolist() for outputs in pipe.next_epoch() for output in outputs] == rest
+
+
+def test_every_name_of_before_is_one_of_now():
+    for now in FORMER.values():
+        if now.startswith("readers."):
+            assert now.removeprefix("readers.") in {name.lower() for name in ndd.readers.__all__}
+        else:
+            assert callable(looked_up(now)[0])
+    (image,) = made(lambda: fn.experimental.resize(np.zeros((4, 4, 3), np.uint8), size=(2, 2)))
+    assert image.shape[0] == (2, 2, 3)
+    with pytest.raises(AttributeError, match=r"fn has no 'experimental.rezise'"):
+        made(lambda: fn.experimental.rezise(np.zeros((4, 4, 3))))
+    with pytest.raises(TypeError, match=r"fn\.random is no operator"):
+        made(lambda: fn.random())
+
+
+@given(st.lists(npst.array_shapes(min_dims=2, max_dims=2, max_side=4), max_size=4), st.sampled_from(["int64", "int32"]))
+def test_shapes_are_lists_and_data(shapes, dtype):
+    batch = ndd.Batch([np.zeros(shape, np.uint8) for shape in shapes], dtype=np.dtype("uint8"), ndim=2)
+    assert batch.shape == shapes
+    found = batch.shape(dtype)
+    assert (found.ndim, found.dtype) == (1, ndd.dtype(dtype))
+    assert found.tolist() == [list(shape) for shape in shapes]
+    if shapes:
+        assert made(lambda: fn.shapes(batch, dtype=dtype), len(shapes))[0].tolist() == found.tolist()
+
+
+def test_names_are_completed_and_documented():
+    for name in dir(fn):
+        family = getattr(fn, name)
+        paths = [f"{name}.{member}" for member in dir(family)] or [name]
+        for path in paths:
+            meant = functools.reduce(getattr, path.split("."), fn)
+            assert inspect.getdoc(meant), path
+            assert path == "random.get_default_rng" or inspect.signature(meant).parameters, path
+    assert {"rotate", "slice", "constant", "readers", "random", "external_source"} <= {*dir(fn)}
+    assert dir(fn.readers) == sorted(name.lower() for name in {*ndd.readers.__all__} - {"ExternalSource", "Reader"})
+    assert inspect.signature(fn.rotate) == inspect.signature(ndd.rotate)
+    assert fn.file_reader.__doc__ == inspect.getdoc(ndd.readers.File)
+    assert dir(fn.rotate) == []
+
+
+def test_a_choice_for_each_sample():
+    condition, data = ndd.as_batch([True, False]), ndd.as_batch([[1, 2], [3]])
+    chosen = made(lambda: fn.python_function(condition, data, data * 2, function=lambda c, a, b: a if c else b))
+    assert chosen[0].tolist() == [[1, 2], [6]]
+    with pytest.raises(ValueError, match=r"ambiguous.*To choose for each sample: fn\.python_function\("):
+        made(lambda: data if condition else data * 2)
+    with pytest.raises(ArgumentError, match=r"'enable_conditionals' must be False.*fn\.python_function\("):
+        pipeline_def(batch_size=2, enable_conditionals=True)(lambda: data)()
+    with pipeline_def(batch_size=2, enable_conditionals=False)(lambda: data)() as pipe:
+        assert pipe.run()[0].tolist() == [[1, 2], [3]]
