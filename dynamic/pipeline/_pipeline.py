@@ -249,7 +249,8 @@ _ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpoi
               "checkpoint", "max_batch_size")  # fmt: skip
 _WITHOUT_EFFECT = frozenset(
     ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
-     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic", "enable_conditionals"]
+     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic",
+     "enable_conditionals"]
 )  # fmt: skip
 
 
