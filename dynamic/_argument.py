@@ -284,7 +284,8 @@ def _sequence(arguments: tuple[Any, ...]) -> _Kind:
         item = _kind(arguments[0])
 
         def convert(value: Any) -> Any:
-            return tuple(map(item.convert, _items(value)))
+            one = not isinstance(value, (list, tuple)) and numpy.ndim(value) == 0  # a number is a sequence of one
+            return tuple(map(item.convert, [value] if one else _items(value)))
 
         return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral)
     kinds = [_kind(a) for a in arguments]

@@ -473,6 +473,7 @@ def numbers():
         ("i", 3.0, 3), ("i", np.int8(3), 3), ("i", as_tensor(2.5), 3), ("i", np.array([-2.5]), -3), ("i", True, 1),
         ("b", 1, True), ("b", np.bool_(True), True), ("pair", [1, 2], (1, 2)), ("pair", np.array([1.6, 2]), (2, 2)),
         ("pair", as_tensor([3, 4]), (3, 4)), ("many", [1, 2.5], (1.0, 2.5)), ("many", (), ()), ("part", 1, 1.0),
+        ("many", 3, (3.0,)), ("many", np.float16(3), (3.0,)), ("many", as_tensor(3), (3.0,)),
         ("either", [1, 2], (1.0, 2.0)), ("either", 3, 3.0), ("s", "x", "x"), ("f", [2], 2.0), ("i", (3.0,), 3),
         ("either", [1], 1.0), ("part", [0.5], 0.5),
     ],
@@ -488,7 +489,7 @@ def test_what_arguments_take(name, good, value):
     [
         ("f", "2"), ("f", float("nan")), ("f", float("inf")), ("f", [1.0, 2.0]), ("f", None.__class__), ("f", 1j),
         ("i", 2.5), ("i", "2"), ("i", as_tensor(float("nan"))), ("b", 2), ("b", "yes"), ("b", 1.0), ("pair", 3),
-        ("pair", [1]), ("pair", [1, 2, 3]), ("pair", "ab"), ("pair", {1, 2}), ("pair", [1, 2.5]), ("many", 3.0),
+        ("pair", [1]), ("pair", [1, 2, 3]), ("pair", "ab"), ("pair", {1, 2}), ("pair", [1, 2.5]),
         ("many", ["a"]), ("part", 1.5), ("part", -1), ("either", "a"), ("f", [[1.0]]), ("s", 3), ("s", b"x"),
         ("b", as_batch([1])), ("s", as_batch([1])),
     ],

@@ -183,6 +183,13 @@ def test_shot_noise_has_the_moments_and_chances_of_poisson(mean):
     assert abs((made == mode).mean() - chance) < 5 * math.sqrt(chance / n)
 
 
+def test_shot_noise_has_a_factor_of_20_by_default():
+    values = np.full(1000, 100.0, np.float32)
+    made = noise.shot(values, rng=RNG(2)).array
+    assert np.array_equal(made, noise.shot(values, factor=20.0, rng=RNG(2)).array)
+    assert set(np.unique(made % 20)) == {0.0}
+
+
 def test_shot_noise_of_nothing_negative_and_infinite():
     values = np.array([0.0, -3.0, np.inf, np.nan, -np.inf, 2.0], np.float32)
     made = noise.shot(values, factor=0.5, rng=RNG(2)).array

@@ -85,6 +85,8 @@ def test_what_is_not_said_is_all_of_an_image_at_the_corner():
     assert not multi_paste(IMAGE, in_ids=()).array.any()
     many = multi_paste(as_batch([IMAGE, IMAGE]), in_ids=as_batch([[1], [0]]), output_size=as_batch([[4, 3], [5, 5]]))
     assert many.shape == [(4, 3, 2), (5, 5, 2)]
+    one_each = multi_paste(as_batch([IMAGE, IMAGE]), in_ids=as_batch([1, 0]), output_size=as_batch([[4, 3], [5, 5]]))
+    assert one_each.tolist() == many.tolist()
 
 
 def test_a_mosaic_covers_its_canvas_and_overlapping_windows_of_as_much_area_do_not():

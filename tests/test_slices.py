@@ -115,6 +115,9 @@ def test_each_end_has_a_default_and_any_dimension_is_an_axis():
     assert np.array_equal(ndd.slice(IMAGE, start=1, axis_names="C").array, RAMP[..., 1:])
     assert np.array_equal(ndd.slice(RAMP[0, :, 0], start=[2], end=[4], axes=-1).array, RAMP[0, 2:4, 0])
     assert ndd.slice(IMAGE, start=1, axis_names="C").layout == "HWC"
+    everywhere = RAMP[1:3, 2:4, :1]
+    for how in ({"axis_names": ""}, {"axes": []}, {"axes": [0, 1, 2]}):
+        assert np.array_equal(ndd.slice(IMAGE, start=[1, 2, 0], shape=[2, 2, 1], **how).array, everywhere)
     assert ndd.slice(RAMP, start=1).layout is None
 
 
@@ -132,6 +135,7 @@ def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
     ({"start": 0, "axis_names": "HH"}, "'axis_names'"), ({"start": 0, "axes": 3}, "'axes'"),
     ({"start": 0, "axes": (0, -3)}, "'axes' must be different dimensions"),
     ({"start": -1, "out_of_bounds_policy": "pad", "fill_values": (1, 2, 3)}, "'fill_values' must be one value or 2"),
+    ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out beside axes; got 'W'"),
 ])  # fmt: skip
 def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
@@ -188,6 +192,7 @@ def test_extents_that_are_given_do_not_depend_on_the_batch():
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"align": 0}, "'align'"), ({"shape": (1, 2)}, "'shape' must be one value, or 3"), ({"axes": 3}, "'axes'"),
     ({"axis_names": "X"}, "'axis_names'"), ({"fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"),
+    ({"axes": 0, "axis_names": "W"}, "'axis_names' must be left out beside axes"),
 ])  # fmt: skip
 def test_arguments_of_pad_that_do_not_fit_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"pad\(\): argument {told}"):
@@ -225,10 +230,19 @@ def test_regions_by_parts_and_by_their_middle():
     assert erase(IMAGE, shape=(1, 1), fill_value=300).array[0, 0].tolist() == [255, 255]
 
 
+@given(axis=st.integers(0, 2), fill=st.integers(0, 255))
+def test_regions_in_axes_that_are_counted_from_the_end(axis, fill):
+    given, counted = (erase(IMAGE, anchor=1, shape=1, axes=[a], fill_value=fill).array for a in (axis, axis - 3))
+    assert np.array_equal(counted, given)
+    assert (np.take(counted, 1, axis) == fill).all()
+    assert np.array_equal(np.delete(counted, 1, axis), np.delete(RAMP, 1, axis))
+
+
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"anchor": (0, 0)}, "'shape' must be"), ({"anchor": (0, 0, 1, 1), "shape": (1, 1)}, "'shape' must be"),
     ({"anchor": (0, 0), "shape": (1, 1, 2, 2)}, "'anchor' must be"), ({"anchor": 1, "shape": 1}, "'anchor' must be"),
-    ({"shape": (1, 1), "fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2")])  # fmt: skip
+    ({"shape": (1, 1), "fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"),
+    ({"shape": 1, "anchor": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out")])  # fmt: skip
 def test_regions_that_do_not_fit_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"erase\(\): argument {told}"):
         erase(IMAGE, **arguments)

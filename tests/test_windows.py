@@ -192,6 +192,9 @@ def test_channels_are_added_and_what_is_outside_is_not_normalised():
     assert found.shape == (4, 2, 4)
     assert found.array[0, 0].tolist() == found.array[2, 1].tolist() == [7, 7, 0, 0]
     assert (found.array[3] == 7).all()
+    for policy, values, added in (("pad", 7.0, 7), ("pad", (1, 2, 3), 0), ("error", 7.0, 0), ("trim_to_shape", 7, 0)):
+        more = {"out_of_bounds_policy": policy, "fill_values": values, "pad_output": True}
+        assert (crop_mirror_normalize(image, **more).array[3] == added).all()
     with pytest.raises(ArgumentError, match="'mean' must be one value or 3"):
         crop_mirror_normalize(image, mean=(1, 2))
 

@@ -199,8 +199,9 @@ def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described
         numbers = [source.each(part) for part in numbers]
     starts = places[:, [layout.index("H"), layout.index("W")]]
     mirror = source.each(numpy.array(call.column("mirror")) != 0)
+    fill = _checked_fill(_CMN, call, channels)
     pixels.normalised(source, result, *numbers, starts=source.each(starts), mirror=mirror,
-                      fill=_checked_fill(_CMN, call, channels))  # fmt: skip
+                      fill=fill if call.fixed["out_of_bounds_policy"] == "pad" else 0.0)  # fmt: skip
 
 
 def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
@@ -262,14 +263,14 @@ def crop_mirror_normalize(
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result; integers are rounded and saturated.
-        fill_values: What is outside of the image, and in channels that are added: one value or one for each channel. It
-            is not normalised.
+        fill_values: What is outside of the image: one value or one for each channel. It is not normalised.
         mean: Subtracted from each channel: one value, or one for each.
         mirror: Whether to swap left and right; any integer but 0 means yes.
         out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
             `fill_values` (or "constant"), or "trim_to_shape".
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
-        pad_output: Add channels until their number is a power of two.
+        pad_output: Add channels until their number is a power of two: of 0, or of what `fill_values` has as one value
+            where the policy is "pad".
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
@@ -299,7 +300,7 @@ def crop_mirror_normalize(
     if len(results) > channels or pixels.shape[:-1] != results.shape[1:]:
         outside = convert(numpy, numpy.asarray(fill, numpy.float64), results.dtype)
         results[:channels] = outside
-        results[channels:] = 0 if outside.ndim else outside
+        results[channels:] = 0 if outside.ndim or out_of_bounds_policy != "pad" else outside
     parts = [results[(slice(channels), *place)] for place in (there, mirrored)]
     flags: Any = mirror
     if not isinstance(flags, list):

@@ -96,8 +96,10 @@ def placed(
 def axes_of(
     operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str | None
 ) -> tuple[int, ...]:
-    """The dimensions that `axes` says, else those that `axis_names` says."""
+    """The dimensions that `axes` says, else those that `axis_names` says; "HW" and "WH" are said by default."""
     if axes is not None:
+        if axis_names not in (None, "HW", "WH"):
+            raise ArgumentError(operator, "axis_names", "left out beside axes", repr(axis_names))
         given = [axes] if isinstance(axes, int) else list(axes)
         if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
             expected = f"different dimensions between {-ndim} and {ndim - 1}"
@@ -164,8 +166,8 @@ def _sliced(
     given = {name: value for name, value in named.items() if value is not None}
     if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
         axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
-    elif axes == ():  # as in DALI
-        axes = tuple(range(len(shape)))
+    elif axes == () or (axes is None and axis_names == ""):  # as in DALI
+        axes, axis_names = tuple(range(len(shape))), "WH"
     chosen = axes_of(operator, layout, len(shape), axes, axis_names)
     _check_together(operator, given, anchor, extent)
     starts, extents = [0] * len(shape), list(shape)
