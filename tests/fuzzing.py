@@ -138,6 +138,81 @@ def listing(data: bytes) -> bool:
     return True
 
 
+def array(data: bytes) -> bool:
+    """Bytes as a `.npy` file: what NumPy reads of it where both take it."""
+    import io
+
+    import numpy
+
+    from dynamic import DecodeError, decoders
+
+    try:
+        found = decoders.numpy(data)
+    except DecodeError as error:
+        (failure,) = error.failures
+        assert failure.reason
+        return False
+    assert found.array.nbytes <= len(data)
+    try:
+        expected = numpy.load(io.BytesIO(data), allow_pickle=False)
+    except ValueError:
+        return True  # NumPy minds some white space behind a header
+    if found.array.dtype.kind != "b":  # of which NumPy keeps bytes that are neither 0 nor 1
+        assert numpy.array_equal(found.array, expected, equal_nan=True)
+    return True
+
+
+def archive(data: bytes) -> bool:
+    """Bytes as a tar archive of samples."""
+    from dynamic import readers
+
+    return _read(".tar", data, lambda path: readers.Webdataset(
+        paths=path, ext=["jpg;png", "cls"], missing_component_behavior="empty"))  # fmt: skip
+
+
+def records(data: bytes) -> bool:
+    """Bytes as a file of TFRecord."""
+    from dynamic import readers
+    from dynamic.readers import tfrecord
+
+    features = {"label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+                "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+                "box": tfrecord.VarLenFeature(tfrecord.float32, 0.0)}  # fmt: skip
+    return _read(".tfrecord", data, lambda path: readers.TFRecord(path=path, features=features))
+
+
+def annotations(data: bytes) -> bool:
+    """JSON as annotations of COCO."""
+    from dynamic import readers
+
+    def with_masks(kind: str) -> bool:
+        arguments = {"file_root": _folder(), kind: True, "image_ids": True}
+        return _read(".json", data, lambda path: readers.COCO(annotations_file=path, **arguments))
+
+    return with_masks("polygon_masks") | with_masks("pixelwise_masks")
+
+
+def _read(suffix: str, data: bytes, make: Callable[[str], object]) -> bool:
+    """A file, all of whose samples a reader gives, unless it is refused by name."""
+    from dynamic import ArgumentError, DataError
+
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        file.write(data)
+        file.flush()
+        try:
+            reader = make(file.name)
+            json.dumps(reader.get_state())
+            found = list(reader.next_epoch(batch_size=2))
+        except ArgumentError:
+            return False
+        except DataError as error:
+            assert error.failures[0].reason  # noqa: PT017
+            return False
+        first = [next(iter(outputs.values())) if isinstance(outputs, dict) else outputs[0] for outputs in found]
+        assert sum(map(len, first)) == reader.get_metadata()["epoch_size"]
+    return True
+
+
 @functools.cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp())
@@ -200,6 +275,59 @@ def _lists() -> list[bytes]:
     ]
 
 
+def _arrays() -> list[bytes]:
+    import io
+
+    import numpy
+
+    values = [numpy.arange(12, dtype="i2").reshape(3, 4), numpy.zeros((0, 3), ">f8"), numpy.float32(7),
+              numpy.array(numpy.eye(3, dtype="f2"), order="F"), numpy.array([True]), numpy.array(["a"])]  # fmt: skip
+    kept = []
+    for value in values:
+        for version in ((1, 0), (2, 0), (3, 0)):
+            file = io.BytesIO()
+            numpy.lib.format.write_array(file, numpy.asanyarray(value), version)
+            kept.append(file.getvalue())
+    return kept
+
+
+def _archives() -> list[bytes]:
+    import io
+    import tarfile
+
+    kept = []
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+            for name in ("a/1.jpg", "a/1.cls", "2.png", f"{'long' * 25}/3.jpg", "3.txt"):
+                entry = tarfile.TarInfo(name)
+                entry.size = 7
+                archive.addfile(entry, io.BytesIO(b"7 bytes"))
+        kept.append(file.getvalue())
+    return kept
+
+
+def _records() -> list[bytes]:
+    from test_readers_tfrecord import example, feature, framed, labelled
+
+    several = [labelled(7), example(label=feature("int64", [3]), box=feature("float32", [0.5, 1.5])),
+               example(image=feature("string", [b"image"]))]  # fmt: skip
+    return [b"".join(map(framed, several)), framed(several[1]), b""]
+
+
+def _annotations() -> list[bytes]:
+    images = [{"id": i, "file_name": name, "width": 6, "height": 4}
+              for i, name in enumerate(("a/1.jpg", "a/2.jpg", "b/3.jpg"), 3)]  # fmt: skip
+    shapes = [[[0, 0, 4, 0, 4, 3]], {"size": [4, 6], "counts": [3, 5, 16]}, {"size": [4, 6], "counts": "35`0"}]
+    boxes = [{"image_id": 3 + i, "category_id": 17, "bbox": [1, 0, 4, 2], "iscrowd": int(i > 0), "segmentation": shape}
+             for i, shape in enumerate(shapes)]  # fmt: skip
+    whole = {"images": images, "annotations": boxes, "categories": [{"id": 17, "name": "cat"}]}
+    return [
+        json.dumps(whole).encode(),
+        json.dumps({**whole, "annotations": boxes[:1], "info": {"year": 2026}}).encode(),
+    ]
+
+
 #: For each target what it does with bytes, and bytes to begin with.
 TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
     "decode": (decode, _images),
@@ -208,7 +336,13 @@ TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
     "states": (states, _states),
     "legacy": (legacy, _pickles),
     "listing": (listing, _lists),
+    "array": (array, _arrays),
+    "archive": (archive, _archives),
+    "records": (records, _records),
+    "annotations": (annotations, _annotations),
 }
+#: Those whose bytes are JSON, of which damage to bytes would seldom leave any.
+_JSON = ("states", "annotations")
 
 
 def repaired(data: bytes) -> bytes:
@@ -315,7 +449,7 @@ def check(name: str, data: bytes) -> None:
 def mutate(name: str, count: int, seed: int = 0, seconds: float = math.inf) -> int:
     """Give damaged files to a target; how many it were."""
     chance, seeds = random.Random(f"{name} {seed}"), TARGETS[name][1]()
-    damage = damaged_state if name == "states" else damaged
+    damage = damaged_state if name in _JSON else damaged
     end, done = time.monotonic() + seconds, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
