@@ -148,7 +148,7 @@ def test_the_lift_is_short_and_knows_no_operator():
 
 
 def test_modules_are_few():
-    assert len(MODULES) <= 168
+    assert len(MODULES) <= 169
 
 
 def run(code: str) -> str:

@@ -19,7 +19,7 @@ import dynamic as ndd
 from dynamic import ArgumentError
 from dynamic.pipeline import Pipeline, fn, pipeline_def, types
 from dynamic.pipeline._added import FORMER
-from dynamic.pipeline._graph import looked_up
+from dynamic.pipeline._names import looked_up
 
 JOB = Path(__file__).with_name("added_job.py")
 NUMBERS = st.lists(st.integers(-1000, 1000) | st.floats(-1e6, 1e6, width=32), min_size=1, max_size=6)
@@ -185,15 +185,3 @@ def test_names_are_completed_and_documented():
     assert inspect.signature(fn.rotate) == inspect.signature(ndd.rotate)
     assert fn.file_reader.__doc__ == inspect.getdoc(ndd.readers.File)
     assert dir(fn.rotate) == []
-
-
-def test_a_choice_for_each_sample():
-    condition, data = ndd.as_batch([True, False]), ndd.as_batch([[1, 2], [3]])
-    chosen = made(lambda: fn.python_function(condition, data, data * 2, function=lambda c, a, b: a if c else b))
-    assert chosen[0].tolist() == [[1, 2], [6]]
-    with pytest.raises(ValueError, match=r"ambiguous.*To choose for each sample: fn\.python_function\("):
-        made(lambda: data if condition else data * 2)
-    with pytest.raises(ArgumentError, match=r"'enable_conditionals' must be False.*fn\.python_function\("):
-        pipeline_def(batch_size=2, enable_conditionals=True)(lambda: data)()
-    with pipeline_def(batch_size=2, enable_conditionals=False)(lambda: data)() as pipe:
-        assert pipe.run()[0].tolist() == [[1, 2], [3]]

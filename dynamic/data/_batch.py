@@ -21,7 +21,7 @@ from dynamic.dtypes import DTypeLike, convert, numpy_dtype
 from dynamic.dtypes import dtype as element_type
 from dynamic.errors import ArgumentError, shown
 
-from ._index import CHOICE, inside_samples, plain_index
+from ._index import deciding, inside_samples, plain_index
 from ._joined import evaluated, joined
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
@@ -345,7 +345,10 @@ class Batch(Data):
         return any(value in sample if sample.ndim else bool(sample == value) for sample in self)
 
     def __bool__(self) -> bool:
-        hint = f" To choose for each sample: {CHOICE}" if inside_samples.get() else ""
+        decide = deciding.get()
+        if decide is not None:
+            return decide(self)
+        hint = " For one of each sample: pipeline_def(enable_conditionals=True)." if inside_samples.get() else ""
         raise ValueError(f"The truth value of a Batch is ambiguous: use len(batch), or compare its samples.{hint}")
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -19,8 +20,8 @@ from ._operators import Data
 #: Whether ``batch[...]`` means ``batch.slice[...]``, as it does in the function of a pipeline.
 inside_samples: ContextVar[bool] = ContextVar("dynamic.inside_samples", default=False)
 
-#: How a pipeline chooses between two values for each sample.
-CHOICE = "fn.python_function(condition, a, b, function=lambda condition, a, b: a if condition else b)"
+#: What says whether a Batch is true, in the function of a pipeline with conditionals.
+deciding: ContextVar[Callable[[Any], bool] | None] = ContextVar("dynamic.deciding", default=None)
 
 
 def plain_index(index: Any) -> tuple[Any, ...]:

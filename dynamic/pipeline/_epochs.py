@@ -16,8 +16,9 @@ from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
 from ._ahead import Ahead
-from ._graph import OWN, Graph, Step, columns
+from ._graph import Graph, Step
 from ._pipeline import Pipeline, _seed
+from ._run import OWN, columns
 
 __all__ = ["Epochs", "Source", "States"]
 
@@ -113,7 +114,7 @@ class Epochs:
 
     def _of_pipeline(self, states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
         pipeline, seed = self._pipeline(states)
-        graph = Graph(pipeline._function, pipeline._batch_size, seed, states, pipeline._last_batch)
+        graph = pipeline._graphed(states, seed)
         threads = pipeline._context.num_threads
         ahead = Ahead(functools.partial(_Share(graph, states, skip, stride).step, threads), pipeline._depth)
         try:

@@ -14,12 +14,12 @@ from dynamic import ArgumentError, EvalContext, StateMismatch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.context import within
-from dynamic.data._index import CHOICE
 from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
-from ._graph import ITERATOR, OWN, Ended, Graph, Outputs, Step, entries, own_state
+from ._graph import Ended, Graph, Step, entries, own_state
+from ._run import ITERATOR, OWN, Outputs
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -44,9 +44,11 @@ class Pipeline:
         prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for.
         checkpoint: What `checkpoint` returned, to go on from there.
         max_batch_size: Another name of `batch_size`.
+        enable_conditionals: Let Batches be conditions of ``if`` and ``while``, for each sample. All readers and sources
+            must be called before the first of them.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
             `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
-            `enable_memory_stats`, `experimental_exec_dynamic`. `enable_conditionals` must be False.
+            `enable_memory_stats`, `experimental_exec_dynamic`.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -66,17 +68,15 @@ class Pipeline:
         prefetch_queue_depth: int = 2,
         checkpoint: str | bytes | None = None,
         max_batch_size: int | None = None,
+        enable_conditionals: bool = False,
         **others: Any,
     ) -> None:
         self._batch_size = _natural("batch_size", batch_size if max_batch_size is None else max_batch_size, 1)
         self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
-        if others.get("enable_conditionals"):
-            hint = f"`if` and `while` are Python's, for all samples. For each of them: {CHOICE}"
-            raise ArgumentError("Pipeline", "enable_conditionals", "False", "True", hint)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._context = EvalContext(num_threads=num_threads)
-        self._function = function
+        self._function, self._conditionals = function, bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(_text(checkpoint))
         self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
         self._seed = _seed(seed, self._states)
@@ -105,12 +105,17 @@ class Pipeline:
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
-            graph = Graph(self._function, self._batch_size, self._seed, self._states, self._last_batch)
+            graph = self._graphed(self._states)
             ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
             weakref.finalize(self, ahead.close)
             ahead.start()
             self._graph, self._ahead = graph, ahead
         return self._ahead
+
+    def _graphed(self, states: Mapping[str, JSON] | None, seed: int | None = None) -> Graph:
+        """What its runs need, at a place."""
+        return Graph(self._function, self._batch_size, self._seed if seed is None else seed, states, self._last_batch,
+                     conditionals=self._conditionals)  # fmt: skip
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
@@ -224,7 +229,7 @@ class Pipeline:
         return states.serialize().encode()
 
     def _own_states(self) -> Mapping[str, JSON]:
-        states = dict(self._states or Graph(self._function, self._batch_size, self._seed, None).states(0))
+        states = dict(self._states or self._graphed(None).states(0))
         own = dict(own_state(states))
         own["epoch"] = self._epoch
         return {**states, OWN: own}
@@ -246,11 +251,10 @@ class Pipeline:
 
 
 _ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
-              "checkpoint", "max_batch_size")  # fmt: skip
+              "checkpoint", "max_batch_size", "enable_conditionals")  # fmt: skip
 _WITHOUT_EFFECT = frozenset(
     ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
-     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic",
-     "enable_conditionals"]
+     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic"]
 )  # fmt: skip
 
 

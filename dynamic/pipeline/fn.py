@@ -15,8 +15,8 @@ from typing import Any
 import dynamic
 
 from ._added import ADDED, FORMER
-from ._graph import Name
 from ._names import has, members
+from ._run import Name
 
 __all__ = ["external_source", "readers"]
 

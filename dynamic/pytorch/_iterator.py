@@ -14,8 +14,8 @@ from dynamic import ArgumentError, Batch, StateMismatch
 from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
-from dynamic.pipeline._graph import Outputs
 from dynamic.pipeline._output import named, names
+from dynamic.pipeline._run import Outputs
 from dynamic.readers._reader import LastBatch
 
 if TYPE_CHECKING:

@@ -1,0 +1,423 @@
+"""One run of a pipeline's function: what its calls do, and which ways it goes."""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+import numpy
+from numpy.typing import NDArray
+
+import dynamic
+from dynamic import ArgumentError, Batch, ExternalSource, Tensor
+from dynamic._origin import Origin
+from dynamic.data._index import deciding, inside_samples
+from dynamic.errors import shown
+from dynamic.random import RNG
+from dynamic.readers._checks import natural
+from dynamic.readers._reader import LastBatch, Reader
+
+from ._added import FORMER
+from ._names import SOURCES, looked_up, meant, members
+from ._output import Output
+
+__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
+
+Outputs: TypeAlias = tuple[Output, ...]
+Source: TypeAlias = Reader[Any] | ExternalSource
+
+#: The entry of a checkpoint that belongs to the pipeline itself.
+OWN = "pipeline"
+#: The entry of what goes round a pipeline, such as `dynamic.pytorch.GenericIterator`.
+ITERATOR = "iterator"
+_run: contextvars.ContextVar[Run | None] = contextvars.ContextVar("dynamic.pipeline", default=None)
+
+
+class Name:
+    """A name in `fn`, which is called in a pipeline's function."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Name(f"{self._path}.{name}")
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        run = _run.get()
+        if run is None:
+            hint = f"Elsewhere call dynamic.{self._path}."
+            raise RuntimeError(f"fn.{self._path}() is for functions under pipeline_def. {hint}")
+        tokens = inside_samples.set(False), deciding.set(None)  # those are for what a user writes
+        try:
+            return run.call(self._path, inputs, arguments)
+        finally:
+            inside_samples.reset(tokens[0])
+            deciding.reset(tokens[1])
+
+    def __repr__(self) -> str:
+        return f"<fn.{self._path}>"
+
+    def __dir__(self) -> list[str]:
+        return members(self._path)
+
+    @property
+    def __wrapped__(self) -> Any:
+        """What is called, for its signature."""
+        return meant(self._path)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return inspect.getdoc(self.__wrapped__)
+
+
+class Kept(Protocol):
+    """What lasts from one run to the next."""
+
+    batch_size: int
+    rng: RNG
+    last_batch: LastBatch | None
+    sources: dict[str, Source]
+    primary: str | None
+
+    def source(self, name: str, make: Callable[[], Source]) -> Source: ...
+    def stream(self, label: str, key: str) -> RNG: ...
+    def forget_streams(self, labels: Iterable[str]) -> None: ...
+
+
+class _Again(BaseException):
+    """The function must be called once more."""
+
+
+class _Fork(BaseException):
+    """A condition holds for some samples and not for others.
+
+    Attributes:
+        truth: For each sample whether it does.
+    """
+
+    def __init__(self, truth: NDArray[numpy.bool_]) -> None:
+        self.truth = truth
+
+
+class Run:
+    """One run of the function.
+
+    With conditionals, ``if`` and ``while`` of a Batch are for each sample. Where a condition holds for some of them,
+    the function is called again for those, and for the others; the calls it had made until then are not made again,
+    but give what they gave. So each sample goes its own way, and what the ways give is put together.
+
+    Args:
+        graph: What lasts.
+        conditionals: Whether a Batch may be a condition.
+    """
+
+    def __init__(self, graph: Kept, *, conditionals: bool = False) -> None:
+        self.graph = graph
+        self.calls: list[str] = []  # until the first condition: those are the same for all samples
+        self.decided = False
+        self.epoch = 0
+        self.ended: str | None = None
+        self._conditionals = conditionals
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._taken: dict[str, Any] = {}
+        self._samples: Batch | None = None  # those that random numbers belong to
+        self._streams: list[str] = []  # of random numbers that belong to no samples
+        self._group: NDArray[numpy.intp] | None = None  # the samples that go this way; None is all
+        self._record: list[tuple[str, Any]] = []  # what was called on this way, and what it gave
+        self._known: list[tuple[str, Any]] = []  # the beginning of that, from before the ways parted
+
+    def made(self, function: Callable[[], Any]) -> Outputs:
+        """What the function returns, as Batches.
+
+        Random numbers belong to the samples of the first reader. Where the function draws before it reads, that one is
+        known from the second run on; in the first, the function is called once more.
+        """
+        if self.graph.primary is not None:
+            self._take(self.graph.primary, self.graph.sources[self.graph.primary])
+        while True:
+            try:
+                return contextvars.copy_context().run(self._called, function)  # a Ctrl-C leaves nothing in this context
+            except _Again:
+                self.calls, self.decided = [], False
+                self.graph.forget_streams(self._streams)
+
+    def _called(self, function: Callable[[], Any]) -> Outputs:
+        _run.set(self)
+        inside_samples.set(True)
+        if self._conditionals:
+            deciding.set(self._decide)
+        return self._ways(function, None, [])
+
+    def _ways(
+        self, function: Callable[[], Any], group: NDArray[numpy.intp] | None, known: list[tuple[str, Any]]
+    ) -> Outputs:
+        """What the function returns for some of the samples.
+
+        Args:
+            function: The function.
+            group: The places of the samples in the batch; None is all.
+            known: What was called for them before, and what it gave.
+        """
+        self._group, self._known, self._record = group, known, []
+        self._counts.clear()
+        try:
+            results = function()
+        except _Fork as fork:
+            record, parts = self._record, []
+            for way in (True, False):
+                places = numpy.flatnonzero(fork.truth == way)
+                before = [(path, _chosen(found, places)) for path, found in record]
+                parts.append((places, self._ways(function, places if group is None else group[places], before)))
+            return _merged(parts)
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        return tuple(self._output(result) for result in results)
+
+    def _decide(self, condition: Batch) -> bool:
+        """Whether a condition holds, if that is one answer for all samples that go this way."""
+        if len(condition) != self._size or any(sample.size != 1 for sample in condition.samples):
+            raise ValueError(f"A condition is one number for each sample; this is {condition!r}.")
+        self.decided = True
+        truth = numpy.array([bool(sample.reshape(())) for sample in condition.cpu().samples], bool)
+        if truth.all() or not truth.any():
+            return bool(truth.all())
+        raise _Fork(truth)
+
+    def _output(self, value: Any) -> Output:
+        return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
+
+    @property
+    def _size(self) -> int:
+        if self._group is not None:
+            return len(self._group)
+        first = next(iter(self._taken.values()), None)
+        return self.graph.batch_size if first is None else len(columns(first)[0])
+
+    def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """Do what a name of `fn` stands for."""
+        path = FORMER.get(path, path)
+        self._counts[path] += 1
+        if len(self._record) < len(self._known):
+            self._record.append(self._known[len(self._record)])
+            before, found = self._record[-1]
+            if before != path:
+                raise RuntimeError(f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
+                                   "call the same for all samples")  # fmt: skip
+            return found
+        found = self._done(path, inputs, arguments)
+        if self._conditionals:
+            self._record.append((path, found))
+        return found
+
+    def _done(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
+        label = name if name is not None else f"{path} {self._counts[path]}"
+        reads = path == "external_source" or path.startswith("readers.")
+        if not self.decided:
+            self.calls.append(told(path, inputs, arguments if reads or seed is None else {**arguments, "seed": seed}))
+        if reads:
+            return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
+        if self.decided and path in _ACROSS:
+            argument = _ACROSS[path]
+            if argument is None or arguments.get(argument) not in (None, False):
+                expected = "for samples that all go one way, as it mixes them"
+                raise ArgumentError(f"fn.{path}", argument or "input", expected, "a call after a condition")
+        function, takes = looked_up(path)
+        for former, now in _FORMERLY.items():
+            if former in arguments and (now is None or now in takes):
+                value = arguments.pop(former)
+                arguments |= {} if now is None else {now: value}
+        if "device" in arguments:
+            arguments["device"] = {"mixed": "gpu"}.get(arguments["device"], arguments["device"])
+        if "rng" in takes and "rng" not in arguments:
+            arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
+        if not any(isinstance(x, Batch) for x in (*inputs, *arguments.values())) and "batch_size" in takes:
+            arguments["batch_size"] = self._size
+        return function(*inputs, **arguments)
+
+    def _draws(self, label: str, key: str) -> Any:
+        """The numbers of a call. Calls with one key draw the same: an image and its mask are cropped alike."""
+        if self._samples is not None:
+            samples = self._samples if self._group is None else self._samples._selected(self._group)
+            return self.graph.rng.keyed(samples)[key]
+        self._streams.append(label)
+        return self.graph.stream(label, key)
+
+    # -- readers and sources ------------------------------------------------------------------------------------------
+
+    def _read(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        if label in (OWN, ITERATOR) or label.startswith("stream "):
+            expected = f"another than {OWN!r} and {ITERATOR!r}, and not a stream's"
+            raise ArgumentError(f"fn.{path}", "name", expected, shown(label))
+        if label not in self._taken and self.decided:
+            raise ArgumentError(f"fn.{path}", "name", "that of a reader or source that is called before any condition",
+                                shown(label))  # fmt: skip
+        new = label not in self.graph.sources
+        source = self.graph.source(label, functools.partial(self._make, path, label, inputs, arguments))
+        if label not in self._taken:
+            self._take(label, source)
+            if new and self._streams and self.graph.primary == label:
+                raise _Again
+        outputs = self._taken[label] if self._group is None else _chosen(self._taken[label], self._group)
+        return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 else outputs
+
+    def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
+        if path == "external_source":
+            return external_source(label, inputs, arguments)
+        kind = SOURCES.get(path.lower())
+        if kind is None:
+            known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
+            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known)
+        arguments.setdefault("seed", self.graph.rng.seed)
+        if self.graph.last_batch is not None and self.graph.primary is None:
+            arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
+        reader: Reader[Any] = kind(*inputs, name=label, **arguments)
+        return reader
+
+    def _take(self, label: str, source: Source) -> None:
+        """Let a reader or source give its part of the batch."""
+        try:
+            if isinstance(source, ExternalSource):
+                outputs = self._from_source(source)
+            elif label == self.graph.primary:
+                outputs = source(self.graph.batch_size)
+            else:
+                outputs = exactly(source, self._size)
+        except StopIteration:
+            self.ended = label
+            raise
+        self._taken[label] = outputs
+        if label == self.graph.primary:
+            first = columns(outputs)[0]
+            origin = first.origin
+            self._samples = first if origin is not None else None
+            self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
+
+    def _from_source(self, source: ExternalSource) -> Any:
+        outputs = source(self._size if source._batch is False else None)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if len(outputs[0]) > self.graph.batch_size:
+            expected = f"one that makes at most {self.graph.batch_size} samples at a time"
+            raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
+        return outputs
+
+
+def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
+    """Some samples of what a call gave."""
+    if isinstance(value, Batch):
+        return value._selected(places)
+    if isinstance(value, tuple):
+        return tuple(_chosen(item, places) for item in value)
+    if isinstance(value, dict):
+        return {name: _chosen(item, places) for name, item in value.items()}
+    return value
+
+
+def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
+    """The outputs of samples that went different ways, in their order."""
+    (_, first), (_, second) = parts
+    if len(first) != len(second):
+        _differ("as many outputs", f"{len(first)} and {len(second)}")
+    order = numpy.argsort(numpy.concatenate([places for places, _ in parts]))
+    merged = []
+    for i, (one, other) in enumerate(zip(first, second, strict=True)):
+        for what, a, b in (("dtype", one.dtype, other.dtype), ("number of dimensions", one.ndim, other.ndim),
+                           ("layout", one.layout, other.layout)):  # fmt: skip
+            if a != b:
+                _differ(f"one {what} for output {i}", f"{a} and {b}")
+        samples = [*one.samples, *other.samples]
+        origins = [output.origin for output in (one, other)]
+        origin = Origin.joined(origins)
+        merged.append(Output([samples[place] for place in order], one.layout,
+                             origin and origin.take(order.tolist()), one._dtype, one.ndim))  # fmt: skip
+    return tuple(merged)
+
+
+def _differ(expected: str, got: str) -> NoReturn:
+    raise ArgumentError("Pipeline", "function", f"one that gives {expected}, whichever way a sample goes", got)
+
+
+def _seed(path: str, seed: Any) -> int | None:
+    """The seed of a call; -1 is none, as in DALI."""
+    none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
+    return None if none else natural(f"fn.{path}", "seed", seed)
+
+
+def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:
+    """What a call of ``fn.external_source`` makes, with the arguments of DALI's that mean nothing here left out."""
+    known = inspect.signature(ExternalSource).parameters
+    given = {name: value for name, value in arguments.items() if value is not None and name not in _OF_DALIS_SOURCES}
+    for name in given:
+        if name not in known:
+            raise ArgumentError.unknown("fn.external_source", name, known)
+    return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
+
+
+def columns(outputs: Any) -> tuple[Batch, ...]:
+    """The Batches that a reader gave, with or without names."""
+    found: tuple[Batch, ...] = tuple(outputs.values()) if isinstance(outputs, dict) else outputs
+    return found
+
+
+def exactly(reader: Reader[Any], size: int) -> Any:
+    """So many samples of a reader, of its next epoch too where this one ends."""
+    parts = [reader(size)]
+    while (missing := size - sum(len(columns(part)[0]) for part in parts)) > 0:
+        parts.append(reader(missing))
+    if len(parts) == 1:
+        return parts[0]
+    joined = tuple(
+        Batch([sample for batch in column for sample in batch.samples], column[0].layout,
+              Origin.joined([batch.origin for batch in column]))
+        for column in zip(*map(columns, parts), strict=True)
+    )  # fmt: skip
+    return dict(zip(parts[0], joined, strict=True)) if isinstance(parts[0], dict) else joined
+
+
+def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> str:
+    """A call as the checkpoint records it: what would be compared, without devices, data and seeds."""
+    given = [worded(value) for value in inputs] + [
+        f"{name}={worded(value)}" for name, value in sorted(arguments.items()) if name not in _NOT_COMPARED
+    ]
+    return f"{path}({', '.join(given)})"
+
+
+#: Arguments that may differ after a resume: where things are done, and what a reader compares by itself.
+_NOT_COMPARED = frozenset(
+    ["device", "shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "random_shuffle",
+     "on_mismatch", "lazy_init", "prefetch_queue_depth", "source", "num_threads", "read_ahead", "dont_use_mmap"]
+)  # fmt: skip
+
+
+#: Operators for which a sample is not alone, and the argument that makes it so; None where it never is.
+_ACROSS = {"permute_batch": None, "batch_permutation": None, "random.batch_permutation": None, "normalize": "batch",
+           "multi_paste": "in_ids", "python_function": "batch_processing"}  # fmt: skip
+
+#: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
+_FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}
+
+_OF_DALIS_SOURCES = frozenset(
+    ["seed", "cuda_stream", "use_copy_kernel", "blocking", "parallel", "no_copy", "prefetch_queue_depth", "ndim",
+     "bytes_per_sample_hint", "preserve"]
+)  # fmt: skip
+
+
+def worded(value: Any) -> str:
+    """A value as the record has it: numbers and words as they are, of all else only what kind of thing it is."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(worded, value))}]"
+    if isinstance(value, (bool, int, float, str, type(None), numpy.generic)):
+        return repr(value.item() if isinstance(value, numpy.generic) else value)
+    if isinstance(value, (Batch, Tensor)):
+        return "Batch" if isinstance(value, Batch) else "Tensor"
+    if isinstance(value, dynamic.DType):
+        return str(value)
+    return f"<{type(value).__name__}>"

@@ -1,0 +1,199 @@
+"""Conditions of pipelines on samples: each goes its own way, whatever the others of its batch do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_dalis_scripts import dalis_python, for_dali, run
+
+import dynamic as ndd
+from dynamic import ArgumentError
+from dynamic.pipeline import Pipeline, fn, pipeline_def
+
+JOB = Path(__file__).with_name("conditionals_job.py")
+COUNT = 11
+#: What may be done on a way: names of `fn`, drawing from the sample's own numbers or not.
+LEAVES = st.sampled_from(["double", "uniform", "crop", "shape", "nothing"])
+CONDITIONS = st.sampled_from(["place", "coin", "sum"])
+#: A way, or a condition with a number, the two ways behind it, and what comes after.
+PROGRAMS = st.recursive(
+    LEAVES, lambda ways: st.tuples(CONDITIONS, st.integers(0, 9), ways, ways, ways), max_leaves=8
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("files")
+    for i in range(COUNT):
+        (root / f"{i:02}.bin").write_bytes(bytes(range(i, i + 6)))
+    return root
+
+
+def done(program, data, place):
+    """What a program makes of data, in the function of a pipeline."""
+    if isinstance(program, tuple):
+        kind, number, first, second, after = program
+        if kind == "place":
+            condition = place % 10 > number
+        elif kind == "coin":
+            condition = fn.random.coin_flip(probability=number / 10)
+        else:
+            condition = fn.reductions.sum(data, axes=[0]) > number * 3.0
+        data = done(first, data, place) if condition else done(second, data, place)
+        return done(after, data, place)
+    if program == "double":
+        return data * 2.0
+    if program == "uniform":
+        return data + fn.random.uniform(range=(0.0, 1.0))
+    if program == "crop":
+        return fn.slice(data, start=fn.random.uniform(range=(0.0, 1.0), shape=1), end=[99.0], axes=[0],
+                        out_of_bounds_policy="trim_to_shape")  # fmt: skip
+    return data + fn.cast(data.shape()[0], dtype="float32") if program == "shape" else data
+
+
+def pipeline(folder, program, **how):
+    @pipeline_def(seed=5, enable_conditionals=True, prefetch_queue_depth=0)
+    def made():
+        data, label = fn.readers.file(file_root=folder, file_filters=["*.bin"], files=sorted(
+            path.name for path in folder.iterdir()), random_shuffle=True)  # fmt: skip
+        place = fn.cast(data[0], dtype="int32")
+        return done(program, fn.cast(data, dtype="float32"), place), place, label
+
+    return made(**how)
+
+
+def samples(batches):
+    """Every sample of every output, as bytes with its shape."""
+    return [[(a.shape, a.dtype.str, a.tobytes()) for a in row] for outputs in batches
+            for row in zip(*(output.samples for output in outputs), strict=True)]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(program=PROGRAMS, batch_size=st.integers(2, COUNT), stop=st.integers(0, 3), more=st.integers(1, COUNT))
+def test_a_sample_goes_the_way_that_it_goes_alone_wherever_the_run_was_stopped(folder, program, batch_size, stop, more):
+    with pipeline(folder, program, batch_size=1) as alone:
+        expected = samples(alone.next_epoch())
+    with pipeline(folder, program, batch_size=batch_size) as pipe:
+        epoch = iter(pipe.next_epoch())
+        first = samples(outputs for _, outputs in zip(range(stop), epoch, strict=False))
+        text = pipe.checkpoint()
+    with pipeline(folder, program, batch_size=more, checkpoint=text) as pipe:
+        rest = [] if len(first) == COUNT else samples(pipe.next_epoch())
+    assert first + rest == expected
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_job_of_conditions(tmp_path):
+    nested, logical = lines(run(JOB.read_text(), tmp_path))
+    assert [value for _, value in nested[1]] == [[0, -1], [1, 2], [2, 3], [7, 9], [41, 51], [11, 13]]
+    assert [value for _, value in logical[2]] == [7, 7, 5, 5, 5, 5]
+
+
+def test_a_job_of_conditions_is_dalis(tmp_path):
+    python = dalis_python()
+    text, exchanged = for_dali(JOB)
+    assert len(exchanged) == 1
+    assert lines(run(text, tmp_path, python=python)) == lines(run(JOB.read_text(), tmp_path))
+
+
+def made(function, size=3, **how):
+    with Pipeline(function, batch_size=size, enable_conditionals=True, prefetch_queue_depth=0, **how) as pipe:
+        return pipe.run()
+
+
+def numbers():
+    return ndd.as_batch([0, 1, 2])
+
+
+def test_loops_end_for_each_sample_when_its_condition_does():
+    def function():
+        x, steps = fn.external_source([numbers()] * 2) * 3, 0
+        while x > 1:
+            x, steps = x // 2, steps + 1
+        return x, steps
+
+    x, steps = made(function)
+    assert (x.tolist(), steps.tolist()) == ([0, 1, 1], [0, 1, 2])
+
+
+def test_calls_before_a_condition_are_made_once_whatever_the_ways():
+    seen = []
+
+    def function():
+        x = fn.external_source([numbers()] * 2)
+        y = fn.python_function(x, function=lambda a: (seen.append(int(a)), a)[1])
+        if y == 1:
+            return y * 10
+        return fn.python_function(y, function=lambda a: (seen.append(10 + int(a)), a)[1])
+
+    assert made(function)[0].tolist() == [0, 10, 2]
+    assert seen == [0, 1, 2, 10, 12]
+
+
+def test_what_was_read_may_be_asked_for_again_on_a_way():
+    def function():
+        x = fn.external_source([numbers()] * 2, name="x")
+        return fn.external_source(name="x") * 10 if x > 0 else x
+
+    assert made(function)[0].tolist() == [0, 10, 20]
+
+
+def test_inside_of_calls_a_batch_is_no_condition():
+    def decides(_):
+        with pytest.raises(ValueError, match="ambiguous"):
+            bool(numbers())
+        return 1
+
+    assert made(lambda: fn.python_function(fn.external_source([numbers()]), function=decides))[0].tolist() == [1, 1, 1]
+
+
+def test_the_origin_of_samples_stays(folder):
+    with pipeline(folder, ("place", 4, "double", "nothing", "nothing"), batch_size=5) as pipe:
+        data, place, _ = pipe.run()
+    assert [Path(name).name for name in data.origin.names] == [f"{number:02}.bin" for number in place.tolist()]
+
+
+@pytest.mark.parametrize(("function", "told"), [
+    (lambda x: (x * 2.0 if x > 1 else x), "one dtype for output 0, whichever way a sample goes; got f32 and i32"),
+    (lambda x: ((x, x) if x > 1 else x), "as many outputs, whichever way a sample goes; got 2 and 1"),
+    (lambda x: (fn.stack(x, x) if x > 1 else x), "one number of dimensions for output 0"),
+    (lambda x: (fn.reshape(fn.stack(x, x), layout="X") if x > 1 else fn.stack(x, x)), "one layout for output 0"),
+    (lambda x: (fn.external_source([x]) if x > 1 else x), "'name' must be .* before any condition"),
+    (lambda x: (fn.permute_batch(x, indices=[0]) if x > 1 else x), r"fn\.permute_batch\(\): argument 'input'"),
+    (lambda x: (fn.python_function(x, function=list, batch_processing=True) if x > 1 else x), "'batch_processing'"),
+])  # fmt: skip
+def test_what_ways_must_not_do_is_told(function, told):
+    with pytest.raises(ArgumentError, match=told):
+        made(lambda: function(fn.external_source([numbers()] * 2)))
+
+
+def test_a_condition_is_one_number_for_each_sample():
+    for condition in ([[1, 2], [3, 4], [5, 6]], [1, 2]):
+        with pytest.raises(ValueError, match="A condition is one number for each sample"):
+            made(lambda condition=condition: 1 if ndd.as_batch(condition) and fn.external_source([numbers()]) else 2)
+    told = r"ambiguous.*pipeline_def\(enable_conditionals=True\)"
+    without = Pipeline(lambda: 1 if numbers() else 2, batch_size=3, prefetch_queue_depth=0)
+    with without as pipe, pytest.raises(ValueError, match=told):
+        pipe.run()
+    with pytest.raises(ValueError, match=r"ambiguous: use len\(batch\), or compare its samples\.$"):
+        bool(numbers())
+
+
+def test_a_function_that_calls_something_else_the_second_time_is_found_out():
+    calls = []
+
+    def function():
+        x = fn.external_source([numbers()] * 2)
+        calls.append(1)
+        z = fn.copy(x) if len(calls) == 1 else fn.cast(x, dtype="int32")
+        return z if x > 1 else -z
+
+    with pytest.raises(RuntimeError, match=r"fn\.cast\(\) is called where fn\.copy\(\) was"):
+        made(function)
