@@ -101,11 +101,11 @@ from .types import DALIInterpType as InterpType
 
 
 def __getattr__(name: str) -> object:
-    """`__version__` and `pytorch`, when they are asked for: either takes longer than the rest of the import."""
-    if name == "pytorch":
+    """`__version__`, pipelines and adapters when they are asked for: each takes longer than the rest of the import."""
+    if name in ("jax", "pipeline", "pytorch", "tensorflow", "testing"):
         from importlib import import_module
 
-        return import_module("dynamic.pytorch")
+        return import_module(f"dynamic.{name}")
     if name != "__version__":
         raise AttributeError(f"module 'dynamic' has no attribute {name!r}")
     from importlib.metadata import version

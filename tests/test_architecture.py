@@ -158,6 +158,10 @@ def run(code: str) -> str:
 def test_importing_takes_no_optional_library_and_little_time():
     loaded = run("import sys, dynamic; print(*sys.modules)").split()
     assert not {"cupy", "torch", "jax", "tensorflow", "scipy", "PIL"} & set(loaded)
+    later = ["jax", "pipeline", "pytorch", "tensorflow", "testing"]
+    assert not {f"dynamic.{name}" for name in later} & set(loaded)
+    found = run(f"import dynamic; print(*(getattr(dynamic, name).__name__ for name in {later}))").split()
+    assert found == [f"dynamic.{name}" for name in later]  # each when it is asked for
     seconds = float(
         run("import numpy, cv2, time\ntry:\n import simplejpeg\nexcept ImportError: pass\n"
             "t = time.process_time(); import dynamic; print(time.process_time() - t)")
