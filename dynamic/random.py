@@ -271,9 +271,7 @@ def choice(
     """
     if not isinstance(a, (Tensor, Batch)):
         a = Tensor(asarray(a, "choice", "a"))
-    single: Any = p
-    weights = [single] if isinstance(single, (int, float)) and not isinstance(single, bool) else p
-    call = Call("choice", shape_like, batch_size, device, rng, a, p=weights, shape=shape)
+    call = Call("choice", shape_like, batch_size, device, rng, a, p=p, shape=shape)
     if call.device.device_type != "cpu" or a.device.device_type != "cpu":
         raise DeviceError("choice() runs on cpu; pass device='cpu', and its input as a.cpu().")
     counts = _counts(a)

@@ -53,7 +53,7 @@ def test_a_job_of_constants_and_functions_is_dalis(tmp_path):
 
 @given(values=NUMBERS, dtype=st.none() | st.sampled_from(ALL_DTYPES), size=st.integers(1, 3), whole=st.booleans())
 def test_a_constant_is_the_same_numbers_for_each_sample(values, dtype, size, whole):
-    data = {"idata": [int(v) for v in values]} if whole else {"fdata": values}
+    data = {"idata": [int(v) for v in values]} if whole else {"fdata": [float(v) for v in values]}
     (found,) = made(lambda: fn.constant(**data, dtype=dtype, shape=(1, len(values)), layout="HW"), size)
     expected = ndd.as_tensor(np.array([*data.values()], np.int32 if whole else np.float32))
     expected = expected if dtype is None else ndd.cast(expected, dtype=dtype)

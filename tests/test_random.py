@@ -507,8 +507,6 @@ def test_a_single_item_has_one_probability():
     assert choice(1, p=1, shape=3).tolist() == [0, 0, 0]
     with pytest.raises(ArgumentError, match="'p'"):
         choice([7, 8], p=1.0)
-    with pytest.raises(ArgumentError, match="'p'"):
-        choice([7], p=True)
 
 
 def test_choices_are_as_likely_as_they_should_be():
