@@ -168,6 +168,8 @@ def test_the_origin_of_samples_stays(folder):
     (lambda x: (fn.external_source([x]) if x > 1 else x), "'name' must be .* before any condition"),
     (lambda x: (fn.permute_batch(x, indices=[0]) if x > 1 else x), r"fn\.permute_batch\(\): argument 'input'"),
     (lambda x: (fn.python_function(x, function=list, batch_processing=True) if x > 1 else x), "'batch_processing'"),
+    (lambda x: (fn.multi_paste(fn.zeros(shape=[2, 2, 3]), in_ids=x) if x > 1 else x), "'in_ids'"),
+    (lambda x: (fn.normalize(x, batch=True) if x > 1 else x), r"fn\.normalize\(\): argument 'batch'"),
 ])  # fmt: skip
 def test_what_ways_must_not_do_is_told(function, told):
     with pytest.raises(ArgumentError, match=told):

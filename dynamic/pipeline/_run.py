@@ -225,7 +225,7 @@ class Run:
             return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
         if self.decided and path in _ACROSS:
             argument = _ACROSS[path]
-            if argument is None or arguments.get(argument) not in (None, False):
+            if argument is None or not any(arguments.get(argument) is no for no in (None, False)):
                 expected = "for samples that all go one way, as it mixes them"
                 raise ArgumentError(f"fn.{path}", argument or "input", expected, "a call after a condition")
         function, takes = looked_up(path)
