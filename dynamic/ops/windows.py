@@ -108,7 +108,7 @@ def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> 
     return None
 
 
-@operator(layouts=LAYOUTS, output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
+@operator(layouts=(*LAYOUTS, "CFHW"), output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
 def crop(
     image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
