@@ -48,16 +48,8 @@ class Header(NamedTuple):
     shape: tuple[int, ...]
     fortran: bool
     dtype: numpy.dtype[Any]  #: in the order of bytes of the file
-
-    @property
-    def native(self) -> numpy.dtype[Any]:
-        """The element type, in the order of bytes of this machine."""
-        return self.dtype.newbyteorder("=")
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes the array has."""
-        return math.prod(self.shape) * self.dtype.itemsize
+    native: numpy.dtype[Any]  #: in that of this machine
+    nbytes: int  #: of the array
 
     def __str__(self) -> str:
         return f"{self.native} of {len(self.shape)} dimensions"
@@ -134,7 +126,11 @@ def _decodable(encoded: Array) -> Opened:
 
 def header_end(data: Array) -> int:
     """Where the header of a file ends, which may be later than what was read of it."""
-    beginning = data[:_BEFORE_HEADER].tobytes()
+    return _end(data[:_BEFORE_HEADER].tobytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _end(beginning: bytes) -> int:
     if len(beginning) < _BEFORE_HEADER or not beginning.startswith(_MAGIC):
         raise NoArray("is no .npy file")
     major, minor = beginning[6:8]
@@ -164,7 +160,8 @@ def header(data: bytes) -> Header:
         raise NoArray(f"holds {kind}, which is not supported")
     if min(shape, default=0) < 0 or len(shape) > 32 or beyond(shape, kind):
         raise NoArray(_impossible(shape))
-    return Header(tuple(map(int, shape)), bool(fortran), kind)
+    extents = tuple(map(int, shape))
+    return Header(extents, bool(fortran), kind, kind.newbyteorder("="), math.prod(extents) * kind.itemsize)
 
 
 def beyond(shape: Sequence[int], kind: numpy.dtype[Any]) -> bool:

@@ -207,7 +207,7 @@ def _taken(path: str, region: _Region | None) -> Array:
     if start > len(data):
         data = contents(path, 0, start)
     head = _npy.header(data[:start].tobytes())
-    shape, fortran, kind = head
+    shape, kind = head.shape, head.dtype
     if region is None or not shape:
         return _npy.values(_whole(path, data, start, head.nbytes), head)
     starts, extents = region.window(shape)
@@ -215,7 +215,7 @@ def _taken(path: str, region: _Region | None) -> Array:
         raise Unusable(f"has the shape {shape}, and the region one that cannot be: {shown(extents)}")
     row = math.prod(shape[1:]) * kind.itemsize
     first, last = 0, shape[0]
-    if not fortran:
+    if not head.fortran:
         first = min(max(starts[0], 0), shape[0])
         last = max(first, min(starts[0] + extents[0], shape[0]))
     _enough(path, start + shape[0] * row)
