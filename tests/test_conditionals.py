@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_dalis_scripts import dalis_python, for_dali, run
+from twin import build
 
 import dynamic as ndd
 from dynamic import ArgumentError
@@ -152,6 +155,27 @@ def test_inside_of_calls_a_batch_is_no_condition():
         return 1
 
     assert made(lambda: fn.python_function(fn.external_source([numbers()]), function=decides))[0].tolist() == [1, 1, 1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
+def test_data_on_a_gpu_stays_there_and_may_be_a_condition():
+    images = ndd.as_batch([np.full((4 + i, 5, 3), 40 * i, np.uint8) for i in range(3)], layout="HWC")
+
+    def function(device):
+        x, i = fn.external_source([images], name="x"), fn.external_source([numbers()], name="i")
+        x, i = (x.gpu(), i.gpu()) if device == "gpu" else (x, i)
+        x = fn.crop(x, crop=(2, 3))
+        if i > 0:
+            x = fn.flip(x, horizontal=i == 1)
+            return (
+                fn.brightness(x, brightness=0.5) if i == 2 else x + fn.constant(idata=1, dtype="uint8", device=device)
+            )
+        return fn.python_function(x, function=lambda a: a * 2, output_layouts="HWC")
+
+    (found,), (expected,) = (made(functools.partial(function, device)) for device in ("gpu", "cpu"))
+    assert found.device.device_type == "gpu"
+    assert found.cpu().tolist() == expected.tolist()
 
 
 def test_the_origin_of_samples_stays(folder):
