@@ -111,6 +111,17 @@ def test_values_to_fill_with_are_checked_where_nothing_is_filled(operator):
             operator(wrong, fill_values=(1.0, 2.0), **how)
 
 
+@given(order=st.sampled_from(["CHW", "HWC"]), mirror=st.booleans(), mean=st.floats(-9, 9, width=16))
+def test_a_fill_for_each_channel_goes_with_one_mean_for_all(order, mirror, mean):
+    how = {"crop": (7, 9), "out_of_bounds_policy": "pad", "crop_pos_y": 0.0, "mirror": mirror, "output_layout": order}
+    image = as_tensor(RAMP[:4], layout="HWC")
+    found = crop_mirror_normalize(image, mean=mean, std=2.0, fill_values=(1, 2, 3), **how)
+    channels = found.array if order == "HWC" else found.array.transpose(1, 2, 0)
+    inside = (RAMP[:4, ::-1] if mirror else RAMP[:4]) / np.float32(2) - np.float32(mean) / 2
+    np.testing.assert_allclose(channels[:4], inside, rtol=1e-5, atol=1e-5)
+    assert (channels[4:] == (1, 2, 3)).all()
+
+
 def test_samples_may_have_windows_of_their_own():
     batch = as_batch([RAMP, RAMP[:4, :5]], layout="HWC")
     found = crop(batch, crop=as_batch([[2, 3], [4, 1]]), crop_pos_y=as_batch([0.0, 1.0]))
