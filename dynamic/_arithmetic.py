@@ -20,7 +20,7 @@ from .devices import Device
 from .dtypes import promote
 from .errors import ArgumentError, DeviceError
 
-__all__ = ["evaluate", "evaluate_each", "operand", "together"]
+__all__ = ["evaluate", "evaluate_each", "operand", "spoken", "together"]
 
 _LARGE = 1 << 16  # bytes; from so many on the memory of results is used again
 _SHARED = 1 << 20  # bytes; from so many on threads share a result
@@ -40,6 +40,11 @@ _BITWISE = (numpy.bitwise_and, numpy.bitwise_or, numpy.bitwise_xor)
 _SHIFTS = (numpy.left_shift, numpy.right_shift)
 _WHOLE_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.divmod)
 _LOOKING = (*_WHOLE_DIVISIONS, numpy.power, numpy.positive)  # what is done, or refused, by more than types
+
+
+def spoken(ufunc: numpy.ufunc) -> str:
+    """What an error calls a function: by its symbol where it has one."""
+    return _SYMBOLS.get(ufunc, ufunc.__name__)
 
 
 def operand(value: Any) -> Array | None:
@@ -112,8 +117,7 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         if isinstance(error, ArgumentError) or ufunc.signature is not None or _broadcast(shapes):
             raise
         got = f"shapes {' and '.join(map(str, shapes))}"
-        name = _SYMBOLS.get(ufunc, ufunc.__name__)
-        raise ArgumentError(name, "operand", "of a shape that broadcasts with the other's", got) from None
+        raise ArgumentError(spoken(ufunc), "operand", "of a shape that broadcasts with the other's", got) from None
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> bool:
@@ -255,7 +259,7 @@ def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:
     common = promote(a.dtype, b.dtype)
     if common == _BOOL and not (ufunc in _BITWISE or ufunc is numpy.multiply):
         hint = "Use & | ^, or make one of them a number with cast()."
-        raise ArgumentError(_SYMBOLS.get(ufunc, ufunc.__name__), "operand", "a number beside a bool", "two bools", hint)
+        raise ArgumentError(spoken(ufunc), "operand", "a number beside a bool", "two bools", hint)
     if common.kind == "f":
         if ufunc in _BITWISE or ufunc in _SHIFTS:
             raise ArgumentError(_SYMBOLS[ufunc], "operand", "integers or bools", f"{a.dtype} and {b.dtype}")

@@ -342,8 +342,12 @@ def test_ragged_batches_and_everything_else():
     assert [x.tolist() for x in divmod(as_batch([7, 8]), 4)] == [[1, 2], [3, 0]]
     b += b
     assert b.tolist() == [[2, 4, 6], [8, 10]]
-    with pytest.raises(ArgumentError, match="sizes"):
+    with pytest.raises(ArgumentError, match=r"^\+\(\): argument 'operand' must be Batches of one size; got sizes"):
         b + as_batch([1, 2, 3])
+    for one, other in ((as_tensor([1], layout="H"), as_tensor([1], layout="W")),
+                       (as_batch([[1]], layout="H"), as_batch([[1]], layout="W"))):  # fmt: skip
+        with pytest.raises(ArgumentError, match=r"^\*\(\): argument 'layout' must be a suffix of 'H'"):
+            one * other
     with pytest.raises(ValueError, match="broadcast") as caught:
         b + as_tensor([1, 2, 3, 4])
     assert "sample 0 of 2" in caught.value.__notes__[0]

@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _repr
-from dynamic._arithmetic import operand
+from dynamic._arithmetic import operand, spoken
 from dynamic._array import Array, asarray, current, device_of, is_array, library
 from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined
@@ -286,10 +286,10 @@ class Batch(Data):
         batches = [x for x in operands if isinstance(x, Batch)]
         sizes = {len(b) for b in batches}
         if len(sizes) > 1:
-            raise ArgumentError(ufunc.__name__, "operand", "Batches of one size", f"sizes {sorted(sizes)}")
+            raise ArgumentError(spoken(ufunc), "operand", "Batches of one size", f"sizes {sorted(sizes)}")
         layouts = [x.layout for x in inputs if isinstance(x, (Batch, Tensor))]
         result = evaluated(ufunc, operands, sizes.pop(), kwargs)
-        parts = [_assembled(part, layouts, batches[0].origin) for part in result]
+        parts = [_assembled(part, layouts, batches[0].origin, spoken(ufunc)) for part in result]
         return parts[0] if ufunc.nout == 1 else tuple(parts)
 
     def __len__(self) -> int:
@@ -367,9 +367,9 @@ def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, dev
     return Batch(storage, layout, origin, dtype, ndim).to_device(device)
 
 
-def _assembled(result: Array | list[Array], layouts: list[str | None], origin: Origin | None) -> Batch:
+def _assembled(result: Array | list[Array], layouts: list[str | None], origin: Origin | None, operator: str) -> Batch:
     ndim = result[0].ndim if isinstance(result, list) else result.ndim - 1
-    return Batch(result, combined(layouts, ndim, "arithmetic"), origin)
+    return Batch(result, combined(layouts, ndim, operator), origin)
 
 
 class Shapes(list[tuple[int, ...]]):

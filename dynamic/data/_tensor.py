@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _repr
-from dynamic._arithmetic import evaluate, operand, together
+from dynamic._arithmetic import evaluate, operand, spoken, together
 from dynamic._array import Array, device_of, is_array
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
@@ -209,12 +209,12 @@ class Tensor(Data):
             error.add_note(f"In {ufunc.__name__}.")
             raise
         if isinstance(result, tuple):
-            return tuple(self._wrapped(part, layouts) for part in result)
-        return self._wrapped(result, layouts)
+            return tuple(self._wrapped(part, layouts, ufunc) for part in result)
+        return self._wrapped(result, layouts, ufunc)
 
-    def _wrapped(self, result: Any, layouts: list[str | None]) -> Tensor:
+    def _wrapped(self, result: Any, layouts: list[str | None], ufunc: Any) -> Tensor:
         array = result if is_array(result) else numpy.asarray(result)
-        return Tensor(array, combined(layouts, array.ndim, "arithmetic"), self._origin)
+        return Tensor(array, combined(layouts, array.ndim, spoken(ufunc)), self._origin)
 
     def _reduced(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``numpy.add.reduce(tensor)`` and its like: NumPy's own, on the arrays; nothing is written into a Tensor."""
