@@ -529,6 +529,8 @@ def test_outputs_have_the_methods_of_dalis(folder):
     assert np.array_equal(images.at(-1), images.at(3))
     assert (labels.as_array().shape, labels.as_array().dtype) == ((4, 1), np.int32)
     assert angles.as_array().tolist() == angles.as_tensor().tolist() == angles.tolist()
+    assert images.shape == images.shape() == [sample.shape for sample in images.samples]
+    assert (angles.is_dense_tensor(), images.is_dense_tensor()) == (True, False)
     for call in (images.as_array, images.as_tensor):
         with pytest.raises(ValueError, match="different shapes"):
             call()

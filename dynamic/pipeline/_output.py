@@ -8,9 +8,19 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic.data import Shapes
 from dynamic.errors import shown
 
 __all__ = ["Output", "named", "names"]
+
+
+class _Told(Shapes):
+    """The extents of each sample of an output; ``shape()`` is the same list, as DALI's is."""
+
+    __slots__ = ()
+
+    def __call__(self) -> list[tuple[int, ...]]:  # type: ignore[override]
+        return list(self)
 
 
 class Output(Batch):
@@ -33,6 +43,11 @@ class Output(Batch):
         storage = batch.samples if batch.whole is None else batch.whole
         return Output(storage, batch.layout, batch.origin, batch._dtype, batch._ndim)
 
+    @property
+    def shape(self) -> Shapes:
+        """The extents of each sample; ``shape()`` is the same."""
+        return _Told(super().shape)
+
     def as_cpu(self) -> Output:
         """The output on the CPU: itself if it is there."""
         return Output.of(self.to_device("cpu"))
@@ -44,6 +59,10 @@ class Output(Batch):
             index: Of the sample; from the end if it is negative.
         """
         return Tensor(self.samples[index]).to_device("cpu").numpy()
+
+    def is_dense_tensor(self) -> bool:
+        """Whether the samples have one shape, so that they can be one array."""
+        return len(set(self.shape)) <= 1
 
     def as_array(self) -> NDArray[Any]:
         """All samples as one array of NumPy, (N, ...).
