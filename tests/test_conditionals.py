@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from pathlib import Path
 
@@ -223,3 +224,25 @@ def test_a_function_that_calls_something_else_the_second_time_is_found_out():
 
     with pytest.raises(RuntimeError, match=r"fn\.cast\(\) is called where fn\.copy\(\) was"):
         made(function)
+
+
+def test_a_loader_of_torch_gives_the_same_with_any_number_of_workers(folder):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from torch.utils.data import DataLoader
+
+    from dynamic.pytorch import Dataset
+
+    program = ("coin", 5, "uniform", ("place", 4, "double", "nothing", "nothing"), "nothing")
+
+    def given(workers, state=None, stop=COUNT):
+        """Batches and the state after the last of them."""
+        data = Dataset(lambda: pipeline(folder, program, batch_size=2), output_map=["data", "place", "label"])
+        if state is not None:
+            data.load_state_dict(state)
+        batches = list(itertools.islice(DataLoader(data, batch_size=None, num_workers=workers), stop))
+        return [batch["data"].tolist() for batch in batches], batches[-1].state
+
+    expected, _ = given(0)
+    assert len(expected) == -(-COUNT // 2)
+    first, state = given(2, stop=3)
+    assert first + given(1, state)[0] == first + given(0, state)[0] == given(2)[0] == expected
