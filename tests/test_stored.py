@@ -310,12 +310,11 @@ def test_threads_read_and_fail_while_a_batch_is_being_given_out(kind, tmp_path, 
     monkeypatch.setattr(_stored, "_SLOW", 0.0)
     reader = kind.made(tmp_path, on_error="skip")
     kind.spoil(tmp_path, 19)
-    threads = dynamic.get_num_threads()
     dynamic.set_num_threads(4)
     try:
         assert [kind.numbers(reader(20)) for _ in range(20) if not reader.seek(0)] == [list(range(19))] * 20
     finally:
-        dynamic.set_num_threads(threads)
+        dynamic.set_num_threads(None)
 
 
 @kinds
