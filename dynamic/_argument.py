@@ -284,7 +284,7 @@ def _sequence(arguments: tuple[Any, ...]) -> _Kind:
         item = _kind(arguments[0])
 
         def convert(value: Any) -> Any:
-            one = not isinstance(value, (list, tuple)) and numpy.ndim(value) == 0  # a number is a sequence of one
+            one = isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0  # a number is a sequence of one
             return tuple(map(item.convert, [value] if one else _items(value)))
 
         return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral)
