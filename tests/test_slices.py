@@ -192,7 +192,7 @@ def test_extents_that_are_given_do_not_depend_on_the_batch():
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"align": 0}, "'align'"), ({"shape": (1, 2)}, "'shape' must be one value, or 3"), ({"axes": 3}, "'axes'"),
     ({"axis_names": "X"}, "'axis_names'"), ({"fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"),
-    ({"axes": 0, "axis_names": "W"}, "'axis_names' must be left out beside axes"),
+    *(({"axes": 0, "axis_names": names}, "'axis_names' must be left out beside axes") for names in ("W", "HW", "WH")),
 ])  # fmt: skip
 def test_arguments_of_pad_that_do_not_fit_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"pad\(\): argument {told}"):

@@ -217,7 +217,7 @@ def erase(
     >>> erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
     [[1, 9, 1, 1, 1, 1], [1, 9, 1, 1, 9, 9]]
     """
-    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names)
+    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names, "HW")
     flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
     boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
     place = _channels(layout, input.ndim)

@@ -94,11 +94,12 @@ def placed(
 
 @functools.lru_cache(256)
 def axes_of(
-    operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str | None
-) -> tuple[int, ...]:
-    """The dimensions that `axes` says, else those that `axis_names` says; "HW" and "WH" are said by default."""
+    operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str | None,
+    default: str | None = None,
+) -> tuple[int, ...]:  # fmt: skip
+    """The dimensions that `axes` says, else those that `axis_names` says, which has a default."""
     if axes is not None:
-        if axis_names not in (None, "HW", "WH"):
+        if axis_names not in (None, default):
             raise ArgumentError(operator, "axis_names", "left out beside axes", repr(axis_names))
         given = [axes] if isinstance(axes, int) else list(axes)
         if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
@@ -168,7 +169,7 @@ def _sliced(
         axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
     elif axes == () or (axes is None and axis_names == ""):  # as in DALI
         axes, axis_names = tuple(range(len(shape))), "WH"
-    chosen = axes_of(operator, layout, len(shape), axes, axis_names)
+    chosen = axes_of(operator, layout, len(shape), axes, axis_names, "WH")
     _check_together(operator, given, anchor, extent)
     starts, extents = [0] * len(shape), list(shape)
     wholes = [shape[axis] for axis in chosen]
