@@ -80,6 +80,8 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     (lambda: fn.constant(idata=1, fdata=1.0), "got both"),
     (lambda: fn.constant(idata=[1, 2, 3], shape=(2, 2)), r"'idata' must be one number, or as many as .*\(2, 2\).* 3"),
     (lambda: fn.constant(idata=[1, 2], layout="HW"), "'layout'"),
+    (lambda: fn.constant(idata=[1.5]), r"'idata' must be integers; got list \[1\.5\]\. Pass others as fdata"),
+    (lambda: fn.constant(idata=2**40), "'idata' must be integers that int32 holds"),
     (lambda: types.Constant([1, 2, 3], shape=2), r"Constant\(\): argument 'value' must be one number"),
     (lambda: fn.python_function(np.ones(2), function=lambda x: (x, x)), r"'function' .*num_outputs=1 results; got 2"),
     (lambda: fn.python_function(np.ones(2), function=lambda x: x, num_outputs=2), "num_outputs=2 results; got 1"),

@@ -55,12 +55,17 @@ def Constant(  # noqa: N802, as in DALI
     given = dynamic.as_tensor(value)
     if dtype is None:
         dtype = _SHORT.get(given.dtype.word, given.dtype) if given.ndim else given.dtype
-    kind = numpy_dtype(element_type(dtype))
-    if kind.kind in "iu" and given.size and given._numpy_dtype.kind in "iu":
-        limits, least, most = numpy.iinfo(kind), int(given.cpu().array.min()), int(given.cpu().array.max())
-        if not limits.min <= least <= most <= limits.max:
-            raise ArgumentError("types.Constant", "value", f"integers that {kind} holds", f"{least} to {most}")
+    _check_range("types.Constant", "value", given, numpy_dtype(element_type(dtype)))
     return _laid_out("types.Constant", "value", given, dtype, shape, layout).to_device(device or "cpu")
+
+
+def _check_range(name: str, argument: str, given: Tensor, kind: numpy.dtype[Any]) -> None:
+    """Refuse integers that an integer type does not hold."""
+    if kind.kind in "iu" and given._numpy_dtype.kind in "iu" and given.size:
+        limits, array = numpy.iinfo(kind), given.cpu().array
+        least, most = int(array.min()), int(array.max())
+        if not limits.min <= least <= most <= limits.max:
+            raise ArgumentError(name, argument, f"integers that {kind} holds", f"{least} to {most}")
 
 
 def _laid_out(
@@ -85,7 +90,11 @@ def _constant(
         raise ArgumentError("fn.constant", "fdata", "given, or 'idata', and not both",
                             "neither" if fdata is None else "both")  # fmt: skip
     kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
-    given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(data, dtype=kind).array))
+    given = dynamic.as_tensor(data)
+    if argument == "idata" and given._numpy_dtype.kind not in "biu":
+        raise ArgumentError("fn.constant", "idata", "integers", shown(idata), "Pass others as fdata.")
+    _check_range("fn.constant", argument, given, numpy.dtype(kind))
+    given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(given, dtype=kind).array))
     made = _laid_out("fn.constant", argument, given, kind if dtype is None else dtype, shape, layout)
     return Batch.broadcast(made.to_device(device or "cpu"), batch_size)
 
