@@ -358,3 +358,23 @@ def test_errors_pickle_whole():
         decoders.numpy(read_only(np.zeros(3, np.uint8)))
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (DecodeError, str(caught.value))
+
+
+@given(place=st.integers(0, 5), bit=st.integers(0, 7), version=st.sampled_from(VERSIONS))
+def test_only_the_magic_word_makes_an_array(place, bit, version):
+    data = np.array(npy_file(np.arange(3), version))
+    data[place] ^= 1 << bit
+    assert reasons([data]) == {0: "is no .npy file"}
+
+
+@pytest.mark.parametrize(("shape", "right"), [
+    ((0, 2**32), True), ((0, 2**32 + 1), False), ((2**16, 0, 2**16), True), ((2**16, 0, 2**16 + 1), False),
+    ((-1, 3), False), ((3, -1), False), ((0, -1), False), ((1,) * 32, True), ((1,) * 33, False), ((2**61, 4), False),
+])  # fmt: skip
+def test_shapes_that_cannot_be_are_refused(shape, right):
+    file = file_of(described(str(shape)), bytes(0 if 0 in shape else 4))
+    if right:
+        assert decoders.numpy(file).shape == shape
+        assert decoders.numpy(file, dtype="float64").shape == shape
+    else:
+        assert reasons([file])[0].startswith("has a shape that cannot be: ")

@@ -273,6 +273,8 @@ def test_a_stream_needs_a_gpu(folder):
 
 
 def test_what_is_wrong_is_named(folder):
+    with pytest.raises(ArgumentError, match="'reader_type' must be a class of dynamic.readers; got str 'File'"):
+        Reader("File", batch_size=1)
     with pytest.raises(ArgumentError, match="'reader_type' must be a class of dynamic.readers"):
         Reader(ndd.ExternalSource, batch_size=2)
     for size in (0, -1, "x", True):

@@ -108,6 +108,45 @@ def test_both_ends_of_relative_windows_are_rounded(a, b, size):
             assert np.array_equal(found.array, array[first:last])
 
 
+@given(a=st.floats(0, 0.75), part=st.floats(-0.25, 0.25), size=st.integers(1, 500))
+def test_a_relative_start_and_shape_are_added_before_they_are_rounded(a, part, size):
+    array, low, more = np.arange(size), np.float32(a), np.float32(part)
+    first, last = half_up(float(low * np.float32(size))), half_up((float(low) + float(more)) * size)
+    if part >= 0:
+        found = ndd.slice(array, rel_start=low, rel_shape=more, axes=0)
+        assert np.array_equal(found.array, array[first : max(first, last)])
+    elif last < first:
+        with pytest.raises(ArgumentError, match="'rel_shape' must be such that no window ends before it begins"):
+            ndd.slice(array, rel_start=low, rel_shape=more, axes=0)
+
+
+def test_without_a_layout_dimensions_are_those_of_images_up_to_three_and_then_the_first_two():
+    four = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    assert np.array_equal(ndd.slice(four, start=(1, 0), shape=(2, 1)).array, four[0:1, 1:3])
+    assert np.array_equal(ndd.slice(four, start=1, axis_names="H").array, four[:, 1:])
+    assert np.array_equal(ndd.slice(four[0], start=(1, 0), shape=(2, 1)).array, four[0, 0:1, 1:3])
+    assert np.array_equal(ndd.slice(four[0, 0], start=(1, 0), shape=(2, 1)).array, four[0, 0, 0:1, 1:3])
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ({"start": 2, "end": 9, "axes": 0}, r"'end' must be inside of 0\.\.5 in H, unless .* 'pad'; got 2\.\.9"),
+    ({"start": 0, "end": 9, "axes": 0}, r"'end' must be inside of 0\.\.5 in H, unless .* 'pad'; got 0\.\.9"),
+    ({"start": 2, "shape": 5, "axes": 0}, r"'shape' must be inside of 0\.\.5 in H, unless .* 'pad'; got 2\.\.7"),
+    ({"start": 0, "shape": 6, "axes": 0}, r"'shape' must be no larger than 5 in H, unless .* 'pad'; got 6"),
+    ({"start": -1, "shape": 5, "axes": 0}, r"'start' must be inside of 0\.\.5 in H, unless .* 'pad'; got -1\.\.4"),
+    ({"rel_start": 1e39, "axes": 0}, "'rel_start' must be within reach; got inf"),
+])  # fmt: skip
+def test_where_a_window_is_not_inside_is_told(arguments, told):
+    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+        ndd.slice(IMAGE, **arguments)
+
+
+@pytest.mark.parametrize("anchor", [np.zeros((1, 2), np.int32), np.zeros(2, bool), np.zeros(3, np.int32)])
+def test_an_anchor_is_a_number_for_each_axis(anchor):
+    with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be 2 numbers, one for each axis"):
+        ndd.slice(IMAGE, anchor, np.ones(2, np.int32))
+
+
 def test_each_end_has_a_default_and_any_dimension_is_an_axis():
     assert np.array_equal(ndd.slice(IMAGE, start=(1, 2)).array, RAMP[2:, 1:])
     assert np.array_equal(ndd.slice(IMAGE, end=(3, 2)).array, RAMP[:2, :3])
