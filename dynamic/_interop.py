@@ -184,7 +184,10 @@ def _is_dalis(data: Any) -> bool:
 
 
 def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
-    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI's holds, with its layout."""
+    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI's holds, with its layout.
+
+    What pipelines give, the last two and those of GPUs, is copied: some pipelines use its memory again.
+    """
     layout = (data.layout() if callable(data.layout) else data.layout) or None
     name = type(data).__name__
     if name == "Batch":
@@ -192,8 +195,11 @@ def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
     elif name.startswith("TensorList"):
         items, kind = [data[i] for i in range(len(data))], dtype(data.dtype)
     else:
-        return Tensor(asarray(data, operator, argument), layout)
+        array = asarray(data, operator, argument)
+        return Tensor(array.copy() if name.startswith("Tensor") and name != "Tensor" else array, layout)
     arrays = [asarray(item, operator, argument) for item in items]
+    if name.startswith("TensorList"):
+        arrays = [array.copy() for array in arrays]
     return Batch(arrays, layout, None, numpy_dtype(kind), len(layout or ""))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-__all__ = ["Origin"]
+__all__ = ["Origin", "sample_ids"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,3 +38,23 @@ class Origin:
             return None
         names = [name for origin in known for name in origin.names]
         return Origin(known[0].epoch, numpy.concatenate([origin.ids for origin in known]), names)
+
+
+def sample_ids(names: Iterable[bytes]) -> Any:
+    """The ids of samples: uint64 hashes of their names.
+
+    A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
+    and a 1 behind it, the third with a 2.
+
+    >>> [hex(i) for i in sample_ids([b"a", b"b", b"a"])]
+    ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
+    """
+    names = list(names)
+    if len(set(names)) < len(names):
+        seen: Counter[bytes] = Counter()
+        for i, name in enumerate(names):
+            seen[name] += 1
+            if seen[name] > 1:
+                names[i] = name + b"\0%d" % (seen[name] - 1)
+    hashes = b"".join([hashlib.blake2b(name, digest_size=8).digest() for name in names])
+    return numpy.frombuffer(hashes, "<u8").astype(numpy.uint64)

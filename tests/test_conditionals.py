@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_dalis_scripts import dalis_python, for_dali, run
+from test_readers_tfrecord import LABEL, labelled, write
 from twin import build
 
 import dynamic as ndd
@@ -179,6 +180,50 @@ def test_data_on_a_gpu_stays_there_and_may_be_a_condition():
     assert found.cpu().tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("fails", [None, 1, 2, 3])
+def test_streams_of_a_way_that_nobody_goes_for_a_while_are_kept(fails):
+    """Draws that belong to no sample: their state waits in the checkpoint until the way is gone again."""
+    failing = []
+
+    def boom(value):
+        if failing:
+            failing.pop()
+            raise ValueError("boom")
+        return value
+
+    @pipeline_def(batch_size=2, seed=1, enable_conditionals=True, prefetch_queue_depth=0)
+    def drawn():
+        if fn.external_source(lambda i: [np.array(i % 2 == 0)] * 2):
+            return fn.python_function(fn.random.uniform(range=(0.0, 1.0)), function=boom)
+        return fn.constant(fdata=0.0, shape=[])
+
+    with drawn() as pipe:
+        whole = [pipe.run()[0].tolist() for _ in range(6)]
+    with drawn() as pipe:
+        assert pipe.run()[0].tolist() == whole[0]
+        text = pipe.checkpoint()
+    with drawn(checkpoint=text) as pipe:
+        rest = []
+        for i in range(1, 6):
+            if i == fails and i % 2 == 0:
+                failing.append(True)
+                with pytest.raises(ValueError, match="boom"):
+                    pipe.run()
+            rest.append(pipe.run()[0].tolist())
+    assert rest == whole[1:]
+
+
+def test_what_a_reader_gave_by_name_may_be_changed_on_a_way(tmp_path):
+    path = write(tmp_path / "x.tfrecord", map(labelled, range(3)))
+
+    def function():
+        record = fn.readers.tfrecord(path=path, features=LABEL)
+        x = record.pop("label")
+        return x * 10 if x > 1 else x
+
+    assert made(function)[0].tolist() == [[0], [1], [20]]
+
+
 def test_the_origin_of_samples_stays(folder):
     with pipeline(folder, ("place", 4, "double", "nothing", "nothing"), batch_size=5) as pipe:
         data, place, _ = pipe.run()
@@ -193,6 +238,10 @@ def test_the_origin_of_samples_stays(folder):
     (lambda x: (fn.external_source([x]) if x > 1 else x), "'name' must be .* before any condition"),
     (lambda x: (fn.permute_batch(x, indices=[0]) if x > 1 else x), r"fn\.permute_batch\(\): argument 'input'"),
     (lambda x: (fn.python_function(x, function=list, batch_processing=True) if x > 1 else x), "'batch_processing'"),
+    (lambda x: (fn.decoders.image(fn.constant(idata=[1], dtype="uint8"), on_error="skip"), x * 2 if x > 1 else x)[1],
+     r"calls before a condition all give 3 samples; got 0 of fn\.decoders\.image\(\)"),
+    (lambda x: (fn.decoders.image(fn.constant(idata=[1], dtype="uint8"), on_error="skip") if x > 1 else x),
+     "one whose outputs have 1 samples for 1; got one of 0"),
     (lambda x: (fn.multi_paste(fn.zeros(shape=[2, 2, 3]), in_ids=x) if x > 1 else x), "'in_ids'"),
     (lambda x: (fn.normalize(x, batch=True) if x > 1 else x), r"fn\.normalize\(\): argument 'batch'"),
 ])  # fmt: skip

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dynamic as ndd
 from dynamic import ArgumentError, DataError, as_batch, as_tensor
+from dynamic.random import RNG
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 CONTENTS = st.lists(st.binary(max_size=50), max_size=5)
@@ -38,6 +39,16 @@ def test_files_are_read_as_they_are(tmp_path, contents, mapped):
             assert ndd.io.file.read(one).array.tobytes() == data
         repeated = ndd.io.file.read(path, batch_size=3)
         assert [sample.tobytes() for sample in repeated.samples] == [data] * 3
+
+
+def test_each_file_has_numbers_of_its_own(tmp_path):
+    paths = [tmp_path / name for name in "aba"]
+    for path in paths:
+        path.write_bytes(b"P5 1 1 255 a")
+    for files in (ndd.io.file.read(paths), ndd.imread(paths)):
+        first, second, again = ndd.random.uniform(rng=RNG(3).keyed(files)["x"]).tolist()
+        assert len({first, second, again}) == 3  # the third is another sample of the first file
+    assert ndd.random.uniform(rng=RNG(3).keyed(ndd.io.file.read(paths[:1]))["x"]).tolist() == [first]
 
 
 def test_files_that_cannot_be_read_are_all_named(tmp_path):

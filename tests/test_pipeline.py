@@ -764,3 +764,24 @@ def test_a_pipeline_names_its_function():
     for pipe in (made, Pipeline(numbers, batch_size=1, seed=5)):
         assert repr(pipe) == "<Pipeline numbers: batch size 1, seed 5, epoch 0>"
     assert repr(Pipeline(Nameless(), batch_size=1, seed=5)).startswith("<Pipeline function:")
+
+
+@pytest.mark.parametrize("bad", [0, 3, 4])
+def test_a_second_reader_of_which_nothing_can_be_read_is_refused(tmp_path, bad):
+    """It once was asked for ever."""
+    for i in range(4):
+        np.save(tmp_path / f"good{i}.npy", np.array([i]))
+        (tmp_path / f"other{i}.npy").write_bytes((tmp_path / f"good{i}.npy").read_bytes() if i >= bad else b"bad")
+
+    @pipeline_def(batch_size=2, prefetch_queue_depth=0)
+    def two():
+        first = fn.readers.numpy(file_root=str(tmp_path), file_filter="good*")
+        return first, fn.readers.numpy(file_root=str(tmp_path), file_filter="other*", on_error="skip")
+
+    with two() as pipe:
+        if bad == 4:
+            with pytest.raises(ArgumentError, match="'on_error' must be such that a sample of an epoch can be read"):
+                pipe.run()
+        else:
+            other = [number for outputs in pipe.next_epoch() for (number,) in outputs[1].tolist()]
+            assert other == [*range(bad, 4)] * 4 if bad == 3 else other == [0, 1, 2, 3]

@@ -69,6 +69,7 @@ def test_a_constant_is_the_same_numbers_for_each_sample(values, dtype, size, who
 @given(npst.array_shapes(min_dims=0, max_dims=3, max_side=3), st.sampled_from(ALL_DTYPES))
 def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     filled = types.Constant(1, dtype=dtype, shape=shape)
+    assert types.Constant(1, shape=np.int64(2)).shape == types.Constant(1, shape=2).shape == (2,)
     assert np.array_equal(filled.array, np.ones(shape, dtype))
     short = {"float64": "float32", "int64": "int32"}.get(str(np.dtype(dtype)), str(np.dtype(dtype)))
     assert types.Constant(np.ones((2, *shape), dtype)).array.dtype == short
@@ -80,6 +81,7 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     (lambda: fn.constant(idata=1, fdata=1.0), "got both"),
     (lambda: fn.constant(idata=[1, 2, 3], shape=(2, 2)), r"'idata' must be one number, or as many as .*\(2, 2\).* 3"),
     (lambda: fn.constant(idata=[1, 2], layout="HW"), "'layout'"),
+    (lambda: types.Constant([1, 2, 3, 4], shape=(-2, -2)), "'shape' must be extents of at least 0"),
     (lambda: fn.constant(idata=[1.5]), r"'idata' must be integers; got list \[1\.5\]\. Pass others as fdata"),
     (lambda: fn.constant(idata=2**40), "'idata' must be integers that int32 holds"),
     (lambda: types.Constant([1, 2, 3], shape=2), r"Constant\(\): argument 'value' must be one number"),

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic import Batch, Tensor
+from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
 from dynamic.readers import File
-from dynamic.readers._order import Order, keys, sample_ids
+from dynamic.readers._order import Order, keys
 
 MOST = 41
 

@@ -70,6 +70,10 @@ def test_nothing_cannot_be_repeated(policy):
     with pytest.raises(ArgumentError, match=rf"'out_of_bounds_policy' must be 'pad' of an image .* got '{policy}'"):
         ndd.slice(empty, start=0, shape=2, axes=0, out_of_bounds_policy=policy)
     assert ndd.slice(empty, start=-5, shape=0, axes=0, out_of_bounds_policy=policy).shape == (0, 3)
+    for around in (np.zeros((0, 5, 3)), np.zeros((2, 0, 3))):  # nothing is asked for of the dimension that is empty
+        shape = tuple(4 if extent else 0 for extent in around.shape[:2])
+        found = ndd.slice(around, start=[0, 0], shape=shape, axes=[0, 1], out_of_bounds_policy=policy)
+        assert found.shape == (*shape, 3)
 
 
 @given(x=st.integers(-8, 8), y=st.integers(-8, 8), width=st.integers(0, 9), height=st.integers(0, 9))

@@ -12,7 +12,7 @@ import numpy
 
 from dynamic import _pool
 from dynamic._array import Array
-from dynamic._origin import Origin
+from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, DataError, Failure, shown
@@ -83,7 +83,7 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
         if not isinstance(item, (str, bytes, os.PathLike)):
             raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in each]
-    origin = Origin(0, numpy.zeros(len(names), numpy.uint64), names)
+    origin = Origin(0, sample_ids(map(os.fsencode, names)), names)
     files, failures = _read(names, limit)
     if one:
         return Bytes(Tensor(files[0], None, origin), failures)

@@ -11,6 +11,7 @@ import numpy
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic._array import Array
+from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import shown
@@ -74,7 +75,9 @@ def _laid_out(
     """Numbers in a shape."""
     array = dynamic.as_tensor(given, dtype=dtype).array
     if shape is not None:
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = tuple(numpy.atleast_1d(numpy.asarray(shape, numpy.int64)).tolist())
+        if min(extents, default=0) < 0:
+            raise ArgumentError(name, "shape", "extents of at least 0", shown(shape))
         if array.size not in (1, numpy.prod(extents, dtype=int)):
             raise ArgumentError(name, argument, f"one number, or as many as a shape of {extents} has", str(array.size))
         array = numpy.broadcast_to(array.reshape(()), extents) if array.size == 1 else array.reshape(extents)
@@ -157,7 +160,7 @@ def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
 
 def _shapes(input: Batch, *, dtype: Any = "int64", device: Any = None) -> Batch:
     """The extents of each sample: DALI's ``fn.shapes``, for which ``input.shape()`` does as well."""
-    return input.shape(dtype).to_device(device or "cpu")
+    return Shapes(input.shape)(dtype).to_device(device or "cpu")
 
 
 #: The functions that only pipelines have.

@@ -97,7 +97,7 @@ class Graph:
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
                 raise Ended(self.states(0), epoch) from error
             raise
-        self._runs, self._given = self._runs + 1, {}
+        self._runs, self._given = self._runs + 1, dict(self._waiting)
         return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
 
     @property

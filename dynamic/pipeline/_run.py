@@ -145,7 +145,7 @@ class Run:
             try:
                 return contextvars.copy_context().run(self._called, function)  # a Ctrl-C leaves nothing in this context
             except _Again:
-                self.calls, self.decided = [], False
+                self.calls = []
                 self.graph.forget_streams(self._streams)
 
     def _called(self, function: Callable[[], Any]) -> Outputs:
@@ -171,6 +171,10 @@ class Run:
             results = function()
         except _Fork as fork:
             record, parts = self._record, []
+            for path, found in record:
+                if isinstance(found, Batch) and len(found) != len(fork.truth):
+                    expected = f"one whose calls before a condition all give {len(fork.truth)} samples"
+                    raise ArgumentError("Pipeline", "function", expected, f"{len(found)} of fn.{path}()") from None
             for way in (True, False):
                 places = numpy.flatnonzero(fork.truth == way)
                 before = [(path, _chosen(found, places)) for path, found in record]
@@ -190,6 +194,9 @@ class Run:
         raise _Fork(truth)
 
     def _output(self, value: Any) -> Output:
+        if self.decided and isinstance(value, Batch) and len(value) != self._size:
+            expected = f"one whose outputs have {self._size} samples for {self._size}"
+            raise ArgumentError("Pipeline", "function", expected, f"one of {len(value)}")
         return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
 
     @property
@@ -209,11 +216,11 @@ class Run:
             if before != path:
                 raise RuntimeError(f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
                                    "call the same for all samples")  # fmt: skip
-            return found
+            return dict(found) if isinstance(found, dict) else found
         found = self._done(path, inputs, arguments)
         if self._conditionals:
             self._record.append((path, found))
-        return found
+        return dict(found) if isinstance(found, dict) else found  # which the function may change
 
     def _done(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
@@ -328,7 +335,7 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
     merged = []
     for i, (one, other) in enumerate(zip(first, second, strict=True)):
         for what, a, b in (("dtype", one.dtype, other.dtype), ("number of dimensions", one.ndim, other.ndim),
-                           ("layout", one.layout, other.layout)):  # fmt: skip
+                           ("layout", one.layout, other.layout), ("device", one.device, other.device)):  # fmt: skip
             if a != b:
                 _differ(f"one {what} for output {i}", f"{a} and {b}")
         samples = [*one.samples, *other.samples]
@@ -367,9 +374,13 @@ def columns(outputs: Any) -> tuple[Batch, ...]:
 
 def exactly(reader: Reader[Any], size: int) -> Any:
     """So many samples of a reader, of its next epoch too where this one ends."""
-    parts = [reader(size)]
+    parts, since = [reader(size)], reader.epoch
     while (missing := size - sum(len(columns(part)[0]) for part in parts)) > 0:
         parts.append(reader(missing))
+        if len(columns(parts[-1])[0]):
+            since = reader.epoch
+        elif reader.epoch > since + 1:
+            raise ArgumentError(reader._operator, "on_error", "such that a sample of an epoch can be read", "'skip'")
     if len(parts) == 1:
         return parts[0]
     joined = tuple(

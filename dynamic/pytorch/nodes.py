@@ -54,7 +54,7 @@ class Readers(_Node):
         batch_size: Samples in a batch; None for single samples, as Tensors, unless `max_batch_size` is given.
         output_names: A name for each output. May be left out where there are two, "data" and "label", and of
             `readers.TFRecord`, whose outputs have names.
-        **kwargs: What the reader is made with.
+        **kwargs: What the reader is made with. Its files are listed at once, with `lazy_init` too, to know its outputs.
 
     Raises:
         ArgumentError: The names are not as many as the outputs; or what the reader raises.

@@ -41,7 +41,7 @@ def contents(path: str, start: int = 0, size: int | None = None) -> Array:
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
         data = empty((status.st_size + 1,), _BYTE)  # one more, to see that it has not grown
-        done = _filled(data, descriptor, status.st_size)
+        done = _filled(data, descriptor, max(status.st_size, 1))
         if done != status.st_size:
             more = "more" if done > status.st_size else f"{done}"
             raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {status.st_size}")

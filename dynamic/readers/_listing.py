@@ -18,10 +18,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
+from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
-
-from ._order import sample_ids
 
 __all__ = ["FILE_FILTERS", "Listing", "is_folder", "is_sample", "kind_of", "listed_files", "listed_folder",
            "listed_lines", "listed_names", "unlisted"]  # fmt: skip

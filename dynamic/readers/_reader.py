@@ -45,7 +45,7 @@ def _epoch_ended(progress: Progress) -> Progress:
 
 def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
     """The one sample of batches that have one, or None."""
-    return tuple(batch[0] for batch in batches) if len(batches[0]) else None
+    return tuple(batch._sample(0) for batch in batches) if len(batches[0]) else None
 
 
 class Reader(Placed, Generic[G]):

@@ -214,7 +214,7 @@ class ExternalSource:
             made = as_batch(samples, dtype, self._device, layout)
             batches.append(Batch(made.samples if made.whole is None else made.whole, made.layout, origin))
         self._sample += len(found)
-        return tuple(batches) if size is not None else tuple(batch[0] for batch in batches)
+        return tuple(batches) if size is not None else tuple(batch._sample(0) for batch in batches)
 
     def _whole(self, size: int | None) -> tuple[Output, ...]:
         """What the source makes at a time."""

@@ -28,9 +28,9 @@ def taken(operator: str, image: Array, starts: Sequence[int], policy: str, fill:
     """Copy a window, with what a policy says there is outside of the image: see `copied` and `repeated`."""
     if policy not in REPEATED:
         copied(image, starts, fill, out)
-    elif image.size or not out.size:
+    elif image.size:
         repeated(image, starts, policy, out)
-    else:
+    elif out.size:
         expected = "'pad' of an image without pixels: there are none to repeat"
         raise ArgumentError(operator, "out_of_bounds_policy", expected, repr(policy))
     return out
