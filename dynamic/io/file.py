@@ -44,6 +44,7 @@ def read(
         The bytes, uint8 of shape (n,): a Tensor for one path, a Batch for a sequence.
 
     Raises:
+        ArgumentError: These are no paths, or not as many as `batch_size` says.
         DataError: Some files cannot be read; the message names all of them.
 
     >>> dynamic.io.file.read("missing.bin")
@@ -51,13 +52,18 @@ def read(
     dynamic.errors.DataError: io.file.read(): 1 of 1 samples cannot be read.
       sample 0 (missing.bin): No such file or directory
     """
-    found = opened("io.file.read", "filepaths", filepaths)
+    name = "io.file.read"
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 0):
+        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
+    found = opened(name, "filepaths", filepaths)
     if found.failures:
         total = len(found.data) if isinstance(found.data, Batch) else 1
-        raise DataError("io.file.read", list(found.failures.values()), total)
+        raise DataError(name, list(found.failures.values()), total)
     data = found.data
     if batch_size is not None and isinstance(data, Tensor):
         data = Batch.broadcast(data, batch_size)
+    elif isinstance(data, Batch) and batch_size not in (None, len(data)):
+        raise ArgumentError(name, "batch_size", f"{len(data)}, as there are so many files", str(batch_size))
     return data if device is None else data.to_device(device)
 
 
