@@ -202,6 +202,18 @@ for one in (found[0], theirs.as_tensor(found[0])):
     assert ndd.as_tensor(one).layout == "HWC"
     assert (ndd.as_tensor(one).numpy() == samples[0]).all()
     assert ndd.as_batch(one).layout == "WC"
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None, exec_dynamic=False)  # which uses its memory again
+def counting():
+    return fn.external_source(source=lambda i: [numpy.full(2, i)] * 2)
+
+pipe = counting()
+output, = pipe.run()
+batch, tensor = ndd.as_batch(output), ndd.as_tensor(output[0])
+for _ in range(6):
+    pipe.run()
+assert batch.tolist() == [[0, 0]] * 2
+assert tensor.tolist() == [0, 0]
 """
 
 
