@@ -146,8 +146,25 @@ def test_a_source_with_its_place_goes_to_the_next_epoch_unless_it_is_told_not_to
 
 @pytest.mark.parametrize("cycle", ["quiet", True, "raise"])
 def test_a_generator_cannot_begin_again(cycle):
-    with pytest.raises(ArgumentError, match="'source' must be what can begin again, with cycle; got .*function that"):
-        ExternalSource((i for i in range(3)), cycle=cycle)
+    for passing in ((i for i in range(3)), iter([0, 1, 2]), map(int, range(3)), itertools.chain([0, 1], [2])):
+        with pytest.raises(ArgumentError, match="'source' must be what can begin again, with cycle; got"):
+            ExternalSource(passing, cycle=cycle)
+
+    class Rewound:
+        """An iterator that begins again whenever it is asked for one."""
+
+        def __iter__(self):
+            self.left = [2, 1, 0]
+            return self
+
+        def __next__(self):
+            if not self.left:
+                raise StopIteration
+            return self.left.pop()
+
+    rewound = ExternalSource(Rewound(), cycle=cycle)
+    epochs = [itertools.islice(rewound.next_epoch(), 6 if cycle in ("quiet", True) else 3) for _ in range(2)]
+    assert [each.item() for each in epochs[0]][:3] == [0, 1, 2]
     assert [each.item() for each in ExternalSource(i for i in range(3)).next_epoch()] == [0, 1, 2]
 
 

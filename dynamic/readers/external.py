@@ -103,8 +103,9 @@ class ExternalSource:
         if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
             raise ArgumentError(operator, "cycle", "None, 'no', 'quiet' or 'raise'", shown(cycle))
         self._cycle = _CYCLES[cycle]
-        if self._cycle in ("quiet", "raise") and inspect.isgenerator(source):
-            hint = "Give the function that makes it: it is called for each epoch."
+        passes = isinstance(source, Iterator) and type(source).__module__ in ("builtins", "itertools")
+        if self._cycle in ("quiet", "raise") and passes:  # classes of users' own may begin again in __iter__
+            hint = "Give a list, or a function that makes a generator: it is called for each epoch."
             raise ArgumentError(operator, "source", "what can begin again, with cycle", shown(source), hint)
         self._epoch = self._iteration = self._sample = self._batch_size = 0
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
