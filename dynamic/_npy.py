@@ -156,7 +156,7 @@ def header(data: bytes) -> Header:
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError, Warning) as error:
         told = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise NoArray(f"has a header that cannot be understood: {told}") from None
-    if kind.hasobject or of_numpy(kind.newbyteorder("=")) is None:
+    if of_numpy(kind.newbyteorder("=")) is None:
         raise NoArray(f"holds {kind}, which is not supported")
     if min(shape, default=0) < 0 or len(shape) > 32 or beyond(shape, kind):
         raise NoArray(_impossible(shape))

@@ -378,3 +378,9 @@ def test_shapes_that_cannot_be_are_refused(shape, right):
         assert decoders.numpy(file, dtype="float64").shape == shape
     else:
         assert reasons([file])[0].startswith("has a shape that cannot be: ")
+
+
+@pytest.mark.parametrize("byte", [2, 3, 128, 255])
+def test_any_byte_of_a_bool_but_0_is_true(byte):
+    file = file_of(described("(2,)", "'|b1'"), bytes([0, byte]))
+    assert decoders.numpy(file).array.view(np.uint8).tolist() == [0, 1]

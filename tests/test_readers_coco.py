@@ -628,7 +628,7 @@ def edited(file, what):
     elif what == "category":
         file["annotations"][0]["category_id"] = 10
     elif what == "vertex":
-        file["annotations"][0]["segmentation"][0][0] = 2
+        file["annotations"][0]["segmentation"][0] = [2, *SQUARE[1:]]
     elif what == "runs":
         file["annotations"][1]["segmentation"]["counts"][1] += 1
     elif what == "object":

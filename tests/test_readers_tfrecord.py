@@ -913,3 +913,10 @@ def test_a_reader_can_be_pickled(tmp_path, monkeypatch):
     reader(2)
     assert labels(pickle.loads(pickle.dumps(reader))) == labels(reader) == [2, 3, 4]
     assert labels(again) == list(range(5))
+
+
+def test_a_damaged_record_behind_others_is_not_called_compressed(tmp_path):
+    path = write(tmp_path / "a", [labelled(1)])
+    path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08" + bytes(9))
+    with pytest.raises(DataError, match="record 1, at byte 34 of 46, is damaged"):
+        TFRecord(path=path, features=LABEL)

@@ -616,3 +616,21 @@ def test_an_edit_that_keeps_all_sizes_is_told_by_contents(tmp_path):
     packed(path, [("0.jpg", b"0"), ("0.txt", b"x"), ("1.jpg", b"2")])
     with pytest.raises(ValueError, match="contents"):
         Webdataset(**arguments).set_state(state)
+
+
+@pytest.mark.parametrize("ext", [3, {"jpg"}, None, b"jpg"])
+def test_what_is_no_list_of_extensions_is_named(tmp_path, ext):
+    with pytest.raises(ArgumentError, match="argument 'ext' must be an extension"):
+        Webdataset(paths=packed(tmp_path / "a.tar", [("0.jpg", b"0")]), ext=ext)
+
+
+def test_no_index_and_no_word_on_case_are_defaults(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0.jpg", b"0"), ("1.JPG", b"1")])
+    how = {"paths": path, "ext": "jpg", "missing_component_behavior": "skip"}
+    assert outputs(Webdataset(**how, index_paths=[], case_sensitive_extensions=None)) == [(b"0",)]
+
+
+def test_an_index_may_have_long_extensions(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0." + "x" * 30, b"0")])
+    index = index_of(path, tmp_path / "a.idx", "v1.1")
+    assert outputs(Webdataset(paths=path, ext="x" * 30, index_paths=index)) == [(b"0",)]

@@ -271,3 +271,18 @@ def close(found, expected):
     for a, b in zip(found.samples, expected.samples, strict=True):
         assert a.shape == b.shape
         assert np.abs(a.astype(int) - b).max() <= 1
+
+
+def test_an_image_with_a_matrix_for_each_frame_may_have_arguments_for_all():
+    matrices = np.stack([np.float32([[1, 0, k], [0, 1, 0]]) for k in range(3)])
+    image = as_tensor(VIDEO[0], layout="HWC")
+    found = ndd.warp_affine(image, per_frame(matrices), fill_value=7, size=[4.0, 4.0])
+    assert found.layout == "FHWC"
+    for frame, matrix in zip(found, matrices, strict=True):
+        assert np.array_equal(frame.numpy(), ndd.warp_affine(image, matrix, fill_value=7, size=[4.0, 4.0]).numpy())
+
+
+def test_frames_of_several_shapes_by_an_input_are_named_by_it():
+    video = as_tensor(VIDEO[:2], layout="FHWC")
+    with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be such that all frames"):
+        ndd.slice(video, per_frame([[0], [0]]), per_frame([[1], [2]]), axes=0)

@@ -138,6 +138,8 @@ def test_without_a_layout_dimensions_are_those_of_images_up_to_three_and_then_th
     ({"start": 2, "shape": 5, "axes": 0}, r"'shape' must be inside of 0\.\.5 in H, unless .* 'pad'; got 2\.\.7"),
     ({"start": 0, "shape": 6, "axes": 0}, r"'shape' must be no larger than 5 in H, unless .* 'pad'; got 6"),
     ({"start": -1, "shape": 5, "axes": 0}, r"'start' must be inside of 0\.\.5 in H, unless .* 'pad'; got -1\.\.4"),
+    ({"start": -1, "end": 9, "axes": 0}, r"'start' must be inside of 0\.\.5 in H, unless .* 'pad'; got -1\.\.9"),
+    ({"rel_start": -0.5, "rel_end": 2.0, "axes": 0}, r"'rel_start' must be inside of 0\.\.5 in H, .*; got -3\.\.10"),
     ({"rel_start": 1e39, "axes": 0}, "'rel_start' must be within reach; got inf"),
 ])  # fmt: skip
 def test_where_a_window_is_not_inside_is_told(arguments, told):
@@ -367,3 +369,35 @@ def test_erased_images_are_dalis(dali: Oracle, data):
     found = erase(as_tensor(image, layout="HWC"), **arguments)
     assert found.array.dtype == expected.array.dtype
     assert np.array_equal(found.array, expected.array)
+
+
+def test_a_relative_window_without_extent_ends_where_it_begins():
+    start = float(np.float32(5 / 6))  # times 3 it is 2.5 in float32, and less in float64
+    found = ndd.slice(np.arange(3), rel_start=start, rel_shape=0.0, axes=0)
+    assert found.shape == (0,)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0)])
+@pytest.mark.parametrize(("inputs", "told"), [
+    (([0, 0, 0],), "'shape' must be given"), (([0, 0], [1, 1, 1]), "'anchor' must be 3 numbers"),
+    (([0, 0, 0], [1, 1]), "'shape' must be 3 numbers"), (([[0, 0, 0]], [1, 1, 1]), "'anchor' must be 3 numbers"),
+    (([False] * 3, [1, 1, 1]), "'anchor' must be 3 numbers")])  # fmt: skip
+def test_wrong_anchors_for_all_dimensions_are_named(inputs, told, axes):
+    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+        ndd.slice(IMAGE, *inputs, axes=axes)
+
+
+@given(starts=st.tuples(*[st.sampled_from([0.0, 0.25, 0.5])] * 3))
+def test_a_relative_anchor_for_all_dimensions_goes_with_a_shape_in_pixels(starts):
+    y, x, c = (half_up(start * size) for start, size in zip(starts, RAMP.shape, strict=True))
+    assert np.array_equal(
+        ndd.slice(IMAGE, starts, [2, 3, 1], axes=(0, 1, 2)).array, RAMP[y : y + 2, x : x + 3, c : c + 1]
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"rel_start": 1e300}, {"rel_start": 0.0, "rel_end": -1e300}, {"rel_shape": 1e39}]
+)
+def test_windows_out_of_reach_are_named(arguments):
+    with pytest.raises(ArgumentError, match="must be within reach"):
+        ndd.slice(IMAGE, **arguments)

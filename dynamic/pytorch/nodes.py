@@ -122,7 +122,7 @@ def _names(reader: AnyReader[Any], given: Iterable[str] | None) -> Sequence[str]
     nothing = reader._given(reader._read([], Origin(0, numpy.zeros(0, numpy.uint64), [])))
     if given is None and isinstance(nothing, dict):
         return tuple(nothing)
-    names = _PAIR if given is None and len(nothing) == len(_PAIR) else () if given is None else tuple(given)
+    names = _PAIR if given is None else tuple(given)
     if len(names) != len(nothing) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
         got = "None" if given is None else shown(names)
         raise ArgumentError("nodes.Reader", "output_names", f"{len(nothing)} different names", got)

@@ -81,7 +81,7 @@ def placed(
         if policy in {"error", "inside"}:
             name = layout[place] if layout else f"dimension {place}"
             argument = arguments[start >= 0]
-            fits = extents[place] <= whole or argument.endswith("end")
+            fits = extents[place] <= whole or not argument.endswith(("crop", "shape"))
             allowed = f"inside of 0..{whole} in {name}" if fits else f"no larger than {whole} in {name}"
             got = f"{start}..{end}" if fits else str(extents[place])
             allowed += ", unless out_of_bounds_policy is 'pad'" if policy == "error" else ""
