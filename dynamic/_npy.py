@@ -49,7 +49,11 @@ class Header(NamedTuple):
     fortran: bool
     dtype: numpy.dtype[Any]  #: in the order of bytes of the file
     native: numpy.dtype[Any]  #: in that of this machine
-    nbytes: int  #: of the array
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the array has."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
         return f"{self.native} of {len(self.shape)} dimensions"
@@ -160,8 +164,7 @@ def header(data: bytes) -> Header:
         raise NoArray(f"holds {kind}, which is not supported")
     if min(shape, default=0) < 0 or len(shape) > 32 or beyond(shape, kind):
         raise NoArray(_impossible(shape))
-    extents = tuple(map(int, shape))
-    return Header(extents, bool(fortran), kind, kind.newbyteorder("="), math.prod(extents) * kind.itemsize)
+    return Header(tuple(map(int, shape)), bool(fortran), kind, kind.newbyteorder("="))
 
 
 def beyond(shape: Sequence[int], kind: numpy.dtype[Any]) -> bool:
