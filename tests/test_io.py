@@ -66,6 +66,21 @@ def test_files_that_cannot_be_read_are_all_named(tmp_path):
             ndd.io.file.read(bad)
 
 
+def test_errors_are_in_the_order_of_the_files_whatever_thread_is_first(tmp_path):
+    with pytest.raises(DataError) as caught:
+        ndd.io.file.read([tmp_path / f"none{i}" for i in range(40)])
+    assert [failure.index for failure in caught.value.failures] == list(range(40))
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    monkeypatch.setattr(np, "fromfile", lambda *_: np.zeros(2, np.uint8))
+    for read in (ndd.io.file.read, ndd.imread):
+        with pytest.raises(DataError, match="changed while it was read: 2 bytes came of 3"):
+            read(path)
+
+
 def test_bytes_of_files_are_decoded_with_the_names_of_the_files(tmp_path):
     paths = [tmp_path / "a.ppm", tmp_path / "b.ppm"]
     paths[0].write_bytes(b"P6 1 1 255 abc")

@@ -58,7 +58,7 @@ def read(
     found = opened(name, "filepaths", filepaths)
     if found.failures:
         total = len(found.data) if isinstance(found.data, Batch) else 1
-        raise DataError(name, list(found.failures.values()), total)
+        raise DataError(name, [found.failures[i] for i in sorted(found.failures)], total)
     data = found.data
     if batch_size is not None and isinstance(data, Tensor):
         data = Batch.broadcast(data, batch_size)
@@ -117,7 +117,13 @@ def _read(names: list[str], limit: int | None) -> tuple[list[Array], dict[int, F
                 failures[i] = Failure(i, "not a regular file", source=names[i])
                 return
             size = status.st_size if limit is None else min(status.st_size, limit + 1)
-            files[i] = numpy.fromfile(names[i], numpy.uint8, size)
+            data = numpy.fromfile(names[i], numpy.uint8, size)
+            if len(data) < size:
+                failures[i] = Failure(
+                    i, f"changed while it was read: {len(data)} bytes came of {size}", source=names[i]
+                )
+            else:
+                files[i] = data
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
