@@ -204,7 +204,7 @@ def _resized_and_cropped(
     found = image_spans(_RCM, image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
     resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
     crops = {name: arguments[name] for name in _CROP_ARGUMENTS}
-    starts, extents = cropped(_RCM, resized, layout, **crops, out_of_bounds_policy="pad")
+    starts, extents = cropped(_RCM, resized, layout, **crops, out_of_bounds_policy="pad", frames=False)
     if 0 in image.shape and all(extents):
         raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}

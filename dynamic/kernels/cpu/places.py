@@ -27,8 +27,6 @@ _FAR = 2.0**62  # beyond any array
 _USUALLY = 12
 _MANY = 16  # images whose windows are found faster all at once
 _WORD = numpy.uint64(0xFFFFFFFF)
-#: Operators whose windows may be of some frames of a video: frames are then as depth.
-_OF_FRAMES = {"crop", "crop_mirror_normalize"}
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 
@@ -38,12 +36,12 @@ def cropped(
     operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
     crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
     crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
-    **_: Any,
+    frames: bool = True, **_: Any,
 ) -> Window:  # fmt: skip
-    """The window that the arguments of `crop` say."""
+    """The window that the arguments of `crop` say; `frames` of a video may be taken as depth is."""
     places = spatial(layout)
     deep = crop_d is not None or (crop is not None and len(crop) == 3)
-    if deep and operator in _OF_FRAMES and "F" in layout and "D" not in layout:
+    if deep and frames and "F" in layout and "D" not in layout:
         places = (layout.index("F"), *places)
     single = {"F": crop_d, "D": crop_d, "H": crop_h, "W": crop_w}
     wanted: list[float | None] = [single[layout[place]] for place in places]
