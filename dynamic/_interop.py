@@ -190,17 +190,19 @@ def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
     """
     layout = (data.layout() if callable(data.layout) else data.layout) or None
     name = type(data).__name__
+    made_by_a_pipeline = name not in ("Tensor", "Batch")
+
+    def array(item: Any) -> Array:
+        found = asarray(item, operator, argument)
+        return found.copy() if made_by_a_pipeline else found
+
     if name == "Batch":
         items, kind = list(data.tensors), dtype(str(data.dtype))
     elif name.startswith("TensorList"):
         items, kind = [data[i] for i in range(len(data))], dtype(data.dtype)
     else:
-        array = asarray(data, operator, argument)
-        return Tensor(array.copy() if name.startswith("Tensor") and name != "Tensor" else array, layout)
-    arrays = [asarray(item, operator, argument) for item in items]
-    if name.startswith("TensorList"):
-        arrays = [array.copy() for array in arrays]
-    return Batch(arrays, layout, None, numpy_dtype(kind), len(layout or ""))
+        return Tensor(array(data), layout)
+    return Batch([array(item) for item in items], layout, None, numpy_dtype(kind), len(layout or ""))
 
 
 def _with_samples(operator: str, array: Array, data: Any) -> Array:

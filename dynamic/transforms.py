@@ -74,7 +74,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
 
         def called(given: dict[str, Any], frames: int) -> Any:
             matrices = [given.pop(key) for key in _named(inputs)]
-            return function(*matrices, **given, batch_size=frames)  # type: ignore[arg-type]
+            return function(*matrices, **given, batch_size=frames)  # type: ignore[arg-type] # the rest is checked when it is called
 
         return _frames.each_of(called, name, given, count)
 

@@ -19,7 +19,7 @@ class _Told(Shapes):
 
     __slots__ = ()
 
-    def __call__(self) -> list[tuple[int, ...]]:  # type: ignore[override]
+    def __call__(self) -> list[tuple[int, ...]]:  # type: ignore[override] # a list of DALI's, no Batch
         return list(self)
 
 

@@ -73,7 +73,7 @@ class Name:
         return meant(self._path)
 
     @property
-    def __doc__(self) -> str | None:  # type: ignore[override]
+    def __doc__(self) -> str | None:  # type: ignore[override] # each name has that of what it calls
         return inspect.getdoc(self.__wrapped__)
 
 
