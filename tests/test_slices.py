@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dynamic as ndd
@@ -119,7 +119,8 @@ def test_a_relative_start_and_shape_are_added_before_they_are_rounded(a, part, s
     if part >= 0:
         found = ndd.slice(array, rel_start=low, rel_shape=more, axes=0)
         assert np.array_equal(found.array, array[first : max(first, last)])
-    elif last < first:
+    else:
+        assume(last < first)
         with pytest.raises(ArgumentError, match="'rel_shape' must be such that no window ends before it begins"):
             ndd.slice(array, rel_start=low, rel_shape=more, axes=0)
 
@@ -140,17 +141,10 @@ def test_without_a_layout_dimensions_are_those_of_images_up_to_three_and_then_th
     ({"start": -1, "shape": 5, "axes": 0}, r"'start' must be inside of 0\.\.5 in H, unless .* 'pad'; got -1\.\.4"),
     ({"start": -1, "end": 9, "axes": 0}, r"'start' must be inside of 0\.\.5 in H, unless .* 'pad'; got -1\.\.9"),
     ({"rel_start": -0.5, "rel_end": 2.0, "axes": 0}, r"'rel_start' must be inside of 0\.\.5 in H, .*; got -3\.\.10"),
-    ({"rel_start": 1e39, "axes": 0}, "'rel_start' must be within reach; got inf"),
 ])  # fmt: skip
 def test_where_a_window_is_not_inside_is_told(arguments, told):
     with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
         ndd.slice(IMAGE, **arguments)
-
-
-@pytest.mark.parametrize("anchor", [np.zeros((1, 2), np.int32), np.zeros(2, bool), np.zeros(3, np.int32)])
-def test_an_anchor_is_a_number_for_each_axis(anchor):
-    with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be 2 numbers, one for each axis"):
-        ndd.slice(IMAGE, anchor, np.ones(2, np.int32))
 
 
 def test_each_end_has_a_default_and_any_dimension_is_an_axis():
