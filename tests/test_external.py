@@ -162,9 +162,11 @@ def test_a_generator_cannot_begin_again(cycle):
                 raise StopIteration
             return self.left.pop()
 
-    rewound = ExternalSource(Rewound(), cycle=cycle)  # "quiet" goes on into the next epoch
-    epochs = [itertools.islice(rewound.next_epoch(), 3) for _ in range(2)] if cycle == "raise" else [
-        itertools.islice(rewound.next_epoch(), 6)]  # fmt: skip
+    rewound = ExternalSource(Rewound(), cycle=cycle)
+    if cycle == "raise":
+        epochs = [list(rewound.next_epoch()) for _ in range(2)]
+    else:
+        epochs = [list(itertools.islice(rewound.next_epoch(), 6))]  # which goes on into the next
     assert [each.item() for epoch in epochs for each in epoch] == [0, 1, 2] * 2
     assert [each.item() for each in ExternalSource(i for i in range(3)).next_epoch()] == [0, 1, 2]
 
