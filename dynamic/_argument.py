@@ -22,20 +22,27 @@ from ._array import Array, asarray, library
 from ._transfer import moved
 from .data import Batch, Tensor, as_one
 from .devices import Device
-from .dtypes import WORDS, DType, dtype, rounded
+from .dtypes import WORDS, DType, DTypeLike, dtype, rounded
 from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
 __all__ = [
+    "GIVEN",
     "WITHOUT_EFFECT",
     "Argument",
     "Between",
     "DTypeArgument",
+    "Four",
+    "ImageName",
     "ImageType",
     "Interp",
+    "InterpName",
     "Layout",
     "Numbers",
     "PerSample",
+    "Several",
+    "Three",
+    "Two",
     "Word",
     "argument",
     "beside",
@@ -63,14 +70,30 @@ Convert = Callable[[Any], Any]
 _PER_SAMPLE = "per sample"
 _LAYOUT = "layout"
 
-if TYPE_CHECKING:
-    PerSample: TypeAlias = X | Batch | Tensor
+if TYPE_CHECKING:  # what a caller may give
+    PerSample: TypeAlias = X | Batch | Tensor | numpy.ndarray[Any, Any] | numpy.generic
+    Several: TypeAlias = Sequence[X] | Tensor | numpy.ndarray[Any, Any]
+    Two: TypeAlias = Several[X]
+    Three: TypeAlias = Several[X]
+    Four: TypeAlias = Several[X]
     Layout: TypeAlias = str
-else:
+    InterpName: TypeAlias = str | DALIInterpType
+    ImageName: TypeAlias = str | DALIImageType
+    _ElementType: TypeAlias = DTypeLike
+else:  # what a kernel sees
     #: One value for all samples, or a Batch with one for each. The caller may give either; a kernel sees one value.
     PerSample = Annotated[X, _PER_SAMPLE]
+    #: Any number of values, in any sequence or array; a kernel sees a tuple.
+    Several = tuple[X, ...]
+    Two = tuple[X, X]
+    Three = tuple[X, X, X]
+    Four = tuple[X, X, X, X]
     #: Marks the parameter through which a kernel is told the layout of its input; no argument of the operator.
     Layout = Annotated[str, _LAYOUT]
+    InterpName = ImageName = str
+    _ElementType = DType
+#: The default of what only the lift gives a kernel, and no caller.
+GIVEN: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +369,7 @@ _SCALARS: dict[Any, _Kind] = {
 
 #: How a value between pixels is read.
 Interp: TypeAlias = Annotated[
-    str,
+    InterpName,
     Word(
         {
             "nn": ("nearest", "interp_nn"),
@@ -361,10 +384,10 @@ Interp: TypeAlias = Annotated[
 ]
 #: What the channels of an image are.
 ImageType: TypeAlias = Annotated[
-    str, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": (), "ANY_DATA": ("any",)}, DALIImageType)
+    ImageName, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": (), "ANY_DATA": ("any",)}, DALIImageType)
 ]
 #: An element type, in any of the forms that `dtype` takes.
-DTypeArgument: TypeAlias = Annotated[DType, _Kind(dtype, WORDS, scalar=False)]
+DTypeArgument: TypeAlias = Annotated[_ElementType, _Kind(dtype, WORDS, scalar=False)]
 #: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
 Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]
 

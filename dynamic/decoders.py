@@ -3,8 +3,8 @@
 Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
 library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
 """
-# Some arguments have a default in words, as users write it.
-# mypy: disable-error-code="assignment"
+# Some arguments have a default in words, as users write it, and a kernel sees one value where a caller has a choice.
+# mypy: disable-error-code="arg-type, assignment"
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
 from . import _npy, _pool
-from ._argument import Between, DTypeArgument, ImageType, PerSample, Word
+from ._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
 from ._array import Array, asarray
 from ._call import Planned, Spec
 from ._decoding import File, Refused, buffer, on_gpu, opened
@@ -36,8 +36,8 @@ _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
-_Whole: TypeAlias = int | tuple[int, ...]
-_Parts: TypeAlias = float | tuple[float, ...]
+_Whole: TypeAlias = int | Several[int]
+_Parts: TypeAlias = float | Several[float]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _LIMITS = images.Limits()
 
@@ -56,7 +56,7 @@ def image(
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused, out: Array,
+    plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
@@ -106,14 +106,14 @@ def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
 
 @operator(output=_crop_decoded, name=_CROP, kernel=on_gpu, **_MADE)
 def image_crop(
-    encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[tuple[_Extent, _Extent] | None] = None,
+    encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[Two[_Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
     crop_w: PerSample[_Extent | None] = None, crop_pos_x: PerSample[_Position] = 0.5,
     crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
     use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused, out: Array,
+    plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `crop`, and faster.
 
@@ -167,14 +167,14 @@ def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array 
 @operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu, **_MADE)
 def image_slice(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
-    axes: PerSample[int | tuple[int, ...] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
+    axes: PerSample[int | Several[int] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
     end: PerSample[_Whole | None] = None, jpeg_fancy_upsampling: bool = False, normalized_anchor: bool = True,
     normalized_shape: bool = True, output_type: ImageType = "RGB", rel_end: PerSample[_Parts | None] = None,
     rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused, out: Array,
+    plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `slice`, and faster.
 
@@ -340,7 +340,7 @@ def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:
 def peek_image_shape(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
     image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Read the shape of images from the headers of their files, without decoding them.
 
@@ -376,8 +376,8 @@ def _kind_of_nothing(_ndim: int, _kind: Any, *, dtype: DType | None = None, **_:
           out_kind=_kind_of_nothing, name=_npy.OPERATOR)  # fmt: skip
 def numpy(
     encoded: Array, /, *, dtype: DTypeArgument | None = None,
-    across: Any,
-    plan: _npy.Opened, out: Array,
+    across: Any = GIVEN,
+    plan: _npy.Opened = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode ``.npy`` files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
@@ -398,7 +398,7 @@ def numpy(
 
     >>> import io
     >>> file = io.BytesIO()
-    >>> numpy.save(file, [[1.5, -2], [300, 4]])
+    >>> numpy.save(file, numpy.array([[1.5, -2], [300, 4]]))
     >>> dynamic.decoders.numpy(file.getvalue(), dtype="uint8").tolist()
     [[2, 0], [255, 4]]
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 
 from . import decoders  # noqa: F401
-from ._argument import Between, Layout, PerSample, Word
+from ._argument import Between, Layout, PerSample, Two, Word
 from ._array import Array
 from ._operator import Spec, operator
 from .decoders import peek_image_shape  # noqa: F401
@@ -23,10 +23,10 @@ __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 _IMAGES = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW")
 _Extent: TypeAlias = Annotated[int, Between(1, 4095)]
 _Size: TypeAlias = Annotated[int, Between(1, 255)]
-_Sizes: TypeAlias = _Size | tuple[_Size, _Size]
-_Extents: TypeAlias = _Extent | tuple[_Extent, _Extent]
+_Sizes: TypeAlias = _Size | Two[_Size]
+_Extents: TypeAlias = _Extent | Two[_Extent]
 _Place: TypeAlias = Annotated[int, Between(-1, 4095)]
-_Anchor: TypeAlias = _Place | tuple[_Place, _Place]
+_Anchor: TypeAlias = _Place | Two[_Place]
 _Border: TypeAlias = Annotated[
     str,
     Word({

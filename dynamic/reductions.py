@@ -13,7 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from ._argument import Between, DTypeArgument, Layout
+from ._argument import GIVEN, Between, DTypeArgument, Layout, Several
 from ._array import Array, library
 from ._call import Call, Many, Memory
 from ._operator import Operator, Spec, operator
@@ -26,8 +26,8 @@ __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "varian
 
 P = ParamSpec("P")
 _Kind: TypeAlias = "numpy.dtype[Any]"
-_Axes: TypeAlias = int | tuple[int, ...]
-_Places: TypeAlias = tuple[int, ...]  # dimensions, counted from the end: -1 is the last
+_Axes: TypeAlias = int | Several[int]
+_Places: TypeAlias = Several[int]  # dimensions, counted from the end: -1 is the last
 _Degrees: TypeAlias = Annotated[int, Between(0)]
 
 _UINT64, _INT64, _FLOAT32, _FLOAT64 = map(numpy.dtype, ("uint64", "int64", "float32", "float64"))
@@ -206,9 +206,9 @@ def sum(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Add up elements.
 
@@ -242,9 +242,9 @@ def mean(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Average elements.
 
@@ -278,9 +278,9 @@ def mean_square(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Average the squares of elements.
 
@@ -313,9 +313,9 @@ def rms(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Take the root of the mean square of elements.
 
@@ -347,9 +347,9 @@ def max(
     axes: _Axes | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Find the largest element; NaN is passed over where there are numbers.
 
@@ -381,9 +381,9 @@ def min(
     axes: _Axes | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Find the smallest element; NaN is passed over where there are numbers.
 
@@ -417,9 +417,9 @@ def variance(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: _Degrees = 0,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Average the squares of distances from the mean.
 
@@ -453,9 +453,9 @@ def std_dev(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: _Degrees = 0,
-    layout: Layout,
-    across: _Places,
-    out: Array,
+    layout: Layout = GIVEN,
+    across: _Places = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Take the root of the variance: of the mean square of distances from the mean.
 

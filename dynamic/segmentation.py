@@ -120,7 +120,7 @@ def random_object_bbox(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> Tensor | Batch | tuple[Tensor | Batch, ...]:
+) -> Any:
     """Draw an object of a mask of labels: first a class, then one of its objects, and tell its bounding box.
 
     An object is what is connected and has the same label: elements next to each other along a dimension, not across a

@@ -5,7 +5,36 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["BatchInfo", "DALIDataType", "DALIImageType", "DALIInterpType", "SampleInfo"]
+__all__ = [
+    "ANY_DATA",
+    "BGR",
+    "BOOL",
+    "FLOAT",
+    "FLOAT16",
+    "FLOAT64",
+    "GRAY",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "INTERP_CUBIC",
+    "INTERP_GAUSSIAN",
+    "INTERP_LANCZOS3",
+    "INTERP_LINEAR",
+    "INTERP_NN",
+    "INTERP_TRIANGULAR",
+    "RGB",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "BatchInfo",
+    "DALIDataType",
+    "DALIImageType",
+    "DALIInterpType",
+    "SampleInfo",
+    "YCbCr",
+]
 
 
 class SampleInfo(NamedTuple):
@@ -62,6 +91,6 @@ class DALIDataType(enum.IntEnum):
     BOOL = 11
 
 
-for _enumeration in (DALIInterpType, DALIImageType, DALIDataType):
-    globals().update(_enumeration.__members__)
-    __all__ += list(_enumeration.__members__)
+INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
+RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
+UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL = DALIDataType

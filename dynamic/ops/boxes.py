@@ -13,7 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from dynamic import _pool
-from dynamic._argument import Between, Numbers, PerSample, Word, beside, chosen
+from dynamic._argument import Between, Four, Numbers, PerSample, Several, Two, Word, beside, chosen
 from dynamic._array import Array, library
 from dynamic._call import Call, Memory, together
 from dynamic._operator import Operator, Spec, operator
@@ -36,7 +36,7 @@ _Extent: TypeAlias = Annotated[float, Between(0)]
 
 _CACHED = 1 << 20  # coordinates of anchors, for all samples that are done at once
 _ROTATE = "bbox_rotate"
-_Extents: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+_Extents: TypeAlias = Two[Two[int]]
 _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
 
 
@@ -248,9 +248,9 @@ def _kinds_of_rotated(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
 @_rotation
 def bbox_rotate(
     bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: str = "xyXY",
-    bbox_normalized: bool = True, input_shape: PerSample[tuple[_Side, ...]], keep_size: bool = False,
+    bbox_normalized: bool = True, input_shape: PerSample[Several[_Side]], keep_size: bool = False,
     mode: _Mode = "expand", remove_threshold: _Share = 0.1, shape_layout: str = "HW",
-    size: PerSample[tuple[_Extent, ...] | None] = None,
+    size: PerSample[Several[_Extent] | None] = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Turn bounding boxes as `rotate` turns their image: the boxes around the turned ones.
 
@@ -289,7 +289,7 @@ def bbox_rotate(
     return found[0], left[0]
 
 
-_Four: TypeAlias = tuple[float, float, float, float]
+_Four: TypeAlias = Four[float]
 
 
 def _targets(bboxes: Array, labels: Array, /, *, anchors: Numbers, stds: Any = (1.0,), **_: Any) -> tuple[Spec, Spec]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import cv2
 import numpy
 
-from dynamic._argument import DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import DTypeArgument, ImageName, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import Call, stepwise
 from dynamic._described import Described
@@ -38,7 +38,7 @@ __all__ = [
 
 _NUMBERS = "u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"
 #: What the channels of an image are.
-_Space: TypeAlias = Annotated[str, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": ()}, DALIImageType)]
+_Space: TypeAlias = Annotated[ImageName, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": ()}, DALIImageType)]
 
 
 def _converted(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, PerSample
+from dynamic._argument import GIVEN, Between, DTypeArgument, PerSample, Several
 from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, int32
@@ -18,7 +18,7 @@ from dynamic.errors import ArgumentError
 __all__ = ["full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 
 _Extent: TypeAlias = Annotated[int, Between(0)]
-_Shape: TypeAlias = PerSample[tuple[_Extent, ...] | _Extent | None]
+_Shape: TypeAlias = PerSample[Several[_Extent] | _Extent | None]
 
 
 def _shape(operator: str, shape: Any, layout: str | None) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def _kind_of_filled(ndim: int, dtype: numpy.dtype[Any], *, shape: Any = None, **
 
 
 @operator(output=_filled, out_layout=_laid_out, out_kind=_kind_of_filled, devices=("cpu", "gpu"))
-def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array that is filled with a value.
 
     Args:
@@ -80,7 +80,7 @@ def _as_first(data_like: Array, fill_value: Array, /) -> Spec:
 
 
 @operator(output=_as_first, devices=("cpu", "gpu"))
-def full_like(data_like: Array, fill_value: Array, /, *, out: Array) -> Array:
+def full_like(data_like: Array, fill_value: Array, /, *, out: Array = GIVEN) -> Array:
     """Make an array like another one, filled with a value.
 
     Returns:
@@ -112,7 +112,9 @@ _made: dict[str, Any] = {"out_layout": _laid_out, "out_kind": _kind_of_new, "who
 
 
 @operator(output=_new("zeros"), **_made)
-def zeros(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+def zeros(
+    *, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN
+) -> Array:
     """Make an array of zeros.
 
     Args:
@@ -131,7 +133,7 @@ def zeros(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Sh
 
 
 @operator(output=_new("ones"), **_made)
-def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array) -> Array:
+def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array of ones.
 
     Args:
@@ -154,7 +156,7 @@ def _alike(data_like: Array, /, *, dtype: Any = None) -> Spec:
 
 
 @operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
-def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
+def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of zeros like another one.
 
     Args:
@@ -171,7 +173,7 @@ def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: 
 
 
 @operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
-def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array) -> Array:
+def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of ones like another one.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, Numbers, PerSample, Word, beside, chosen
+from dynamic._argument import GIVEN, DTypeArgument, Numbers, PerSample, Word, beside, chosen
 from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
@@ -51,7 +51,7 @@ def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
 def coord_flip(
     points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
     center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
-    flip_z: PerSample[int] = 0, layout: _Order = "", out: Array,
+    flip_z: PerSample[int] = 0, layout: _Order = "", out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Mirror points about a centre: x becomes 2 * center_x - x.
 
@@ -117,7 +117,7 @@ def _rows(name: str, given: Array, columns: int) -> int | None:
 @operator(output=_transformed, out_kind=_as_asked, whole=True, devices=("cpu", "gpu"), independent="rows")
 def coord_transform(
     points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
-    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array,
+    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Multiply points, or colours, by a matrix and add a vector: M @ point + T.
 

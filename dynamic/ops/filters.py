@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -26,10 +26,10 @@ __all__ = ["filter", "gaussian_blur", "laplacian"]
 _USUAL = {1: "W", 2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 _LARGEST = 31  # of the windows of a Laplacian
 _Extent: TypeAlias = Annotated[int, Between(0, 65535)]
-_Extents: TypeAlias = _Extent | tuple[_Extent, ...]
+_Extents: TypeAlias = _Extent | Several[_Extent]
 _Sigma: TypeAlias = Annotated[float, Between(0, 10000)]
 _Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
-_Windows: TypeAlias = _Window | tuple[_Window, ...]
+_Windows: TypeAlias = _Window | Several[_Window]
 _Place: TypeAlias = Annotated[int, Between(-1)]
 _Border: TypeAlias = Annotated[str, Word({
     "reflect_101": ("101",), "reflect_1001": ("1001",), "clamp": ("edge",), "wrap": (), "constant": ("fill",),
@@ -89,7 +89,7 @@ def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...])
 
 @operator(output=_same, kernel=_blur_on_gpu)
 def gaussian_blur(
-    image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | tuple[_Sigma, ...]] = 0.0,
+    image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
     window_size: PerSample[_Extents] = 0, layout: Layout = "", out: Array = None,
 ) -> Array:  # fmt: skip
     """Blur with a Gaussian along every spatial dimension, which are all but channels and frames.
@@ -156,7 +156,7 @@ def _gaussians(sigmas: Array, sizes: Array) -> tuple[Array, Array]:
 @operator(output=_same)
 def laplacian(
     image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
-    scale: PerSample[float | tuple[float, ...]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
+    scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
     window_size: PerSample[_Windows] = 3, layout: Layout = "", out: Array = None,
 ) -> Array:  # fmt: skip
     """Sum the second derivatives along the spatial dimensions, which are all but channels and frames.
@@ -254,7 +254,7 @@ def _filtered(
 
 @operator(output=_filtered)
 def filter(
-    data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | tuple[_Place, ...]] = -1,
+    data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | Several[_Place]] = -1,
     border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = "",
     out: Array = None,
 ) -> Array:  # fmt: skip

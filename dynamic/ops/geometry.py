@@ -11,7 +11,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -34,7 +34,7 @@ LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FD
 
 #: How a value between pixels is read.
 WarpInterp: TypeAlias = Annotated[
-    str, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)
+    InterpName, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)
 ]
 #: An extent of a result; fractions are cut off.
 Extent: TypeAlias = Annotated[float, Between(0)]
@@ -128,9 +128,9 @@ def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotate[P]:
 
 @_rotation
 def rotate(
-    image: Array, /, *, angle: PerSample[float], axis: PerSample[tuple[float, float, float] | None] = None,
-    dtype: DTypeArgument | None = None, fill_value: float | tuple[float, ...] | None = None,
-    interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[tuple[Extent, ...] | None] = None,
+    image: Array, /, *, angle: PerSample[float], axis: PerSample[Three[float] | None] = None,
+    dtype: DTypeArgument | None = None, fill_value: float | Several[float] | None = None,
+    interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[Several[Extent] | None] = None,
     layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Rotate each image counter-clockwise about its centre, or each volume about an axis.

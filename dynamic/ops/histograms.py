@@ -1,7 +1,7 @@
 """Operators on the values of pixels: equalizing them, looking them up in a table, compressing them."""
 
 # A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type, type-var"
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
@@ -141,8 +141,8 @@ def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]
     devices=("cpu", "gpu"), independent="values",
 )  # fmt: skip
 def lookup_table(
-    data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | tuple[_Key, ...] = (),
-    values: float | tuple[float, ...] = (), out: Array = None,
+    data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | Several[_Key] = (),
+    values: float | Several[float] = (), out: Array = None,
 ) -> Array:  # fmt: skip
     """Replace integers by the values that a table has for them.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout
 from dynamic._array import Array, library
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
@@ -68,7 +68,12 @@ def _kind_of_stacked(ndim: int, dtype: numpy.dtype[Any], **_: Any) -> tuple[int,
     devices=("cpu", "gpu"),
 )  # fmt: skip
 def stack(
-    *inputs: Array, axis: int = 0, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
+    *inputs: Array,
+    axis: int = 0,
+    axis_name: str | None = None,
+    layout: Layout = "",
+    across: int = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Join arrays of one shape along a new dimension.
 
@@ -113,7 +118,12 @@ def _joined(
 
 @operator(output=_joined, across=_dimensions, whole=True, devices=("cpu", "gpu"))
 def cat(
-    *inputs: Array, axis: int | None = None, axis_name: str | None = None, layout: Layout = "", across: int, out: Array
+    *inputs: Array,
+    axis: int | None = None,
+    axis_name: str | None = None,
+    layout: Layout = "",
+    across: int = GIVEN,
+    out: Array = GIVEN,
 ) -> Array:
     """Join arrays along one of their dimensions.
 
@@ -178,7 +188,7 @@ def _kind_of_encoded(
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
     num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = "",
-    across: tuple[int, bool, Array], out: Array,
+    across: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.
 

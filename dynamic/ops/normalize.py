@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic import _pool
-from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample
+from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample, Several
 from dynamic._array import Array, library
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
@@ -23,7 +23,7 @@ __all__ = ["normalize"]
 _FEW_STEPS = 1 << 23  # bytes; of more, which threads share, what the steps find stays in the cache
 _CACHED = 1 << 18  # bytes of small samples that are done at once
 _FLOAT32 = numpy.dtype("float32")
-_Axes: TypeAlias = int | tuple[int, ...]
+_Axes: TypeAlias = int | Several[int]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._layout import spatial
@@ -25,7 +25,7 @@ from .windows import _fill
 
 __all__ = ["grid_mask", "multi_paste", "paste"]
 
-_Values: TypeAlias = float | tuple[float, ...]
+_Values: TypeAlias = float | Several[float]
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Enlargement: TypeAlias = Annotated[float, Between(1, 1e9)]
@@ -79,8 +79,8 @@ def paste(
     return out
 
 
-_Corners: TypeAlias = tuple[tuple[int, ...], ...]
-_RelativeCorners: TypeAlias = tuple[tuple[float, ...], ...]
+_Corners: TypeAlias = Several[Several[int]]
+_RelativeCorners: TypeAlias = Several[Several[float]]
 _MULTI = "multi_paste"
 
 
@@ -135,9 +135,9 @@ def _composed(
 @operator(layouts=LAYOUTS, output=_composed, across=_all_of)
 def multi_paste(
     *images: Array, dtype: DTypeArgument | None = None, in_anchors: PerSample[_Corners | None] = None,
-    in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[tuple[int, ...] | None] = None,
+    in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[Several[int] | None] = None,
     out_anchors: PerSample[_Corners | None] = None, out_anchors_rel: PerSample[_RelativeCorners | None] = None,
-    output_size: PerSample[tuple[_Size, ...] | None] = None, shapes: PerSample[_Corners | None] = None,
+    output_size: PerSample[Several[_Size] | None] = None, shapes: PerSample[_Corners | None] = None,
     shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = "HWC", across: Any = None,
     out: Array = None,
 ) -> Array:  # fmt: skip

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec, TypeAlias, overload
 
 import numpy
 
 from dynamic import _pool
-from dynamic._argument import Between, DTypeArgument, Interp, Layout, PerSample, Word
+from dynamic._argument import GIVEN, Between, DTypeArgument, Interp, Layout, PerSample, Several, Word
 from dynamic._array import Array, asarray, current
 from dynamic._call import Call as Together
 from dynamic._call import Memory, Planned
@@ -37,7 +37,9 @@ from .random_windows import Count, Pair
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
 
-_Extents: TypeAlias = float | tuple[float, ...]
+P = ParamSpec("P")
+
+_Extents: TypeAlias = float | Several[float]
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Mode: TypeAlias = Annotated[str, Word({"default": (), "stretch": (), "not_larger": (), "not_smaller": ()})]
@@ -109,17 +111,29 @@ def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -
     _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plans, antialias, filters)
 
 
-class _Resize(Operator[...]):
+class _Resize(Operator[P]):
     """`resize`, which has a second output where it is asked for one."""
 
-    def __init__(self, body: Any) -> None:
+    def __init__(self, body: Callable[Concatenate[Any, P], Any]) -> None:
         kinds = frozenset(numpy_dtype(kind) for kind in ALL)
         super().__init__(
             body, _LAYOUTS, kinds, _resized, None, None, None, *(None, False), ("cpu",), None, _resize_on_gpu
         )
 
+    @overload  # type: ignore[override] # of two outputs
+    def __call__(
+        self, input: Any, /, *inputs: Any, save_attrs: Literal[True], **arguments: Any
+    ) -> tuple[Any, Tensor | Batch]: ...
+    @overload
+    def __call__(self, input: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
+    @overload
+    def __call__(self, input: Any, /, *inputs: Any, device: DeviceLike, **arguments: Any) -> Any: ...
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
-        resized = super().__call__(*inputs, **arguments)
+        resized: Any = super().__call__(*inputs, **arguments)
         if not arguments.get("save_attrs"):
             return resized
         image = self._data(0, inputs[0], arguments.get("device"))
@@ -150,7 +164,7 @@ def resize(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, save_attrs: bool = False,
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", plan: dict[int, Span], out: Array,
+    layout: Layout = "HWC", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize each image, each frame of a video, or each volume.
 
@@ -222,7 +236,7 @@ def _cut_on_gpu(call: Together, inputs: list[Described], target: Described) -> N
 
 @operator(layouts=_LAYOUTS, output=_resized_and_cropped, kernel=_cut_on_gpu)
 def resize_crop_mirror(
-    image: Array, /, *, antialias: bool = True, crop: PerSample[tuple[_Extent, ...] | None] = None,
+    image: Array, /, *, antialias: bool = True, crop: PerSample[Several[_Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, crop_w: PerSample[_Extent | None] = None,
@@ -234,7 +248,7 @@ def resize_crop_mirror(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, rounding: _Rounding = "round",
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", plan: dict[int, Span], out: Array,
+    layout: Layout = "HWC", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize each image, take a window of it and mirror it, all at once: what is not in the window is not computed.
 
@@ -292,13 +306,13 @@ def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, *
 @operator(output=_tensor_resized)
 def tensor_resize(
     array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
-    axes: int | tuple[int, ...] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,
+    axes: int | Several[int] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,
     interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
     max_size: _Extents | None = None, min_filter: PerSample[Interp | None] = None, mode: _Mode = "default",
     roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
     roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
     size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "", plan: dict[int, Span], out: Array,
+    layout: Layout = "", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize arrays along any dimensions.
 

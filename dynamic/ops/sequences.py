@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Layout, PerSample
+from dynamic._argument import GIVEN, Layout, PerSample, Several
 from dynamic._array import Array, asarray
 from dynamic._call import Call
 from dynamic._described import Described
@@ -20,7 +20,7 @@ from dynamic.kernels.gpu import copies
 
 __all__ = ["element_extract", "get_property", "per_frame", "permute_batch", "sequence_rearrange"]
 
-_Integers: TypeAlias = tuple[int, ...] | int
+_Integers: TypeAlias = Several[int] | int
 
 
 def _data(operator: str, value: Any, batch_size: int | None, device: DeviceLike) -> Tensor | Batch:
@@ -183,7 +183,9 @@ def _frames(videos: Described, owners: Any, places: Any) -> Described:
 
 
 @operator(output=_rearranged, kernel=_rearranging)
-def sequence_rearrange(input: Array, /, *, new_order: PerSample[_Integers], layout: Layout, out: Array) -> Array:
+def sequence_rearrange(
+    input: Array, /, *, new_order: PerSample[_Integers], layout: Layout = GIVEN, out: Array = GIVEN
+) -> Array:
     """Put the frames of sequences into another order.
 
     Args:

@@ -1,5 +1,8 @@
 """Shapes and layouts: other ones for the same data, and the order of dimensions."""
 
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import functools
@@ -9,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, Layout, PerSample
+from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import SMALL, Array
 from dynamic._call import Call, stepwise
 from dynamic._described import Described
@@ -21,8 +24,8 @@ from dynamic.kernels.gpu import copies
 
 __all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
 
-_Integers: TypeAlias = tuple[int, ...] | int
-_Factors: TypeAlias = tuple[float, ...] | float
+_Integers: TypeAlias = Several[int] | int
+_Factors: TypeAlias = Several[float] | float
 
 # What has `across` to tell how many dimensions a sample has may be given many samples at once, as one array.
 
@@ -107,7 +110,7 @@ def _transposing(data: Array, /, *, across: tuple[int, ...], out: Array, **_: An
           many=stepwise(_transposing))  # fmt: skip
 def transpose(
     data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
-    across: tuple[int, ...] = (), out: Array,
+    across: tuple[int, ...] = (), out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Change the order of the dimensions.
 
@@ -265,7 +268,7 @@ def _kind_of_reshaped(
 def reshape(
     data: Array, shape_input: Array | None = None, /, *, layout: str | None = None,
     rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, across: int,
+    src_dims: PerSample[_Integers | None] = None, across: int = GIVEN,
 ) -> Array:  # fmt: skip
     """Give the same elements another shape, or another layout, or both; `shape_input` stands for `shape`.
 
@@ -295,7 +298,7 @@ def reshape(
 def reinterpret(
     data: Array, shape_input: Array | None = None, /, *, dtype: DTypeArgument | None = None, layout: str | None = None,
     rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, across: int,
+    src_dims: PerSample[_Integers | None] = None, across: int = GIVEN,
 ) -> Array:  # fmt: skip
     """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
 
@@ -346,7 +349,13 @@ def _kind_of_squeezed(
     whole=True, out_layout=_layout_of_squeezed, out_kind=_kind_of_squeezed, across=_dimensions, devices=("cpu", "gpu")
 )
 def squeeze(
-    data: Array, /, *, axes: _Integers | None = None, axis_names: str | None = None, layout: Layout, across: int
+    data: Array,
+    /,
+    *,
+    axes: _Integers | None = None,
+    axis_names: str | None = None,
+    layout: Layout = GIVEN,
+    across: int = GIVEN,
 ) -> Array:
     """Remove dimensions of extent 1.
 
@@ -400,7 +409,9 @@ def _kind_of_expanded(ndim: int, dtype: numpy.dtype[Any], *, axes: Any, **_: Any
 @operator(
     whole=True, out_layout=_layout_of_expanded, out_kind=_kind_of_expanded, across=_dimensions, devices=("cpu", "gpu")
 )
-def expand_dims(data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout, across: int) -> Array:
+def expand_dims(
+    data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout = GIVEN, across: int = GIVEN
+) -> Array:
     """Insert dimensions of extent 1.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
 from dynamic._call import Call, Memory, Planned
 from dynamic._described import Described
@@ -24,9 +24,9 @@ from .windows import _AnyPolicy, _fill, windows_of
 
 __all__ = ["erase", "pad", "slice"]
 
-_Axes: TypeAlias = int | tuple[int, ...]
-_Whole: TypeAlias = int | tuple[int, ...]
-_Values: TypeAlias = float | tuple[float, ...]
+_Axes: TypeAlias = int | Several[int]
+_Whole: TypeAlias = int | Several[int]
+_Values: TypeAlias = float | Several[float]
 _Multiple: TypeAlias = Annotated[int, Between(1)]
 
 
@@ -152,7 +152,7 @@ def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
 
 @operator(output=_padded, across=_largest, kernel=_pad_on_gpu)
 def pad(
-    input: Array, /, *, align: PerSample[_Multiple | tuple[_Multiple, ...]] = (), axes: PerSample[_Axes | None] = None,
+    input: Array, /, *, align: PerSample[_Multiple | Several[_Multiple]] = (), axes: PerSample[_Axes | None] = None,
     axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
     layout: Layout = "", across: Any = None, out: Array = None,
 ) -> Array:  # fmt: skip

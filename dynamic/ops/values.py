@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._argument import DTypeArgument
+from dynamic._argument import GIVEN, DTypeArgument
 from dynamic._array import Array, asarray
 from dynamic._call import Call
 from dynamic._described import Described
@@ -34,7 +34,7 @@ def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None
 
 
 @operator(output=_as_dtype, whole=True, kernel=_convert_on_gpu, independent="values")
-def cast(input: Array, /, *, dtype: DTypeArgument, out: Array) -> Array:
+def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
     Args:
@@ -81,7 +81,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
 
 
 @operator(output=_as_input, whole=True, kernel=_convert_on_gpu, independent="values")
-def copy(input: Array, /, *, out: Array) -> Array:
+def copy(input: Array, /, *, out: Array = GIVEN) -> Array:
     """Copy into new memory.
 
     Returns:

@@ -1,5 +1,8 @@
 """Operators that read pixels elsewhere: affine warps, perspectives, maps, sphere and water."""
 
+# A kernel sees one value where a caller may give a Batch of them.
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import functools
@@ -8,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, Layout, Numbers, PerSample, Word
+from dynamic._argument import DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -30,7 +33,7 @@ _IMAGES = tuple(layout for layout in LAYOUTS if "D" not in layout)
 _PERSPECTIVE, _REMAP = "experimental.warp_perspective", "experimental.remap"
 
 _Interp: TypeAlias = Annotated[
-    str,
+    InterpName,
     Word(
         {"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",), "cubic": ("interp_cubic",)},
         DALIInterpType,
@@ -97,8 +100,8 @@ def _affine_rows(operator: str, matrices: Any, *, inverse_map: bool) -> Any:
 @operator(layouts=LAYOUTS, output=_affine, kernel=_affine_on_gpu)
 def warp_affine(
     image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
-    fill_value: float | tuple[float, ...] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
-    matrix: PerSample[Numbers | None] = None, size: PerSample[tuple[Extent, ...] | None] = None,
+    fill_value: float | Several[float] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
+    matrix: PerSample[Numbers | None] = None, size: PerSample[Several[Extent] | None] = None,
     layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image, or volume, with what a matrix finds in it.
@@ -200,9 +203,9 @@ def _perspective(
 @operator(layouts=_IMAGES, output=_perspective, name=_PERSPECTIVE)
 def warp_perspective(
     image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
-    fill_value: float | tuple[float, ...] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
+    fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
     matrix: PerSample[Numbers | None] = None, pixel_origin: _Origin = "corner",
-    size: PerSample[tuple[Extent, ...] | None] = None, layout: Layout = "HWC", out: Array = None,
+    size: PerSample[Several[Extent] | None] = None, layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image with what a perspective finds in it.
 
@@ -310,7 +313,7 @@ def _as_image(image: Array, /, *, fill_value: Any, layout: str, operator: str, *
 
 @operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"))
 def sphere(
-    image: Array, /, *, fill_value: float | tuple[float, ...] = 0.0, interp_type: WarpInterp = "nn",
+    image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
     mask: PerSample[int] = 1, layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Show each image as if on a sphere: what is near its centre is enlarged.
@@ -335,7 +338,7 @@ def sphere(
 
 @operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"))
 def water(
-    image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | tuple[float, ...] = 0.0,
+    image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
     freq_x: float = 0.049087, freq_y: float = 0.049087, interp_type: WarpInterp = "nn", mask: PerSample[int] = 1,
     phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Word
+from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call as Together
 from dynamic._call import Memory
@@ -29,7 +29,7 @@ __all__ = ["crop", "crop_mirror_normalize"]
 
 _Extent: TypeAlias = Annotated[float, Between(0)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
-_Values: TypeAlias = float | tuple[float, ...]
+_Values: TypeAlias = float | Several[float]
 _PAD = {"error": (), "pad": ("constant",), "trim_to_shape": ()}
 _Policy: TypeAlias = Annotated[str, Word(_PAD)]
 _AnyPolicy: TypeAlias = Annotated[str, Word({**_PAD, **windows.REPEATED})]
@@ -110,7 +110,7 @@ def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> 
 
 @operator(layouts=(*LAYOUTS, "CFHW"), output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
 def crop(
-    image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
+    image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
@@ -243,7 +243,7 @@ def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory
     kernel=_normalise_on_gpu, many=_normalise_many,
 )  # fmt: skip
 def crop_mirror_normalize(
-    image: Array, /, *, crop: PerSample[tuple[_Extent, ...] | None] = None, crop_d: PerSample[_Extent | None] = None,
+    image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,

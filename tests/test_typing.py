@@ -1,0 +1,120 @@
+"""What a type checker says of calls as users write them: all examples, every spelling of an argument, and mistakes."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from dynamic import noise, random, segmentation
+from dynamic._operator import registry
+
+BEGINNING = """\
+from typing import Any
+import numpy
+import numpy as np
+import dynamic
+import dynamic as ndd
+from dynamic import *
+from dynamic import types
+from dynamic.random import RNG
+images: Batch
+image: Tensor
+numbers: Batch
+"""
+#: What each line is, where it is no error.
+SPELLINGS = {
+    "ndd.resize(images, size=[4, 4])": "Batch",
+    "ndd.resize(images, size=(4.5, 4.5), interp_type=types.INTERP_LINEAR)": "Batch",
+    "ndd.resize(image, size=np.array([4, 4]))": "Tensor",
+    "ndd.resize(images, size=numbers, mode='not_larger')": "Batch",
+    "ndd.rotate(image, angle=30)": "Tensor",
+    "ndd.rotate(images, angle=np.float32(30), fill_value=[0, 1, 2])": "Batch",
+    "ndd.rotate(images, angle=ndd.random.uniform(range=[-30, 30], batch_size=2), size=[4, 4])": "Batch",
+    "ndd.rotate(np.zeros((4, 4, 3), np.uint8), angle=3.5, axis=[0, 0, 1])": "Tensor",
+    "ndd.rotate(image, angle=3.5, batch_size=2)": "Batch",
+    "ndd.crop_mirror_normalize(images, mean=[0.5], std=[0.5, 0.5, 0.5], mirror=numbers, crop=[2, 2])": "Batch",
+    "ndd.decoders.image(images, output_type='BGR')": "Batch",
+    "ndd.decoders.image(b'', output_type=types.GRAY, dtype=np.float32)": "Tensor",
+    "ndd.reductions.mean(images, axes=[0, 1])": "Batch",
+    "ndd.reductions.max(image, axis_names='HW', keep_dims=True)": "Tensor",
+    "ndd.transpose(images, perm=[2, 0, 1])": "Batch",
+    "ndd.stack(images, images, axis=1)": "Batch",
+    "ndd.warp_affine(images, matrix=[[1, 0, 0], [0, 1, 0]], size=[3, 3])": "Batch",
+    "ndd.cast(images, dtype=types.FLOAT)": "Batch",
+    "ndd.cast(image, dtype='float32')": "Tensor",
+    "ndd.expand_dims(image, axes=[0])": "Tensor",
+    "ndd.slice(images, start=[1, 1], end=numbers, axes=[0, 1])": "Batch",
+    "ndd.pad(images, axes=(0, 1), shape=[4, 4])": "Batch",
+    "ndd.math.sqrt(images)": "Batch",
+    "ndd.color_twist(images, brightness=numbers, hue=3)": "Batch",
+    "ndd.gaussian_blur(images, window_size=[3, 5])": "Batch",
+    "image[0]": "Tensor",
+}
+MISTAKES = [
+    "ndd.rotate(images)",
+    "ndd.rotate(images, angel=30)",
+    "ndd.rotate(images, angle='30')",
+    "ndd.resize(images, size='large')",
+    "ndd.crop(images, crop=[2, 2], crop_pos_x='left')",
+    "ndd.reductions.mean(images, axes=[0.5])",
+    "ndd.random.uniform(range=3)",
+]
+
+
+def told(lines: list[str], tmp_path) -> dict[int, str]:
+    """What mypy says of the lines of a script, by their number from 0 on."""
+    script = tmp_path / "script.py"
+    script.write_text(BEGINNING + "\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", "--cache-dir",
+               str(tmp_path / "cache"), str(script)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        match = re.match(r".*script\.py:(\d+): (?:error|note): (.*)", line)
+        assert match, line
+        number = int(match[1]) - 1 - BEGINNING.count("\n")
+        found[number] = f"{found.get(number, '')}{match[2]}\n"
+    return found
+
+
+def functions():
+    yield from registry.items()
+    for module in (random, noise, segmentation):
+        yield from ((f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__)
+
+
+def test_every_example_type_checks(tmp_path):
+    lines: list[str] = []
+    for i, (name, function) in enumerate(functions()):
+        examples = doctest.DocTestParser().get_examples(function.__doc__ or "")
+        assert examples, name
+        body = "".join(example.source for example in examples)
+        lines += [f"def f{i}() -> None:  # {name}", *textwrap.indent(body, "    ").splitlines()]
+    found = told(lines, tmp_path)
+    assert not found, [(lines[number], text) for number, text in found.items()]
+
+
+def test_the_readme_type_checks(tmp_path):
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    examples = doctest.DocTestParser().get_examples(readme)
+    lines = "".join(example.source for example in examples if example.exc_msg is None).splitlines()
+    assert lines
+    found = told(lines, tmp_path)
+    assert not found, [(lines[number], text) for number, text in found.items()]
+
+
+def test_arguments_may_be_spelled_as_they_are_taken(tmp_path):
+    lines = [f"reveal_type({line})" for line in SPELLINGS]
+    found = told(lines, tmp_path)
+    for number, (line, kind) in enumerate(SPELLINGS.items()):
+        assert re.fullmatch(rf'Revealed type is "dynamic\.data\.\w+\.{kind}"\n', found[number]), (line, found[number])
+
+
+def test_mistakes_are_told(tmp_path):
+    found = told(MISTAKES, tmp_path)
+    assert found.keys() == set(range(len(MISTAKES))), [line for i, line in enumerate(MISTAKES) if i not in found]
