@@ -102,7 +102,7 @@ from .types import DALIInterpType as InterpType
 
 def __getattr__(name: str) -> object:
     """`__version__`, pipelines and adapters when they are asked for: each takes longer than the rest of the import."""
-    if name in ("jax", "pipeline", "pytorch", "tensorflow", "testing"):
+    if name in ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing"):
         from importlib import import_module
 
         return import_module(f"dynamic.{name}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dynamic import noise, random, segmentation
 from dynamic._operator import registry
+from dynamic.auto_aug import auto_augment, core, rand_augment, trivial_augment
 
 BEGINNING = """\
 from typing import Any
@@ -86,6 +87,8 @@ def functions():
     yield from registry.items()
     for module in (random, noise, segmentation):
         yield from ((f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__)
+    policies = auto_augment.auto_augment, rand_augment.rand_augment, trivial_augment.trivial_augment_wide
+    yield from ((function.__name__, function) for function in (*policies, core.augmentation, core.select, core.Policy))
 
 
 def test_every_example_type_checks(tmp_path):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 import dynamic
 from dynamic import ArgumentError, Batch, ExternalSource, Tensor
 from dynamic._origin import Origin
+from dynamic.auto_aug._draws import recorder
+from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.data._index import deciding, inside_samples
 from dynamic.errors import shown
 from dynamic.random import RNG
@@ -132,6 +134,7 @@ class Run:
         self._group: NDArray[numpy.intp] | None = None  # the samples that go this way; None is all
         self._record: list[tuple[str, Any]] = []  # what was called on this way, and what it gave
         self._known: list[tuple[str, Any]] = []  # the beginning of that, from before the ways parted
+        self._within = False  # a call that makes others
 
     def made(self, function: Callable[[], Any]) -> Outputs:
         """What the function returns, as Batches.
@@ -150,6 +153,7 @@ class Run:
 
     def _called(self, function: Callable[[], Any]) -> Outputs:
         _run.set(self)
+        recorder.set(self._whole)
         inside_samples.set(True)
         if self._conditionals:
             deciding.set(self._decide)
@@ -206,9 +210,25 @@ class Run:
         first = next(iter(self._taken.values()), None)
         return self.graph.batch_size if first is None else len(columns(first)[0])
 
-    def call(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        """Do what a name of `fn` stands for."""
+    def _whole(
+        self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any]
+    ) -> Any:
+        """Call a function that calls others, by chance and with some of the samples: all of it is one call."""
+        tokens, self._within = (recorder.set(None), deciding.set(None)), True
+        try:
+            return self.call(path, inputs, arguments, function)
+        finally:
+            self._within = False
+            recorder.reset(tokens[0])
+            deciding.reset(tokens[1])
+
+    def call(
+        self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None = None
+    ) -> Any:
+        """Do what a name of `fn` stands for, or a function under that name."""
         path = FORMER.get(path, path)
+        if self._within and function is None:
+            return self._part(path, inputs, arguments)
         self._counts[path] += 1
         if len(self._record) < len(self._known):
             self._record.append(self._known[len(self._record)])
@@ -217,12 +237,22 @@ class Run:
                 raise RuntimeError(f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
                                    "call the same for all samples")  # fmt: skip
             return dict(found) if isinstance(found, dict) else found
-        found = self._done(path, inputs, arguments)
+        found = self._done(path, inputs, arguments, function)
         if self._conditionals:
             self._record.append((path, found))
         return dict(found) if isinstance(found, dict) else found  # which the function may change
 
-    def _done(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    def _part(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """Do what is a part of another call, for some of its samples."""
+        function, takes = looked_up(path)
+        if "rng" in takes and arguments.get("rng") is None:
+            expected = "given inside of an augmentation, whose chance is its magnitude"
+            raise ArgumentError(f"fn.{path}", "rng", expected, "nothing")
+        return function(*inputs, **_renamed(arguments, takes))
+
+    def _done(
+        self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None
+    ) -> Any:
         name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
         label = name if name is not None else f"{path} {self._counts[path]}"
         reads = path == "external_source" or path.startswith("readers.")
@@ -235,14 +265,12 @@ class Run:
             if argument is None or not any(arguments.get(argument) is no for no in (None, False)):
                 expected = "for samples that all go one way, as it mixes them"
                 raise ArgumentError(f"fn.{path}", argument or "input", expected, "a call after a condition")
-        function, takes = looked_up(path)
-        for former, now in _FORMERLY.items():
-            if former in arguments and (now is None or now in takes):
-                value = arguments.pop(former)
-                arguments |= {} if now is None else {now: value}
-        if "device" in arguments:
-            arguments["device"] = {"mixed": "gpu"}.get(arguments["device"], arguments["device"])
-        if "rng" in takes and "rng" not in arguments:
+        if function is None:
+            function, takes = looked_up(path)
+        else:
+            takes = frozenset(inspect.signature(function).parameters)
+        arguments = _renamed(arguments, takes)
+        if "rng" in takes and arguments.get("rng") is None:
             arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
         if not any(isinstance(x, Batch) for x in (*inputs, *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
@@ -313,6 +341,17 @@ class Run:
             expected = f"one that makes at most {self.graph.batch_size} samples at a time"
             raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
         return outputs
+
+
+def _renamed(arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]:
+    """The arguments of a call in the names of now."""
+    for former, now in _FORMERLY.items():
+        if former in arguments and (now is None or now in takes):
+            value = arguments.pop(former)
+            arguments |= {} if now is None else {now: value}
+    if "device" in arguments:
+        arguments["device"] = {"mixed": "gpu"}.get(arguments["device"], arguments["device"])
+    return arguments
 
 
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
@@ -431,4 +470,8 @@ def worded(value: Any) -> str:
         return "Batch" if isinstance(value, Batch) else "Tensor"
     if isinstance(value, dynamic.DType):
         return str(value)
+    if isinstance(value, Augmentation):
+        return repr(value)
+    if isinstance(value, Policy):
+        return f"{value!r} of {[*value.augmentations.values()]}"
     return f"<{type(value).__name__}>"

@@ -1,0 +1,96 @@
+"""Where the numbers of policies come from, in the function of a pipeline and elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import numpy
+from numpy.typing import NDArray
+
+import dynamic
+from dynamic import ArgumentError, Batch, Tensor
+from dynamic.errors import shown
+from dynamic.random import RNG, Keyed
+
+__all__ = ["Source", "drawn", "handed", "on_samples", "recorder", "scheme", "whole_number"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+#: What ``rng=`` takes.
+Source: TypeAlias = RNG | Keyed
+
+
+class Recorder(Protocol):
+    """What takes a call of a pipeline's function: it gives it random numbers, and remembers that it was made."""
+
+    def __call__(
+        self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any], /
+    ) -> Any: ...
+
+
+#: In the function of a pipeline, what its calls are handed to; elsewhere None.
+recorder: ContextVar[Recorder | None] = ContextVar("dynamic.auto_aug", default=None)
+
+
+def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], arguments: dict[str, Any]) -> R:
+    """What a function gives that draws, in a pipeline with the numbers of its samples."""
+    hand = recorder.get()
+    if hand is not None:
+        found: R = hand(path, inputs, arguments, function)
+        return found
+    if arguments.pop("seed", None) is not None:
+        raise ArgumentError(path, "seed", "left out but in the function of a pipeline", "one",
+                            "Pass rng=dynamic.random.RNG(seed), which goes on from call to call.")  # fmt: skip
+    return function(*inputs, **arguments)
+
+
+def scheme(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function be one call of a pipeline, whatever it calls."""
+    path, signature = f"auto_aug.{function.__name__}", inspect.signature(function)
+
+    @functools.wraps(function)
+    def called(*inputs: P.args, **arguments: P.kwargs) -> R:
+        given = dict(signature.bind(*inputs, **arguments).arguments)
+        further = given.pop("kwargs", {})
+        return handed(path, function, (), {**given, **further})
+
+    return called
+
+
+def drawn(name: str, data: Batch, count: int, rng: Source | None) -> NDArray[numpy.float64]:
+    """Numbers in [0, 1) of each sample, in shape (N, count); here the source moves on, once.
+
+    Args:
+        name: What errors call the caller.
+        data: The samples.
+        count: How many for each.
+        rng: Where from; by default this thread's stream.
+    """
+    if rng is not None and not isinstance(rng, (RNG, Keyed)):
+        raise ArgumentError(name, "rng", "an RNG, or the draws of RNG.keyed", shown(rng))
+    single = isinstance(rng, Keyed) and rng.batch_size is None
+    if isinstance(rng, Keyed) and (1 if single else rng.batch_size) != len(data):
+        raise ArgumentError(name, "rng", f"for {len(data)} samples, like the data", f"one for {rng.batch_size or 1}")
+    size = None if single else len(data)
+    found = dynamic.random.uniform(
+        range=(0.0, 1.0), shape=count, dtype="float64", batch_size=size, device="cpu", rng=rng
+    )
+    numbers: NDArray[numpy.float64] = numpy.asarray(found, numpy.float64)
+    return numbers.reshape(len(data), count)
+
+
+def on_samples(function: Callable[[Batch], Batch], data: Any) -> Tensor | Batch:
+    """What a function makes of a Batch, also for one sample."""
+    if isinstance(data, Batch):
+        return function(data)
+    one = data if isinstance(data, Tensor) else dynamic.as_tensor(data)
+    return function(Batch(one.array[None], one.layout, one.origin))._sample(0)
+
+
+def whole_number(numbers: NDArray[numpy.float64], count: int) -> NDArray[numpy.int64]:
+    """Numbers in [0, 1) as integers of 0 to `count` - 1."""
+    return numpy.minimum((numbers * count).astype(numpy.int64), count - 1)

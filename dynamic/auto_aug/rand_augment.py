@@ -1,0 +1,137 @@
+"""RandAugment: a few augmentations of each image, by chance, all of one strength."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynamic import ArgumentError, Batch, Tensor
+from dynamic.errors import shown
+
+from . import augmentations as a
+from ._draws import Source, drawn, on_samples, scheme, whole_number
+from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
+
+__all__ = [
+    "apply_rand_augment",
+    "get_rand_augment_non_monotonic_suite",
+    "get_rand_augment_suite",
+    "rand_augment",
+]
+
+
+@scheme
+def rand_augment(
+    data: Any, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128,
+    interp_type: Any = None, max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    monotonic_mag: bool = True, excluded: Sequence[str] | None = None, *, rng: Source | None = None,
+) -> Tensor | Batch:  # fmt: skip
+    """Give each image `n` augmentations, drawn for it, of strength `m` (https://arxiv.org/abs/1909.13719).
+
+    Args:
+        data: A Batch, or one image: uint8, "HWC", or a video, "FHWC".
+        n: How many augmentations, 0 or more.
+        m: Their strength, 0 to `num_magnitude_bins` - 1.
+        num_magnitude_bins: How many strengths there are.
+        shape: Height and width, for all samples or as a Batch; then images are moved by a part, else by pixels.
+        fill_value: What comes in from outside of turned and moved images; None repeats the edge.
+        interp_type: How they are read: "linear", the default, or "nn".
+        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 100 by default.
+        max_translate_rel: The same as a part of `shape`, 100 / 224 by default.
+        seed: In pipelines only: calls of one seed draw alike.
+        monotonic_mag: Whether a larger `m` always changes more; the ranges of AutoAugment do not.
+        excluded: Names of augmentations to leave out.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
+
+    Returns:
+        Images of the same shapes, dtype and layout.
+
+    Raises:
+        ArgumentError: An argument is out of its range, or contradicts another.
+
+    >>> from dynamic.auto_aug import rand_augment
+    >>> images = dynamic.as_batch(numpy.full((2, 4, 4, 3), 99, "uint8"), layout="HWC")
+    >>> augmented = rand_augment.rand_augment(images, n=2, m=9, rng=dynamic.random.RNG(5).keyed([17, 4]))
+    >>> augmented.shape
+    [(4, 4, 3), (4, 4, 3)]
+    """
+    kind = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
+    suite = a.without("rand_augment", kind(shape is not None, max_translate_abs, max_translate_rel), excluded)
+    own = {} if shape is None else {"shape": shape}
+    return apply_rand_augment(suite, data, n, m, num_magnitude_bins, rng=rng, fill_value=fill_value,
+                              interp_type=interp_type, **own)  # fmt: skip
+
+
+@scheme
+def apply_rand_augment(
+    augmentations: Sequence[Augmentation], data: Any, n: int, m: int, num_magnitude_bins: int = 31,
+    seed: int | None = None, *, rng: Source | None = None, **kwargs: Any,  # noqa: ARG001 - of `scheme`
+) -> Tensor | Batch:  # fmt: skip
+    """Give each image `n` augmentations of strength `m`, drawn for it from a list of one's own.
+
+    Args:
+        augmentations: The list.
+        data: A Batch, or one image.
+        n: How many augmentations, 0 or more.
+        m: Their strength, 0 to `num_magnitude_bins` - 1.
+        num_magnitude_bins: How many strengths there are.
+        seed: In pipelines only: calls of one seed draw alike.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
+        kwargs: Further arguments of the augmentations; each gets those that it takes.
+
+    Raises:
+        ArgumentError: An argument is out of its range, or none of the augmentations takes it.
+    """
+    name, bins = "apply_rand_augment", bins_of("apply_rand_augment", num_magnitude_bins)
+    for argument, value, most in (("n", n, None), ("m", m, bins - 1)):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, numpy.integer))
+            or value < 0
+            or value > (most or value)
+        ):
+            expected = "an integer of 0 or more" if most is None else f"an integer of 0 to {most}"
+            raise ArgumentError(name, argument, expected, shown(value))
+    if n and not augmentations:
+        raise ArgumentError(name, "augmentations", "at least one", "none")
+    check_arguments(name, augmentations, kwargs)
+
+    def augmented(batch: Batch) -> Batch:
+        numbers = drawn(name, batch, 2 * n, rng).reshape(len(batch), n, 2)
+        for step in range(n):
+            which, sign = whole_number(numbers[:, step, 0], len(augmentations)), numbers[:, step, 1] < 0.5
+            strength = SignedMagnitudeBin(int(m), Batch(sign.astype(numpy.int32)))
+            batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
+        return batch
+
+    return on_samples(augmented, data)
+
+
+def get_rand_augment_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[Augmentation]:
+    """The augmentations of RandAugment, each stronger with its magnitude.
+
+    Args:
+        use_shape: Whether images are moved by a part of their shape.
+        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 100 by default.
+        max_translate_rel: The same as a part of the shape, 100 / 224 by default.
+    """
+    moves = a.translations("rand_augment", use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
+    return a.suite(moves, shear=0.3, angle=30, enhance=(0, 0.9), bits=(8, 4), threshold=(256, 0))
+
+
+def get_rand_augment_non_monotonic_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[Augmentation]:
+    """The same with the ranges of AutoAugment, where colours change least in the middle, and fewer bits stay at first.
+
+    Args:
+        use_shape: Whether images are moved by a part of their shape.
+        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 100 by default.
+        max_translate_rel: The same as a part of the shape, 100 / 224 by default.
+    """
+    moves = a.translations("rand_augment", use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
+    return a.suite(moves, shear=0.3, angle=30, enhance=(0.1, 1.9), bits=(0, 4), threshold=(0, 256), centred=False)

@@ -1,0 +1,101 @@
+"""TrivialAugment: one augmentation of each image, of a strength that is drawn as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynamic import ArgumentError, Batch, Tensor
+
+from . import augmentations as a
+from ._draws import Source, drawn, on_samples, scheme, whole_number
+from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
+
+__all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
+
+
+@scheme
+def trivial_augment_wide(
+    data: Any, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
+    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    excluded: Sequence[str] | None = None, *, rng: Source | None = None,
+) -> Tensor | Batch:  # fmt: skip
+    """Give each image one augmentation, drawn for it with its strength (https://arxiv.org/abs/2103.10158).
+
+    Args:
+        data: A Batch, or one image: uint8, "HWC", or a video, "FHWC".
+        num_magnitude_bins: How many strengths there are.
+        shape: Height and width, for all samples or as a Batch; then images are moved by a part, else by pixels.
+        fill_value: What comes in from outside of turned and moved images; None repeats the edge.
+        interp_type: How they are read: "linear", the default, or "nn".
+        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 32 by default.
+        max_translate_rel: The same as a part of `shape`, 1 by default.
+        seed: In pipelines only: calls of one seed draw alike.
+        excluded: Names of augmentations to leave out.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
+
+    Returns:
+        Images of the same shapes, dtype and layout.
+
+    Raises:
+        ArgumentError: An argument is out of its range, or contradicts another.
+
+    >>> from dynamic.auto_aug import trivial_augment
+    >>> image = dynamic.as_tensor(numpy.full((4, 4, 3), 99, "uint8"), layout="HWC")
+    >>> trivial_augment.trivial_augment_wide(image, rng=dynamic.random.RNG(5)).shape
+    (4, 4, 3)
+    """
+    suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
+    own = {} if shape is None else {"shape": shape}
+    return apply_trivial_augment(a.without("trivial_augment_wide", suite, excluded), data, num_magnitude_bins, rng=rng,
+                                 fill_value=fill_value, interp_type=interp_type, **own)  # fmt: skip
+
+
+@scheme
+def apply_trivial_augment(
+    augmentations: Sequence[Augmentation], data: Any, num_magnitude_bins: int = 31, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
+    rng: Source | None = None, **kwargs: Any,
+) -> Tensor | Batch:  # fmt: skip
+    """Give each image one augmentation of any strength, drawn for it from a list of one's own.
+
+    Args:
+        augmentations: The list.
+        data: A Batch, or one image.
+        num_magnitude_bins: How many strengths there are.
+        seed: In pipelines only: calls of one seed draw alike.
+        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
+        kwargs: Further arguments of the augmentations; each gets those that it takes.
+
+    Raises:
+        ArgumentError: The list is empty, or none of the augmentations takes an argument.
+    """
+    name, bins = "apply_trivial_augment", bins_of("apply_trivial_augment", num_magnitude_bins)
+    if not augmentations:
+        raise ArgumentError(name, "augmentations", "at least one", "none")
+    check_arguments(name, augmentations, kwargs)
+
+    def augmented(batch: Batch) -> Batch:
+        numbers = drawn(name, batch, 3, rng)
+        sign = Batch((numbers[:, 1] < 0.5).astype(numpy.int32))
+        strength = SignedMagnitudeBin(Batch(whole_number(numbers[:, 2], bins)), sign)
+        which = whole_number(numbers[:, 0], len(augmentations))
+        found: Batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
+        return found
+
+    return on_samples(augmented, data)
+
+
+def get_trivial_augment_wide_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[Augmentation]:
+    """The 14 augmentations of TrivialAugment in their wide ranges.
+
+    Args:
+        use_shape: Whether images are moved by a part of their shape.
+        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 32 by default.
+        max_translate_rel: The same as a part of the shape, 1 by default.
+    """
+    moves = a.translations("trivial_augment_wide", use_shape, max_translate_abs, max_translate_rel, 32, 1.0)
+    return a.suite(moves, shear=0.99, angle=135, enhance=(0.01, 0.99), bits=(8, 2), threshold=(256, 0))
