@@ -142,6 +142,27 @@ def test_a_rotation_is_that_of_rotate(angle, height, width, filled):
     assert np.abs(warped - rotated).max() <= 1
 
 
+@given(
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)), size=st.tuples(*[st.integers(1, 12)] * 2),
+    shift=st.tuples(*[st.integers(-15, 15) | st.sampled_from([-(2**40), 2**40])] * 2), dtype=any_dtype, to=any_dtype,
+    fill=st.none() | st.integers(0, 1) | st.just(300), part=st.sampled_from([0.0, 0.25, 0.4999]),
+)  # fmt: skip
+def test_a_shift_by_whole_pixels_copies_them(shape, size, shift, dtype, to, fill, part):
+    image = noise(shape, dtype)
+    rows, columns = (np.arange(n) + by for n, by in zip(size, shift[::-1], strict=True))
+    inside = ((rows >= 0) & (rows < shape[0]))[:, None] & ((columns >= 0) & (columns < shape[1]))
+    expected = image[np.clip(rows, 0, shape[0] - 1)][:, np.clip(columns, 0, shape[1] - 1)]
+    if fill is not None:
+        outside = ndd.cast(np.full((1, 1, shape[2]), fill), dtype=dtype).array
+        expected = np.where(inside[..., None], expected, outside)
+    matrix = [[1, 0, shift[0] + part], [0, 1, shift[1] + part]]
+    found = warp_affine(image, matrix, size=size, fill_value=fill, interp_type="nn", dtype=to).array
+    np.testing.assert_array_equal(found, ndd.cast(expected, dtype=to).array)
+    if not part:
+        found = warp_affine(image, matrix, size=size, fill_value=fill, dtype=to).array
+        np.testing.assert_array_equal(found, ndd.cast(expected, dtype=to).array)
+
+
 def test_a_warp_and_its_inverse_are_one_another():
     image = noise((20, 30, 1), "float32")
     matrix = [[0.9, 0.2, -1.0], [-0.1, 1.1, 2.0]]

@@ -338,7 +338,7 @@ def augmentation(
 
     >>> from dynamic.auto_aug.core import augmentation
     >>> @augmentation(mag_range=(0, 10))
-    ... def added(samples, number):
+    ... def added(samples: Batch, number: Batch) -> Any:
     ...     return samples + number
     >>> added(dynamic.as_batch([1.0, 2.0]), magnitude_bin=3, num_magnitude_bins=11).tolist()
     [4.0, 5.0]

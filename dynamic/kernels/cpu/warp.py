@@ -48,6 +48,7 @@ _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so t
 _STRIP = 1 << 21  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
+_ALONG = [[1.0, 0.0], [0.0, 1.0]]  # what only shifts
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
 _IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
 
@@ -78,7 +79,9 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
     matrix = [[*map(float, row[:-1]), float(row[-1] + sum(row[:-1]) / 2 - 0.5)] for row in matrix]
     # Where pixels only move, infinities do not spread, and int64 loses no digit.
     nearest = nearest or all(number.is_integer() for row in matrix for number in row)
-    if image.ndim != 3 or _reach(matrix, out.shape) >= OPENCV_LIMIT:
+    if nearest and image.ndim == 3 and _turned(matrix) == _ALONG:
+        _shifted(image, [_whole(row[-1]) for row in matrix], out, fill)
+    elif image.ndim != 3 or _reach(matrix, out.shape) >= OPENCV_LIMIT:
         _gather(image, matrix, out, fill, nearest)
     elif nearest and image.shape[2] <= MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
@@ -86,6 +89,35 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
         _opencv_linear(image, matrix, out, fill)
     else:
         _gather(image, matrix, out, fill, nearest)
+
+
+def _turned(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    """A matrix without the shift."""
+    return [list(row[:-1]) for row in matrix]
+
+
+def _whole(place: float) -> int:
+    """The pixel that a point along an axis lies in, as `_whole_places` finds it."""
+    return math.floor(round((min(max(place, -OPENCV_LIMIT), OPENCV_LIMIT) + 0.5) * _FIXED) / _FIXED)
+
+
+def _shifted(image: Any, shift: Sequence[int], out: Any, fill: Any) -> None:
+    """Fill `out` with an image that is shifted by whole pixels, (x, y)."""
+    spans = [(-by, extent) for by, extent in zip(shift[::-1], image.shape, strict=False)]  # where the image lies
+    if fill is None:
+        rows, columns = (numpy.clip(numpy.arange(n) - start, 0, extent - 1)
+                         for n, (start, extent) in zip(out.shape, spans, strict=False))  # fmt: skip
+        convert(numpy, image[rows].take(columns, axis=1), out.dtype, out=out)
+        return
+    there, here = [], []
+    for n, (start, extent) in zip(out.shape, spans, strict=False):
+        first, last = max(start, 0), max(min(start + extent, n), 0)
+        there.append(slice(first, max(first, last)))
+        here.append(slice(first - start, max(first, last) - start))
+    out[...] = numpy.tile(convert(numpy, fill, out.dtype), out.shape[1]).reshape(out.shape[1:])  # whole rows are fast
+    target = out[tuple(there)]
+    if target.size:
+        convert(numpy, image[tuple(here)], out.dtype, out=target)
 
 
 def _reach(matrix: Sequence[Sequence[float]], shape: Sequence[int]) -> float:
