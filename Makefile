@@ -50,6 +50,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
+	$(BIN)/python benchmarks/augmentation.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/pipeline.py
 

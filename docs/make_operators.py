@@ -22,6 +22,7 @@ from dynamic import transforms
 from dynamic._argument import WITHOUT_EFFECT, Argument
 from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
+from dynamic.auto_aug import augmentations, core, rand_augment
 from dynamic.dtypes import ALL, DType
 
 HERE = Path(__file__).parent
@@ -52,8 +53,22 @@ CPU_ONLY = frozenset({
     "segmentation.random_mask_pixel", "segmentation.random_object_bbox",
 })  # fmt: skip
 
+
+def augmented(image: Any) -> Any:
+    """The photo, and what each augmentation of AutoAugment makes of it, in the order of `docs/augmentation.md`."""
+    suite = rand_augment.get_rand_augment_suite(max_translate_abs=40)
+    every = [*suite[:-1], augmentations.solarize_add, augmentations.invert]
+    signs = dynamic.as_batch([1])
+    strength = {"magnitude_bin": core.signed_bin(9, signs), "num_magnitude_bins": 11}
+    batch = dynamic.as_batch([image])
+    tiles = [numpy.asarray(each(batch, **strength)[0]) for each in (augmentations.identity, *every)]
+    small = [cv2.resize(tile, (WIDTH * 3 // 5, HEIGHT * 3 // 5), interpolation=cv2.INTER_AREA) for tile in tiles]
+    return dynamic.as_tensor(numpy.vstack([numpy.hstack(small[i : i + 4]) for i in range(0, 16, 4)]), layout="HWC")
+
+
 #: What the picture of an operator shows: its arguments for the photo, or a function of the photo.
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
+    "auto_aug": augmented,
     "rotate": {"angle": 20, "fill_value": 0},
     "flip": {},
     "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
@@ -233,11 +248,14 @@ def photo() -> Any:
 
 def picture(name: str, image: Any) -> Any:
     """What an operator makes of the photo, uint8 of shape (H, W, 3)."""
-    operator: Any = dynamic
-    for part in name.split("."):
-        operator = getattr(operator, part)
     shown = SHOWN[name]
-    result = shown(image) if callable(shown) else operator(image, **shown)
+    if callable(shown):
+        result = shown(image)
+    else:
+        operator: Any = dynamic
+        for part in name.split("."):
+            operator = getattr(operator, part)
+        result = operator(image, **shown)
     pixels = dynamic.cast(result, dtype="uint8").numpy()
     return numpy.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from dali_oracle import Oracle, Samples, dali_fixture
 from hypothesis import given
 from hypothesis import strategies as st
+from test_dalis_scripts import dalis_python, for_dali, run
 
 import dynamic as ndd
 from dynamic import ArgumentError, StateError
@@ -21,6 +24,7 @@ from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.random import RNG
 
 dali = dali_fixture
+JOB = Path(__file__).with_name("auto_aug_job.py")
 NAMES = [name for name in a.__all__ if name[0].islower()]
 BINS = 11
 COUNT = 7
@@ -448,6 +452,24 @@ def test_augmentations_of_pipelines_do_not_draw_or_read():
 
         with pytest.raises((ArgumentError, AttributeError), match=word):
             made(run)
+
+
+def test_a_job_in_dalis_words(tmp_path):
+    schemes, chosen = map(json.loads, run(JOB.read_text(), tmp_path).splitlines())
+    ramp = np.arange(9 * 12 * 3, dtype=np.uint8).reshape(9, 12, 3)
+    twice = np.minimum(np.minimum(ramp * 2.0 + 18, 255) * 2 + 18, 255)
+    np.testing.assert_array_equal(schemes[0][0][1], twice)
+    np.testing.assert_array_equal(schemes[1][0][1], ramp[:, ::-1])
+    np.testing.assert_array_equal(schemes[2][0][1], (ramp >> 7 << 7)[:, ::-1])
+    np.testing.assert_array_equal(chosen[1][0][1], 255 - ramp)
+    assert [shape for _, shape in chosen[2]] == [[15, 16, 3]] * 4
+
+
+def test_a_job_in_dalis_words_is_dalis(tmp_path):
+    python = dalis_python()
+    text, exchanged = for_dali(JOB)
+    assert len(exchanged) == 3
+    assert run(text, tmp_path, python=python) == run(JOB.read_text(), tmp_path)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

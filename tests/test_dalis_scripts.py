@@ -24,6 +24,10 @@ EXCHANGED = {
     "from dynamic.pipeline import fn, math, pipeline_def, types":
         "from nvidia.dali import fn, math, pipeline_def, types",
     "from dynamic.pipeline import fn, pipeline_def": "from nvidia.dali import fn, pipeline_def",
+    "from dynamic.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment":
+        "from nvidia.dali.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment",
+    "from dynamic.auto_aug.core import Policy, augmentation, select, signed_bin":
+        "from nvidia.dali.auto_aug.core import Policy, augmentation, select, signed_bin",
     "from dynamic.pytorch import ClassificationIterator, GenericIterator, LastBatchPolicy":
         "from nvidia.dali.plugin.pytorch import DALIClassificationIterator as ClassificationIterator\n"
         "from nvidia.dali.plugin.pytorch import DALIGenericIterator as GenericIterator, LastBatchPolicy",

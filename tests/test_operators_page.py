@@ -26,7 +26,7 @@ def test_every_operator_is_on_the_page():
     headings = re.findall(r"^### (.*)$", make_operators.page(), re.M)
     assert len(headings) == len(set(headings))
     assert set(registry) <= set(headings)
-    assert set(make_operators.SHOWN) <= set(headings)
+    assert set(make_operators.SHOWN) <= {*headings, "auto_aug"}  # which has a page of its own
 
 
 def test_every_entry_has_an_example_and_operators_tell_what_they_return():
