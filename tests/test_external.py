@@ -144,6 +144,11 @@ def test_a_source_with_its_place_goes_to_the_next_epoch_unless_it_is_told_not_to
     assert (external.epoch, for_good.epoch) == (3, 0)
 
 
+def test_a_function_without_arguments_does_not_begin_again():
+    with pytest.raises(ArgumentError, match="'cycle' must be None, 'no' or 'raise' for a function without arguments"):
+        ExternalSource(lambda: [1, 2], cycle="quiet")
+
+
 @pytest.mark.parametrize("cycle", ["quiet", True, "raise"])
 def test_a_generator_cannot_begin_again(cycle):
     for passing in ((i for i in range(3)), iter([0, 1, 2]), map(int, range(3)), itertools.chain([0, 1], [2])):

@@ -370,3 +370,18 @@ def test_types_that_dali_allows(dali: Oracle):
                 assert str(found.dtype) == expected.dtype
                 away = 1 if name != "sum" and want == kind.name and kind.kind != "f" else 1e-6  # cut off there
                 assert abs(float(found.array) - float(expected.array)) <= away, (name, kind, want)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", ["max", "min"])
+@given(height=st.integers(20, 50), width=st.integers(20, 80), kind=any_dtype, seed=st.integers(0, 99))
+def test_extremes_of_the_channels_of_images(name, channels, height, width, kind, seed):
+    rng = np.random.default_rng(seed)
+    image = (rng.normal(0, 50, (height, width, channels)) if kind.kind == "f" else
+             rng.integers(0, 2 if kind.kind == "b" else 120, (height, width, channels))).astype(kind)  # fmt: skip
+    if kind.kind == "f":
+        image[rng.random(image.shape) < 0.1] = np.nan
+    place = tuple(rng.integers(image.shape))
+    image[place] = {"max": 1, "min": 0}[name] if kind.kind == "b" else {"max": 121, "min": 0}[name]
+    found = getattr(reductions, name)(as_tensor(image, layout="HWC"), axis_names="HW")
+    np.testing.assert_array_equal(found, reference(name, image, (0, 1)))

@@ -103,6 +103,9 @@ class ExternalSource:
         if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
             raise ArgumentError(operator, "cycle", "None, 'no', 'quiet' or 'raise'", shown(cycle))
         self._cycle = _CYCLES[cycle]
+        if self._cycle == "quiet" and self._kind == "call":
+            expected = "None, 'no' or 'raise' for a function without arguments, which ends when it says so"
+            raise ArgumentError(operator, "cycle", expected, shown(cycle))
         passes = isinstance(source, Iterator) and type(source).__module__ in ("builtins", "itertools")
         if self._cycle in ("quiet", "raise") and passes:  # classes of users' own may begin again in __iter__
             hint = "Give a list, or a function that makes a generator: it is called for each epoch."
