@@ -19,7 +19,7 @@ FLOORS = [
     ["_cuda"],
     ["_dlpack"],
     ["_array"],
-    ["_described"],
+    ["_described", "_bytes"],
     ["kernels.gpu.*"],
     ["_transfer"],
     ["_bulk"],

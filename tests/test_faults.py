@@ -14,10 +14,10 @@ import time
 import pytest
 from load import interrupted_after
 
-from dynamic import checkpoint
+from dynamic import _bytes, checkpoint
 from dynamic.errors import ArgumentError, DataError
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import File, _bytes, files
+from dynamic.readers import File, files
 
 NAMES = [f"{i:02d}.jpg" for i in range(20)]
 

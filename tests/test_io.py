@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, DataError, as_batch, as_tensor
+from dynamic import ArgumentError, DataError, _bytes, as_batch, as_tensor
 from dynamic.random import RNG
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -75,8 +75,15 @@ def test_errors_are_in_the_order_of_the_files_whatever_thread_is_first(tmp_path)
 def test_a_file_that_is_cut_off_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    monkeypatch.setattr(np, "fromfile", lambda *_: np.zeros(2, np.uint8))
+    original = _bytes._read_into
+
+    def cut(data, descriptor):
+        path.write_bytes(b"ab")
+        return original(data, descriptor)
+
+    monkeypatch.setattr(_bytes, "_read_into", cut)
     for read in (ndd.io.file.read, ndd.imread):
+        path.write_bytes(b"abc")
         with pytest.raises(DataError, match="changed while it was read: 2 bytes came of 3"):
             read(path)
 

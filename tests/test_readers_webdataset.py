@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic import dtypes
+from dynamic._bytes import Opened
 from dynamic.errors import ArgumentError, DataError
 from dynamic.readers import Webdataset
-from dynamic.readers._bytes import Opened
 
 #: Paths that do not begin with a dot in their last part, which DALI gives an empty sample for where they come first.
 keys = st.sampled_from(["0", "1", "2", "a/0", "a/1", "a.b/0", "./3", "x" * 90, "ü", "7" + "y" * 120])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
 
 from dynamic import _pool
 from dynamic._array import Array
+from dynamic._bytes import contents
 from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -112,18 +111,7 @@ def _read(names: list[str], limit: int | None) -> tuple[list[Array], dict[int, F
 
     def one(i: int) -> None:
         try:
-            status = Path(names[i]).stat()
-            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
-                failures[i] = Failure(i, "not a regular file", source=names[i])
-                return
-            size = status.st_size if limit is None else min(status.st_size, limit + 1)
-            data = numpy.fromfile(names[i], numpy.uint8, size)
-            if len(data) < size:
-                failures[i] = Failure(
-                    i, f"changed while it was read: {len(data)} bytes came of {size}", source=names[i]
-                )
-            else:
-                files[i] = data
+            files[i] = contents(names[i], most=None if limit is None else limit + 1)
         except (OSError, ValueError) as error:
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 

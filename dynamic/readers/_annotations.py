@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy
 
 from dynamic._array import Array
+from dynamic._bytes import contents
 from dynamic.errors import ArgumentError, DataError, displayed, shown
 
-from ._bytes import contents
 from ._listing import Listing, _relative, unlisted
 
 __all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed", "starts_of"]

@@ -10,7 +10,6 @@ import fnmatch
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
+from dynamic._bytes import kind_of
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
-__all__ = ["FILE_FILTERS", "Listing", "is_folder", "is_sample", "kind_of", "listed_files", "listed_folder",
+__all__ = ["FILE_FILTERS", "Listing", "is_folder", "is_sample", "listed_files", "listed_folder",
            "listed_lines", "listed_names", "unlisted"]  # fmt: skip
 
 #: The endings that are taken for data where no `file_filters` are given.
@@ -30,8 +30,6 @@ FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm",
                 "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
 
 _LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
-_KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
-          (stat.S_ISBLK, "device"))  # fmt: skip
 
 
 X = TypeVar("X")
@@ -152,11 +150,6 @@ def _size(path: str) -> int:
 def unlisted(operator: str, path: str, reason: str) -> DataError:
     """The error that a file which holds, or lists, many samples cannot be read."""
     return DataError(operator, [Failure(-1, reason, source=path)], 0)
-
-
-def kind_of(mode: int) -> str:
-    """What a file mode is the mode of, in words."""
-    return next((word for check, word in _KINDS if check(mode)), "special file")
 
 
 def listed_folder(

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Unpack
 import numpy
 
 from dynamic._array import Array
+from dynamic._bytes import contents
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
-from ._bytes import contents
 from ._checks import flag
 from ._masks import counts_of, drawn
 from ._reader import Outputs

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Unpack
 
 import numpy
 
+from dynamic._bytes import contents
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 
-from ._bytes import contents
 from ._checks import flag
 from ._listing import FILE_FILTERS, Listing, listed_files, listed_folder, listed_lines
 from ._reader import Outputs

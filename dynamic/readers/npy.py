@@ -14,12 +14,12 @@ import numpy
 
 from dynamic import _npy
 from dynamic._array import Array, empty
+from dynamic._bytes import contents
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.kernels.cpu import places, windows
 
-from ._bytes import contents
 from ._checks import flag, word
 from ._listing import Listing, _Once, is_folder, is_sample, listed_files, listed_names
 from ._reader import Outputs

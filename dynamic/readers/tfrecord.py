@@ -16,14 +16,14 @@ from typing import Any, BinaryIO, ClassVar, Unpack
 import numpy
 
 from dynamic._array import Array, empty
+from dynamic._bytes import Opened, contents, kind_of
 from dynamic._origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
 
-from ._bytes import Opened, contents
 from ._checks import flag
 from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
-from ._listing import Listing, _at_once, _Once, kind_of, unlisted
+from ._listing import Listing, _at_once, _Once, unlisted
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
 

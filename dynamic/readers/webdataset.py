@@ -16,14 +16,14 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Unpack
 import numpy
 
 from dynamic._array import Array
+from dynamic._bytes import Opened, contents, kind_of
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
 
-from ._bytes import Opened, contents
 from ._checks import flag, word
-from ._listing import Listing, _at_once, _Once, kind_of, unlisted
+from ._listing import Listing, _at_once, _Once, unlisted
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
 

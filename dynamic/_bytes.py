@@ -10,25 +10,32 @@ from typing import Self
 
 import numpy
 
-from dynamic._array import Array, empty
-from dynamic._locks import new_lock
+from ._array import Array, empty
+from ._locks import new_lock
 
-from ._listing import kind_of
+__all__ = ["Opened", "contents", "kind_of"]
 
-__all__ = ["Opened", "contents"]
+_KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
+          (stat.S_ISBLK, "device"))  # fmt: skip
 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _BYTE = numpy.dtype(numpy.uint8)
 
 
-def contents(path: str, start: int = 0, size: int | None = None) -> Array:
+def kind_of(mode: int) -> str:
+    """What a file mode is the mode of, in words."""
+    return next((word for check, word in _KINDS if check(mode)), "special file")
+
+
+def contents(path: str, start: int = 0, size: int | None = None, most: int | None = None) -> Array:
     """The bytes of a regular file: uint8, one dimension.
 
     Args:
         path: Of the file.
         start: The first byte.
         size: How many bytes; by default all that were there when it was opened, and no others.
+        most: Of a file that is larger only so many are read.
 
     Raises:
         OSError: The file cannot be read, is none, or has not so many bytes.
@@ -38,6 +45,8 @@ def contents(path: str, start: int = 0, size: int | None = None) -> Array:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+        if size is None and most is not None and status.st_size > most:
+            size = most
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
         data = empty((status.st_size + 1,), _BYTE)  # one more, to see that it has not grown
