@@ -111,6 +111,43 @@ def test_the_readme_type_checks(tmp_path):
     assert not found, [(lines[number], text) for number, text in found.items()]
 
 
+#: A loop as users write it, and what its names are.
+LOOP = """\
+def loop() -> None:
+    reader = ndd.readers.File(file_root="photos", random_shuffle=True)
+    rng = RNG(seed=5)
+    for jpegs, labels in reader.next_epoch(batch_size=8):
+        decoded = ndd.decoders.image(jpegs)
+        draws = rng.keyed(jpegs)
+        angles = ndd.random.uniform(range=(-30, 30), rng=draws["angle"])
+        rotated = ndd.rotate(decoded, angle=angles, keep_size=True)
+        augmented = rand_augment.rand_augment(rotated, n=2, m=9, rng=draws)
+        ready = ndd.crop_mirror_normalize(augmented, dtype=types.FLOAT, mean=[127.5], std=[64.0], output_layout="CHW")
+        reveal_type((jpegs, decoded, rotated[0], rotated[1:], rotated.slice[0], next(iter(rotated)), ready))
+    for jpegs, labels in reader.next_epoch():
+        decoded = ndd.decoders.image(jpegs)
+    ndd.checkpoint.save("run.json", reader=reader, rng=rng)
+    ndd.checkpoint.load("run.json", reader=reader, rng=rng)
+    features = ndd.readers.TFRecord(path="a", features={"x": ndd.readers.tfrecord.FixedLenFeature([], "string", "")})
+    reveal_type([batch["x"] for batch in features.next_epoch(batch_size=2)])
+    source = ndd.ExternalSource(lambda info: info.idx_in_epoch, batch=False)
+    ndd.cast(source(batch_size=4), dtype="float32")
+    reveal_type(ndd.cast(angles, dtype="float32"))
+    reveal_type(reader.peek(4))
+"""
+
+
+def test_a_loop_type_checks_and_its_batches_are_batches(tmp_path):
+    found = told(["from dynamic.auto_aug import rand_augment", *LOOP.splitlines()], tmp_path)
+    kinds = [re.sub(r"dynamic\.data\._\w+\.", "", text).strip() for text in found.values()]
+    assert kinds == [
+        'Revealed type is "tuple[Batch, Batch, Tensor, Batch, Batch, Tensor, Batch]"',
+        'Revealed type is "list[Batch]"',
+        'Revealed type is "Batch | Tensor"',
+        'Revealed type is "tuple[Batch, ...]"',
+    ]
+
+
 def test_arguments_may_be_spelled_as_they_are_taken(tmp_path):
     lines = [f"reveal_type({line})" for line in SPELLINGS]
     found = told(lines, tmp_path)

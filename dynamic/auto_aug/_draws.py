@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed
 
-__all__ = ["Source", "drawn", "handed", "on_samples", "recorder", "scheme", "whole_number"]
+__all__ = ["Source", "drawn", "handed", "on_samples", "policed", "recorder", "scheme", "whole_number"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +59,22 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
         return handed(path, function, (), {**given, **further})
 
     return called
+
+
+class Policed(Protocol[P]):
+    """A scheme whose first argument are the samples: it gives a Batch for a Batch."""
+
+    @overload
+    def __call__(self, data: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
+    @overload
+    def __call__(self, data: Tensor, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
+    @overload
+    def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
+
+
+def policed(function: Callable[Concatenate[Any, P], Any]) -> Policed[P]:
+    """`scheme`, and for type checkers what it gives."""
+    return cast("Policed[P]", scheme(function))
 
 
 def drawn(name: str, data: Batch, count: int, rng: Source | None) -> NDArray[numpy.float64]:

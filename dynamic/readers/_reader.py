@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy
 
@@ -20,8 +20,9 @@ from ._placed import Fingerprint, OnMismatch, Placed, Progress
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
 X = TypeVar("X")
-G = TypeVar("G")  # what a reader gives
+G = TypeVar("G")  # what a reader gives where it is told how many samples
 Outputs: TypeAlias = "tuple[Batch | Tensor, ...]"
+Batches: TypeAlias = "tuple[Batch, ...]"
 LastBatch: TypeAlias = Literal["partial", "drop", "pad"]
 OnError: TypeAlias = Literal["raise", "skip", "replace"]
 _LAST_BATCH: tuple[LastBatch, ...] = ("partial", "drop", "pad")
@@ -91,16 +92,20 @@ class Reader(Placed, Generic[G]):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         """The samples of these numbers, which may be none; or a DataError that names all that cannot be read."""
 
-    def _given(self, outputs: Outputs) -> G:
+    def _given(self, outputs: Outputs) -> Any:
         """Outputs as users get them: a tuple, unless they have names."""
-        return cast("G", outputs)
+        return outputs
 
+    @overload
+    def next_epoch(self, batch_size: int, ctx: Any = None, capture: bool | None = False) -> Epoch[G]: ...
+    @overload
+    def next_epoch(self, batch_size: None = None, ctx: Any = None, capture: bool | None = False) -> Epoch[Any]: ...
     def next_epoch(
         self,
         batch_size: int | None = None,
         ctx: Any = None,  # noqa: ARG002
         capture: bool | None = False,
-    ) -> Epoch[G]:
+    ) -> Epoch[Any]:
         """Iterate over the rest of the current epoch; then the reader stands at the start of the next.
 
         The place is the reader's, not the iterator's: an iterator that is left early leaves the reader where it got to,
@@ -124,7 +129,11 @@ class Reader(Placed, Generic[G]):
         flag(f"{self._operator}.next_epoch", "capture", capture)
         return Epoch(self, self._batch_size("next_epoch", batch_size))
 
-    def __call__(self, batch_size: int | None = None) -> G:
+    @overload
+    def __call__(self, batch_size: int) -> G: ...
+    @overload
+    def __call__(self, batch_size: None = None) -> Any: ...
+    def __call__(self, batch_size: int | None = None) -> Any:
         """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
         size = self._batch_size("__call__", batch_size)
 
@@ -183,7 +192,11 @@ class Reader(Placed, Generic[G]):
             "stick_to_shard": int(self._stick_to_shard),
         }
 
-    def peek(self, batch_size: int | None = None) -> G:
+    @overload
+    def peek(self, batch_size: int) -> G: ...
+    @overload
+    def peek(self, batch_size: None = None) -> Any: ...
+    def peek(self, batch_size: int | None = None) -> Any:
         """Read the next batch of this epoch and stay.
 
         Args:

@@ -23,7 +23,7 @@ from dynamic.errors import ArgumentError, shown
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
 from ._checks import flag
 from ._masks import counts_of, drawn
-from ._reader import Outputs
+from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path
 
 __all__ = ["COCO"]
@@ -31,7 +31,7 @@ __all__ = ["COCO"]
 _FOLDER = "a folder of preprocessed annotations"
 
 
-class COCO(Stored[Annotated, Outputs]):
+class COCO(Stored[Annotated, Batches]):
     """Reads images and the objects in them from a folder and a JSON file in the format of the COCO data set.
 
     Each batch is the contents of the image files (uint8, one dimension), the boxes of the objects in each (float32 of

@@ -126,7 +126,7 @@ class ExternalSource:
         """Whether a state tells where to go on."""
         return self._kind in _COUNTED
 
-    def __call__(self, batch_size: int | None = None) -> Output | tuple[Output, ...]:
+    def __call__(self, batch_size: int | None = None) -> Any:
         """Take the next sample or batch from the source.
 
         Args:

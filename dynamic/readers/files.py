@@ -15,13 +15,13 @@ from dynamic.errors import ArgumentError, shown
 
 from ._checks import flag
 from ._listing import FILE_FILTERS, Listing, listed_files, listed_folder, listed_lines
-from ._reader import Outputs
+from ._reader import Batches
 from ._stored import Common, PathLike, Stored, a_path
 
 __all__ = ["File"]
 
 
-class File(Stored[Listing, Outputs]):
+class File(Stored[Listing, Batches]):
     """Reads files and their labels: folders of classes, a list of paths, or a text file of paths and labels.
 
     Each batch is the contents of the files (a Batch of uint8, one dimension, layout None) and their labels (a Batch of

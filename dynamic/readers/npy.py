@@ -22,7 +22,7 @@ from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, word
 from ._listing import Listing, _Once, is_folder, is_sample, listed_files, listed_names
-from ._reader import Outputs
+from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path
 
 __all__ = ["Numpy"]
@@ -34,7 +34,7 @@ _BEGINNING = 4096  # bytes that are read of a file before it is known which more
 _AT_ONCE = 1 << 24  # bytes of a file that is read whole in one go; of larger ones no more than the array is read
 
 
-class Numpy(Stored[Listing, Outputs]):
+class Numpy(Stored[Listing, Batches]):
     """Reads arrays from ``.npy`` files, whole or a region of each.
 
     The output is a tuple of one Batch. All arrays of a batch must have one dtype and number of dimensions; their shapes

@@ -34,7 +34,7 @@ _AT_ONCE = 1 << 22  # bytes that are read at once; all of them stay as long as a
 _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 
 
-class TFRecord(Stored["Records", "dict[str, Batch | Tensor]"]):
+class TFRecord(Stored["Records", "dict[str, Batch]"]):
     """Reads features of the records in TFRecord files.
 
     Each record must be a tf.train.Example. The output is a dict with a Batch for each of `features`, in their order,

@@ -24,7 +24,7 @@ from dynamic.errors import ArgumentError, displayed, shown
 
 from ._checks import flag, word
 from ._listing import Listing, _at_once, _Once, unlisted
-from ._reader import Outputs
+from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
 
 __all__ = ["Webdataset"]
@@ -46,7 +46,7 @@ _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x
 _RECORD = re.compile(rb"(\S*) (\d{1,18}) (\d{1,18}) (\S.*?\.\1)(?: |$)")  # of an index, with a name that has spaces
 
 
-class Webdataset(Stored["Components", Outputs]):
+class Webdataset(Stored["Components", Batches]):
     """Reads samples from tar archives in the format of WebDataset.
 
     The files of an archive that follow each other and whose paths are the same up to the first dot of the name are one
