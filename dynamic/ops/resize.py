@@ -116,9 +116,7 @@ class _Resize(Operator[P]):
 
     def __init__(self, body: Callable[Concatenate[Any, P], Any]) -> None:
         kinds = frozenset(numpy_dtype(kind) for kind in ALL)
-        super().__init__(
-            body, _LAYOUTS, kinds, _resized, None, None, None, *(None, False), ("cpu",), None, _resize_on_gpu
-        )
+        super().__init__(body, _LAYOUTS, kinds, _resized, *(None,) * 4, False, ("cpu",), None, _resize_on_gpu)
 
     @overload  # type: ignore[override] # of two outputs
     def __call__(
@@ -141,9 +139,7 @@ class _Resize(Operator[P]):
         if not arguments.get("save_attrs"):
             return resized
         image = self._data(0, inputs[0], arguments.get("device"))
-        layout = self._checked_input(image)
-        assert layout is not None, "every layout is declared"
-        places = spatial(layout)
+        places = spatial(self._checked_input(image) or "")
         arrays = image.samples if isinstance(image, Batch) else [image.array]
         extents = [[array.shape[place] for place in places] for array in arrays]
         if isinstance(resized, Tensor):
