@@ -37,9 +37,15 @@ def functions():
     )  # fmt: skip
 
 
+@pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1)
+def fed():
+    x, y = fn.external_source(name="x", layout="X"), fn.external_source(name="y")
+    return x * 2, y + 1
+
+
 def told(outputs):
     layouts = [output.layout if not callable(output.layout) else output.layout() for output in outputs]
-    samples = [[np.asarray(output.as_cpu().at(i)) for i in range(2)] for output in outputs]
+    samples = [[np.asarray(output.as_cpu().at(i)) for i in range(len(output))] for output in outputs]
     return [
         [layout or "", [[a.dtype.name, a.shape, a.tolist()] for a in each]]
         for layout, each in zip(layouts, samples, strict=True)
@@ -49,4 +55,12 @@ def told(outputs):
 for made in (constants, functions):
     pipe = made()
     print(json.dumps(told(pipe.run())))
+pipe = fed()
+pipe.build()
+for count in (2, 3, 1):
+    pipe.feed_input("x", [np.arange(i + count) for i in range(count)])
+    pipe.feed_input("y", np.arange(count * 2, dtype=np.uint8).reshape(count, 2))
+for _ in range(3):
+    print(json.dumps(told(pipe.run())))
+print(json.dumps(told(pipe.run(x=[np.array([5])], y=[np.array([6], np.uint8)]))))
 print([types.to_numpy_type(kind).__name__ for kind in (types.FLOAT, types.UINT8, types.BOOL, types.FLOAT16)])

@@ -37,8 +37,11 @@ def lines(text):
 
 
 def test_a_job_of_constants_and_functions(tmp_path):
-    (constants, functions), kinds = lines(run(JOB.read_text(), tmp_path))
+    (constants, functions, *fed), kinds = lines(run(JOB.read_text(), tmp_path))
     assert [len(constants), len(functions)] == [15, 8]
+    assert [[len(samples) for _, samples in outputs] for outputs in fed] == [[2, 2], [3, 3], [1, 1], [1, 1]]
+    assert fed[0] == [["X", [["int64", [2], [0, 2]], ["int64", [3], [0, 2, 4]]]],
+                      ["", [["int32", [2], [1, 2]], ["int32", [2], [3, 4]]]]]  # fmt: skip
     assert constants[1] == ["HW", [["uint8", [2, 2], [[1, 2], [3, 4]]]] * 2]
     assert [sample[2] for sample in functions[0][1]] == [[[0, 2, 4], [6, 8, 10]], [[0, 2], [4, 6]]]
     assert kinds == "['float32', 'uint8', 'bool', 'float16']"
@@ -189,3 +192,78 @@ def test_names_are_completed_and_documented():
     assert inspect.signature(fn.rotate) == inspect.signature(ndd.rotate)
     assert fn.file_reader.__doc__ == inspect.getdoc(ndd.readers.File)
     assert dir(fn.rotate) == []
+
+
+def fed_pipeline(seen=None, **how):
+    @pipeline_def(batch_size=3, **how)
+    def made():
+        x = fn.external_source(name="x")
+        if seen is not None:
+            seen.append(x.tolist())
+            if x.tolist() == [13]:
+                raise ValueError("unlucky")
+        return x, fn.external_source(lambda info: info.idx_in_epoch, batch=False, name="counted")
+
+    return made()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+@given(batches=st.lists(st.lists(st.integers(-99, 99), min_size=1, max_size=3), max_size=6), before=st.integers(0, 6),
+       built=st.booleans())  # fmt: skip
+def test_batches_that_are_fed_come_in_their_order(depth, batches, before, built):
+    with fed_pipeline(prefetch_queue_depth=depth) as pipe:
+        if built:
+            pipe.build()
+        found = []
+        for batch in batches[:before]:
+            pipe.feed_input("x", batch)
+        for batch in batches[before:]:
+            pipe.feed_input("x", batch)
+            found.append(pipe.run()[0].tolist())
+        for _ in batches[:before]:
+            found.append(pipe.run()[0].tolist())
+        assert found == batches
+        with pytest.raises(RuntimeError, match=r"source 'x' has no data: feed_input\('x', data\) before each run"):
+            pipe.run()
+        assert pipe.run(x=[5, 6])[0].tolist() == [5, 6]
+
+
+def test_what_is_fed_is_copied_and_stays_where_the_function_fails():
+    seen = []
+    with fed_pipeline(seen=seen) as pipe:
+        data = np.array([[1], [2]])
+        pipe.feed_input("x", data, layout="X")
+        data[:] = 0
+        x, counted = pipe.run()
+        assert (x.tolist(), x.layout, counted.tolist()) == ([[1], [2]], "X", [0, 1])
+        pipe.feed_input("x", [13])
+        for _ in range(2):
+            with pytest.raises(ValueError, match="unlucky"):
+                pipe.run()
+        assert seen[1:] == [[13], [13]]
+
+
+def test_sources_that_are_fed_are_known_by_name():
+    with fed_pipeline() as pipe:
+        pipe.feed_input("y", [1])
+        with pytest.raises(ArgumentError, match="'data_node' must be the name of a source without a function; got 'y'"):
+            pipe.run(x=[1])
+    with fed_pipeline() as pipe:
+        assert pipe.run(x=[1])[0].tolist() == [1]
+        for name in ("y", "counted", 3):
+            with pytest.raises(ArgumentError, match=r"'data_node' must be .*; the pipeline has \['x'\]"):
+                pipe.feed_input(name, [1])
+        with pytest.raises(ArgumentError, match="'data' must be at most 3 samples, the batch size; got 4"):
+            pipe.run(x=[1, 2, 3, 4])
+    with pytest.raises(ArgumentError, match="'source' must be given, or 'name', to feed it by; got neither"):
+        made(lambda: fn.external_source())
+
+
+def test_a_checkpoint_of_a_pipeline_that_is_fed_goes_on_with_its_other_sources():
+    with fed_pipeline() as pipe:
+        pipe.run(x=[1])
+        text = pipe.checkpoint()
+    with Pipeline(pipe._function, batch_size=3, checkpoint=text) as again:
+        with pytest.warns(ndd.StateWarning, match="x"):
+            x, counted = again.run(x=[7])
+        assert (x.tolist(), counted.tolist()) == ([7], [1])

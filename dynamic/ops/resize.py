@@ -115,8 +115,8 @@ class _Resize(Operator[P]):
     """`resize`, which has a second output where it is asked for one."""
 
     def __init__(self, body: Callable[Concatenate[Any, P], Any]) -> None:
-        kinds = frozenset(numpy_dtype(kind) for kind in ALL)
-        super().__init__(body, _LAYOUTS, kinds, _resized, *(None,) * 4, False, ("cpu",), None, _resize_on_gpu)
+        kinds, nothing = frozenset(numpy_dtype(kind) for kind in ALL), (None, None, None, None, False)
+        super().__init__(body, _LAYOUTS, kinds, _resized, *nothing, ("cpu",), None, _resize_on_gpu)
 
     @overload  # type: ignore[override] # of two outputs
     def __call__(

@@ -13,6 +13,7 @@ from dynamic.checkpoint._file import decoded
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
 
+from ._fed import Fed
 from ._foreign import refuse
 from ._run import OWN, Outputs, Run, Source
 
@@ -52,6 +53,7 @@ class Graph:
         seed: Of all random numbers, and of readers that are given none.
         states: Of a checkpoint to go on from; each object takes its own when it is made.
         last_batch: How the first reader ends its epochs, if not as it is told to in the function.
+        fed: What sources without a function are given.
         conditionals: Whether a Batch may be a condition, for each sample.
     """
 
@@ -61,11 +63,12 @@ class Graph:
         batch_size: int,
         seed: int,
         states: Mapping[str, JSON] | None,
-        last_batch: LastBatch | None = None,
+        last_batch: LastBatch | None,
+        fed: Fed,
         *,
         conditionals: bool = False,
     ) -> None:
-        self.batch_size, self.rng, self.last_batch = batch_size, RNG(seed), last_batch
+        self.batch_size, self.rng, self.last_batch, self.fed = batch_size, RNG(seed), last_batch, fed
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, RNG] = {}
         self.primary: str | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, overload
 
-from dynamic import ArgumentError, EvalContext, StateMismatch
+from dynamic import ArgumentError, EvalContext, StateMismatch, batch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.context import within
@@ -18,6 +18,7 @@ from dynamic.errors import shown
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
+from ._fed import Fed
 from ._graph import Ended, Graph, Step, entries, own_state
 from ._run import ITERATOR, OWN, Outputs
 
@@ -83,6 +84,7 @@ class Pipeline:
         self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
         self._last_batch: LastBatch | None = None
+        self._fed = Fed()
         self.device_id = device_id
         self._ahead: Ahead[Step] | None = None
         self._graph: Graph | None = None
@@ -115,7 +117,7 @@ class Pipeline:
     def _graphed(self, states: Mapping[str, JSON] | None, seed: int | None = None) -> Graph:
         """What its runs need, at a place."""
         return Graph(self._function, self._batch_size, self._seed if seed is None else seed, states, self._last_batch,
-                     conditionals=self._conditionals)  # fmt: skip
+                     self._fed, conditionals=self._conditionals)  # fmt: skip
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
@@ -123,7 +125,14 @@ class Pipeline:
 
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
-        return self._asked(Ahead.take)
+        if self._fed.unknown:
+            self._peek()
+        if self._fed.unknown:
+            names = ", ".join(map(repr, sorted(self._fed.unknown)))
+            raise ArgumentError("Pipeline.feed_input", "data_node", "the name of a source without a function", names)
+        step = self._asked(Ahead.take)
+        self._fed.taken()
+        return step
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
@@ -145,17 +154,57 @@ class Pipeline:
         """Let the first reader end its epochs so, whatever it is told in the function."""
         if self._last_batch != last_batch:
             self._last_batch = last_batch
-            if self._ahead is not None:  # what has been made ahead is made again
-                self.close()
-                self._ahead = None
+            self._forget_what_is_ahead()
 
-    def run(self) -> Outputs:
+    def _forget_what_is_ahead(self) -> None:
+        """Make again what has been made ahead."""
+        if self._ahead is not None:
+            self.close()
+            self._ahead = None
+
+    def feed_input(
+        self, data_node: str, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
+        use_copy_kernel: bool = False,  # noqa: ARG002 - DALI's
+    ) -> None:  # fmt: skip
+        """Give a source that has no function of its own, ``fn.external_source(name="x")``, its next batch.
+
+        Each run takes one; several may wait. From the first on nothing is made ahead.
+
+        Args:
+            data_node: The name of the source.
+            data: A Batch, an array whose outermost dimension are the samples, or a list of samples; it is copied.
+            layout: A letter for each dimension of a sample.
+            cuda_stream: Makes no difference, nor does `use_copy_kernel`.
+
+        Raises:
+            ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
+        """
+        if not isinstance(data_node, str) or (self._fed.known and data_node not in self._fed.known):
+            known = f"; the pipeline has {sorted(self._fed.known)}" if self._fed.known else ""
+            expected = f"the name of a source without a function{known}"
+            raise ArgumentError("Pipeline.feed_input", "data_node", expected, shown(data_node))
+        given = batch(data, layout=layout)
+        if len(given) > self._batch_size:
+            expected = f"at most {self._batch_size} samples, the batch size"
+            raise ArgumentError("Pipeline.feed_input", "data", expected, str(len(given)))
+        if self._depth:
+            self._forget_what_is_ahead()
+            self._depth = 0
+        self._fed.put(data_node, given)
+
+    def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
         """The next batch: what the function returned, as a tuple of Batches.
+
+        Args:
+            cuda_stream: Makes no difference.
+            pipeline_inputs: Data for sources by their names, as `feed_input` takes it.
 
         Raises:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
+        for name, data in pipeline_inputs.items():
+            self.feed_input(name, data)
         step = self._take()
         self._states = step.states
         self._epoch = step.epoch

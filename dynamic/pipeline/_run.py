@@ -25,6 +25,7 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._added import FORMER
+from ._fed import Fed
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
 
@@ -87,6 +88,7 @@ class Kept(Protocol):
     last_batch: LastBatch | None
     sources: dict[str, Source]
     primary: str | None
+    fed: Fed
 
     def source(self, name: str, make: Callable[[], Source]) -> Source: ...
     def stream(self, label: str, key: str) -> RNG: ...
@@ -255,6 +257,8 @@ class Run:
     ) -> Any:
         name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
         label = name if name is not None else f"{path} {self._counts[path]}"
+        if path == "external_source" and name is None and not inputs and arguments.get("source") is None:
+            raise ArgumentError("fn.external_source", "source", "given, or 'name', to feed it by", "neither")
         reads = path == "external_source" or path.startswith("readers.")
         if not self.decided:
             self.calls.append(told(path, inputs, arguments if reads or seed is None else {**arguments, "seed": seed}))
@@ -304,6 +308,8 @@ class Run:
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
+            if not inputs and arguments.get("source") is None:
+                arguments = {**arguments, "source": self.graph.fed.source(label)}
             return external_source(label, inputs, arguments)
         kind = SOURCES.get(path.lower())
         if kind is None:
