@@ -395,6 +395,21 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_augmentations(folder, polic
     assert first + rest == expected
 
 
+@pytest.mark.parametrize("policy", SCHEMES)
+def test_a_pipeline_does_what_is_done_elsewhere(folder, policy):
+    @pipeline_def(batch_size=COUNT, seed=5, prefetch_queue_depth=0)
+    def made():
+        files, _ = fn.readers.file(file_root=folder, files=[f"{i}.ppm" for i in range(COUNT)])
+        images = fn.decoders.image(files)
+        return files, images, SCHEMES[policy](images)
+
+    with made() as pipe:
+        files, images, found = pipe.run()
+    call = "auto_augment_image_net" if policy == "image_net" else SCHEMES[policy].func.__name__
+    expected = SCHEMES[policy](images, rng=RNG(5).keyed(files)[f"auto_aug.{call} 1"])
+    same(found, list(expected.samples))
+
+
 def test_a_checkpoint_of_other_augmentations_is_refused(folder):
     with pipeline(folder, "rand", batch_size=2) as pipe:
         pipe.run()
@@ -504,6 +519,7 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: a.rotate(x, magnitude_bin=3), "'num_magnitude_bins' must be an integer of 1 or more"),
     (lambda x: a.rotate(x, magnitude_bin=3, num_magnitude_bins=3), "'magnitude_bin' must be 0 to 2; got 3"),
     (lambda x: a.posterize(x, magnitude_bin=1.5, num_magnitude_bins=3), "'magnitude_bin' must be an integer"),
+    (lambda x: a.posterize(x, magnitude_bin=ndd.as_batch([1.0, 2.0]), num_magnitude_bins=3), "must be an integer"),
     (lambda x: a.posterize(x, magnitude_bin=ndd.as_batch([1]), num_magnitude_bins=3), "for each of 2 samples"),
     (lambda x: a.translate_x(x, magnitude_bin=1, num_magnitude_bins=3, shape=4), "'shape' must be height and width"),
     (lambda x: a.invert(ndd.cast(x, dtype="int16")), "'data' must be of uint8; got i16"),
@@ -519,6 +535,7 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: select([a.invert], ndd.as_batch([0, 1]), x), "'selected_op_idx' must be 0 to 0; got 1"),
     (lambda x: select([a.invert], ndd.as_batch([0]), x), "one number for each of 2 samples"),
     (lambda x: select([a.invert], 0, x, y=ndd.as_batch([1])), "Batches of 2 samples"),
+    (lambda x: select([a.invert], [0.0, 0.0], x), "'selected_op_idx' must be an integer"),
     (lambda x: select([a.invert, lambda x: ndd.cast(x, dtype="int8")], [0, 1], x), r"'ops\[1\]'.*dtype u8.*got i8"),
     (lambda x: select([a.invert, lambda x: 3], [0, 1], x), r"'ops\[1\]' must be a function that gives 1 samples"),
 ])  # fmt: skip

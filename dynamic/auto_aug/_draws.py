@@ -16,7 +16,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed
 
-__all__ = ["Source", "drawn", "handed", "on_samples", "policed", "recorder", "scheme", "whole_number"]
+__all__ = ["Source", "drawn", "handed", "on_samples", "recorder", "sample_scheme", "scheme", "whole_number"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-class Policed(Protocol[P]):
+class SampleScheme(Protocol[P]):
     """A scheme whose first argument are the samples: it gives a Batch for a Batch."""
 
     @overload
@@ -72,9 +72,9 @@ class Policed(Protocol[P]):
     def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
 
 
-def policed(function: Callable[Concatenate[Any, P], Any]) -> Policed[P]:
+def sample_scheme(function: Callable[Concatenate[Any, P], Any]) -> SampleScheme[P]:
     """`scheme`, and for type checkers what it gives."""
-    return cast("Policed[P]", scheme(function))
+    return cast("SampleScheme[P]", scheme(function))
 
 
 def drawn(name: str, data: Batch, count: int, rng: Source | None) -> NDArray[numpy.float64]:

@@ -11,7 +11,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, policed, scheme, whole_number
+from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, Policy, SignedMagnitudeBin, check_arguments, select
 
 __all__ = [
@@ -132,7 +132,7 @@ color 0.6 4, contrast 1.0 8
 equalize 0.8 -, equalize 0.6 -"""
 
 
-@policed
+@sample_scheme
 def auto_augment(
     data: Any, policy_name: str = "image_net", shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
     max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
@@ -178,7 +178,7 @@ def auto_augment(
     return apply_auto_augment(policy, data, rng=rng, fill_value=fill_value, interp_type=interp_type, **own)
 
 
-@policed
+@sample_scheme
 def auto_augment_image_net(
     data: Any, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None, max_translate_abs: Any = None,
     max_translate_rel: Any = None, seed: int | None = None, *, rng: Source | None = None,

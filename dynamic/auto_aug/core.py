@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, overload
 
@@ -301,13 +300,13 @@ def _each(name: str, argument: str, value: Any, count: int) -> NDArray[numpy.int
     if isinstance(value, Batch):
         if len(value) != count or any(sample.size != 1 for sample in value.samples):
             raise ArgumentError(name, argument, f"one number for each of {count} samples", shown(value.shape))
-        value = numpy.array([int(sample.reshape(())) for sample in value.cpu().samples], numpy.int64)
+        value = numpy.concatenate([sample.reshape(1) for sample in value.cpu().samples])
     elif isinstance(value, Tensor):
         value = value.item()
-    numbers: NDArray[numpy.int64] = numpy.broadcast_to(numpy.asarray(value), (count,))
+    numbers = numpy.asarray(value)
     if numbers.dtype.kind not in "iu":
         raise ArgumentError(name, argument, "an integer, or one for each sample", shown(value))
-    return numbers
+    return numpy.broadcast_to(numbers.astype(numpy.int64), (count,))
 
 
 @overload
@@ -457,7 +456,7 @@ class Policy:
             hint = "Functions become augmentations by @augmentation."
             raise ArgumentError("Policy", place, expected, shown(step), hint)
         each, probability, magnitude = step
-        if not isinstance(probability, (int, float)) or not 0 <= probability <= 1 or math.isnan(probability):
+        if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
             raise ArgumentError("Policy", place, "of a probability between 0 and 1", shown(probability))
         most = self.num_magnitude_bins - 1
         if magnitude is None and each.mag_range is not None:

@@ -11,7 +11,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, policed, scheme, whole_number
+from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-@policed
+@sample_scheme
 def rand_augment(
     data: Any, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128,
     interp_type: Any = None, max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`

@@ -10,13 +10,13 @@ import numpy
 from dynamic import ArgumentError, Batch, Tensor
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, policed, scheme, whole_number
+from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
 
 __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
 
 
-@policed
+@sample_scheme
 def trivial_augment_wide(
     data: Any, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
     max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
