@@ -300,6 +300,8 @@ def test_signs_are_drawn_where_they_are_needed_and_not_given():
     assert set(np.asarray(SCALED(data, magnitude_bin=3, num_magnitude_bins=11))) == {3.0}
     several = signed_bin(ndd.as_batch([[1, 2], [3, 4]]), ndd.as_batch([[0, 1], [1, 0]]))
     assert [several[1].bin.tolist(), several[1].random_sign.tolist()] == [[2, 4], [1, 0]]
+    assert signed_bin(ndd.as_batch([1, 2, 3]), rng=RNG(5)).random_sign.shape == [()] * 3
+    assert signed_bin(2, rng=RNG(5).keyed([4, 5])).random_sign.shape == [()] * 2
     assert signed_bin(2, shape=3, batch_size=4, rng=RNG(5)).random_sign.shape == [(3,)] * 4
 
 
@@ -316,6 +318,30 @@ def test_a_parameter_is_of_any_shape_and_of_32_bits():
     assert seen == [(ndd.float32, [(2,), (2,)], 3, 2)]
     assert repr(kept) == "<augmentation kept, magnitudes [1.0, 4.0, 9.0]>"
     assert isinstance(kept.augmentation(name="other", augmentation_cls=type("Own", (Augmentation,), {})), Augmentation)
+
+
+def test_a_function_of_any_arguments_gets_all():
+    seen = []
+
+    @augmentation
+    def curious(samples, _, **arguments):
+        seen.append(arguments)
+        return samples
+
+    data = ndd.as_batch([1.0, 2.0])
+    ra.apply_rand_augment(
+        [curious, a.identity.augmentation(name="other")], data, 1, 3, rng=RNG(1), unit=3, fill_value=5
+    )
+    ra.apply_rand_augment([curious], data, 1, 3, unit=3)
+    assert seen[-1] == {"unit": 3}
+    assert all(arguments.items() >= {"unit": 3}.items() for arguments in seen)
+
+
+def test_augmentations_of_one_name_get_numbers_in_a_policy():
+    one, two = (a.rotate.augmentation(mag_range=(0, most)) for most in (10, 20))
+    policy = Policy("p", 3, [[(two, 0.5, 1), (a.invert, 1, None)], [(one, 0.5, 1), (two, 0.5, 2)]])
+    assert policy.augmentations == {"invert": a.invert, "rotate 1": two, "rotate 2": one}
+    assert list(policy.augmentations) == ["invert", "rotate 1", "rotate 2"]
 
 
 @given(which=st.lists(st.integers(0, 2), max_size=9))
@@ -527,6 +553,7 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: a.solarize_add.augmentation((0, 200))(x, magnitude_bin=2, num_magnitude_bins=3), "of 0 to 127"),
     (lambda x: signed_bin(1.5), "'magnitude_bin' must be an integer"),
     (lambda x: signed_bin(1), "'batch_size' must be given"),
+    (lambda x: signed_bin(ndd.as_batch([1, 2]), batch_size=3), "'batch_size' must be 2, like 'magnitude_bin'"),
     (lambda x: signed_bin(1, ndd.as_batch([1]), shape=3), "'random_sign' must be left out"),
     (lambda x: augmentation(lambda x: x), "'function' must be a function that takes samples and a parameter"),
     (lambda x: augmentation(a.rotate), "a function that is no augmentation yet"),

@@ -89,6 +89,8 @@ def signed_bin(
             raise ArgumentError(name, "random_sign", "left out where there is a 'seed' or 'shape' to draw by", got)
         return SignedMagnitudeBin(magnitude_bin, random_sign)
     if isinstance(magnitude_bin, Batch):
+        if batch_size not in (None, len(magnitude_bin)):
+            raise ArgumentError(name, "batch_size", f"{len(magnitude_bin)}, like 'magnitude_bin'", shown(batch_size))
         batch_size = len(magnitude_bin)
     arguments: dict[str, Any] = {"batch_size": batch_size, "shape": shape, "rng": rng, "seed": seed}
     signs = handed(name, _signs, (), {k: value for k, value in arguments.items() if value is not None})
