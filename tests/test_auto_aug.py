@@ -213,6 +213,18 @@ def test_other_layouts_videos_and_grays_are_changed_alike(name):
     assert (len(nothing), nothing.dtype) == (0, ndd.uint8)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_images_without_a_layout_have_their_channels_last(scheme):
+    pixels = np.random.default_rng(1).integers(0, 256, (40, 12, 17, 3), np.uint8)
+    draws = RNG(3).keyed(range(40))
+    expected = SCHEMES[scheme](ndd.as_batch(pixels, layout="HWC"), rng=draws["a"])
+    found = SCHEMES[scheme](ndd.as_batch(pixels), rng=draws["a"])
+    assert found.layout == "HWC"
+    same(found, list(expected.samples))
+    frames = ndd.as_batch(pixels.reshape(10, 4, 12, 17, 3))
+    assert SCHEMES[scheme](frames, rng=RNG(3).keyed(range(10))).layout == "FHWC"
+
+
 # -- what is drawn -----------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed
 
-__all__ = ["Source", "drawn", "handed", "on_samples", "recorder", "sample_scheme", "scheme", "whole_number"]
+__all__ = ["Source", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme", "whole_number"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,6 +105,12 @@ def on_samples(function: Callable[[Batch], Batch], data: Any) -> Tensor | Batch:
         return function(data)
     one = data if isinstance(data, Tensor) else dynamic.as_tensor(data)
     return function(Batch(one.array[None], one.layout, one.origin))._sample(0)
+
+
+def laid_out(samples: Batch) -> Batch:
+    """Samples with the layout that operators on images take them to have without one."""
+    usual = {3: "HWC", 4: "FHWC"}.get(samples.ndim)
+    return samples if samples.layout or usual is None else dynamic.as_batch(samples, layout=usual)
 
 
 def whole_number(numbers: NDArray[numpy.float64], count: int) -> NDArray[numpy.int64]:

@@ -21,6 +21,7 @@ import dynamic
 from dynamic import ArgumentError, Batch
 from dynamic.errors import shown
 
+from ._draws import laid_out
 from .core import Augmentation, augmentation
 
 __all__ = [
@@ -142,7 +143,7 @@ def brightness(samples: Batch, parameter: Batch) -> Any:
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def contrast(samples: Batch, parameter: Batch) -> Any:
     """Move values away from the mean luma of their image, by a factor."""
-    means = dynamic.reductions.mean(_laid_out(samples), axis_names="HW")
+    means = dynamic.reductions.mean(laid_out(samples), axis_names="HW")
     if means.shape and means.shape[0][-1] not in (1, 3):
         raise ArgumentError("auto_aug.contrast", "data", "of 1 or 3 channels", f"{means.shape[0][-1]} channels")
     centre = dynamic.reductions.sum(means * _LUMA, axes=-1)
@@ -184,11 +185,6 @@ def _bytes(name: str, samples: Batch) -> Batch:
     return samples
 
 
-def _laid_out(samples: Batch) -> Batch:
-    """The samples with the layout that they have without one."""
-    return samples if samples.layout else dynamic.as_batch(samples, layout="FHWC" if samples.ndim == 4 else "HWC")
-
-
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
 def posterize(samples: Batch, mask: Batch) -> Any:
     """Leave only the highest bits of values."""
@@ -222,13 +218,13 @@ def equalize(samples: Batch, _: None) -> Any:
 @augmentation
 def auto_contrast(samples: Batch, _: None) -> Any:
     """Spread the values of each channel over their whole range; a channel of one value stays."""
-    laid = _bytes("auto_contrast", _laid_out(samples))
+    laid = _bytes("auto_contrast", laid_out(samples))
     least = dynamic.reductions.min(laid, axis_names="HW", keep_dims=True)
     span = dynamic.reductions.max(laid, axis_names="HW", keep_dims=True) - least
     flat = span == 0
     scaled = dynamic.normalize(laid, axis_names="HW", mean=least * (flat ^ True), stddev=span + flat * numpy.uint8(255),
                                scale=255.0, dtype="uint8")  # fmt: skip
-    return scaled if samples.layout else dynamic.as_batch(scaled, layout=None)
+    return scaled
 
 
 @augmentation

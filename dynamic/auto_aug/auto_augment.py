@@ -11,7 +11,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
+from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, Policy, SignedMagnitudeBin, check_arguments, select
 
 __all__ = [
@@ -219,6 +219,7 @@ def apply_auto_augment(
     padded = [[*sequence, *[nothing] * (steps - len(sequence))] for sequence in policy.sub_policies]
 
     def augmented(batch: Batch) -> Batch:
+        batch = laid_out(batch)
         numbers = drawn(name, batch, 1 + 2 * steps, rng)
         sequence = whole_number(numbers[:, 0], len(padded))
         for step in range(steps):

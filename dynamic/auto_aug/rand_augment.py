@@ -11,7 +11,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
+from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
 
 __all__ = [
@@ -99,6 +99,7 @@ def apply_rand_augment(
     check_arguments(name, augmentations, kwargs)
 
     def augmented(batch: Batch) -> Batch:
+        batch = laid_out(batch)
         numbers = drawn(name, batch, 2 * n, rng).reshape(len(batch), n, 2)
         for step in range(n):
             which, sign = whole_number(numbers[:, step, 0], len(augmentations)), numbers[:, step, 1] < 0.5

@@ -10,7 +10,7 @@ import numpy
 from dynamic import ArgumentError, Batch, Tensor
 
 from . import augmentations as a
-from ._draws import Source, drawn, on_samples, sample_scheme, scheme, whole_number
+from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
 
 __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
@@ -77,6 +77,7 @@ def apply_trivial_augment(
     check_arguments(name, augmentations, kwargs)
 
     def augmented(batch: Batch) -> Batch:
+        batch = laid_out(batch)
         numbers = drawn(name, batch, 3, rng)
         sign = Batch((numbers[:, 1] < 0.5).astype(numpy.int32))
         strength = SignedMagnitudeBin(Batch(whole_number(numbers[:, 2], bins)), sign)
