@@ -207,6 +207,9 @@ def test_other_layouts_videos_and_grays_are_changed_alike(name):
     flipped = op(ndd.as_batch(frames.transpose(0, 3, 1, 2)[:1], layout="CHW"), **sign)
     assert flipped.layout == "CHW"
     assert np.abs(np.asarray(flipped[0]).transpose(1, 2, 0).astype(int) - each[0]).max() <= 1
+    plain = op(ndd.as_batch(frames[:1, ..., 0], layout="HW"), **sign)
+    assert (plain.layout, plain.shape) == ("HW", [(12, 17)])
+    same(op(ndd.as_batch(frames[:1, ..., :1], layout="HWC"), **sign), [np.asarray(plain[0])[..., None]])
     gray = op(ndd.as_tensor(frames[0][..., :1], layout="HWC"), rng=RNG(5), **strength)
     assert (type(gray), gray.shape) == (ndd.Tensor, (12, 17, 1))
     nothing = op(ndd.as_batch([], dtype="uint8", layout="HWC"), **strength)

@@ -143,10 +143,12 @@ def brightness(samples: Batch, parameter: Batch) -> Any:
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def contrast(samples: Batch, parameter: Batch) -> Any:
     """Move values away from the mean luma of their image, by a factor."""
-    means = dynamic.reductions.mean(laid_out(samples), axis_names="HW")
-    if means.shape and means.shape[0][-1] not in (1, 3):
-        raise ArgumentError("auto_aug.contrast", "data", "of 1 or 3 channels", f"{means.shape[0][-1]} channels")
-    centre = dynamic.reductions.sum(means * _LUMA, axes=-1)
+    laid = laid_out(samples)
+    centre: Any = dynamic.reductions.mean(laid, axis_names="HW")
+    if "C" in (laid.layout or ""):
+        if centre.shape[0][-1] not in (1, 3):
+            raise ArgumentError("auto_aug.contrast", "data", "of 1 or 3 channels", f"{centre.shape[0][-1]} channels")
+        centre = dynamic.reductions.sum(centre * _LUMA, axes=-1)
     centre = dynamic.per_frame(centre) if centre.ndim else centre
     return dynamic.contrast(samples, contrast=parameter, contrast_center=centre)
 
