@@ -492,6 +492,20 @@ def test_calls_of_one_seed_draw_alike():
     assert {abs(value[0]) for value in signed.tolist()} == {10.0}
 
 
+def test_augmentations_of_pipelines_may_draw_from_what_they_name():
+    @augmentation
+    def nested(data, _):
+        return ra.apply_rand_augment(numbered(9), data, 1, 3, rng=RNG(5).keyed(range(len(data))))
+
+    def function():
+        data = fn.external_source([ndd.as_batch(np.zeros((4, 1)))] * 2)
+        return ra.apply_rand_augment([nested], data, 1, 3)
+
+    (found,) = made(function)
+    expected = ra.apply_rand_augment(numbered(9), ndd.as_batch(np.zeros((4, 1))), 1, 3, rng=RNG(5).keyed(range(4)))
+    assert found.tolist() == expected.tolist()
+
+
 def test_augmentations_of_pipelines_do_not_draw_or_read():
     def drawing(data, _):
         return data + fn.random.uniform()
@@ -499,7 +513,14 @@ def test_augmentations_of_pipelines_do_not_draw_or_read():
     def reading(data, _):
         return fn.external_source([data])
 
-    for function, word in ((drawing, "fn.random.uniform.*'rng'"), (reading, "external_source")):
+    def choosing(data, _):
+        return ra.apply_rand_augment([a.identity], data, 1, 3)
+
+    def negating(data, _):
+        return SCALED.augmentation(randomly_negate=True)(data, magnitude_bin=1, num_magnitude_bins=3)
+
+    for function, word in ((drawing, "fn.random.uniform.*'rng'"), (reading, "external_source"),
+                           (choosing, "apply_rand_augment.*'rng'"), (negating, "SCALED.*'rng'")):  # fmt: skip
         op = augmentation(function, name="wrong")
 
         def run(op=op):

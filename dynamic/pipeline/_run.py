@@ -216,7 +216,7 @@ class Run:
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any]
     ) -> Any:
         """Call a function that calls others, by chance and with some of the samples: all of it is one call."""
-        tokens, self._within = (recorder.set(None), deciding.set(None)), True
+        tokens, self._within = (recorder.set(_drawn_already), deciding.set(None)), True
         try:
             return self.call(path, inputs, arguments, function)
         finally:
@@ -247,9 +247,8 @@ class Run:
     def _part(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what is a part of another call, for some of its samples."""
         function, takes = looked_up(path)
-        if "rng" in takes and arguments.get("rng") is None:
-            expected = "given inside of an augmentation, whose chance is its magnitude"
-            raise ArgumentError(f"fn.{path}", "rng", expected, "nothing")
+        if "rng" in takes:
+            _check_drawn(f"fn.{path}", arguments)
         return function(*inputs, **_renamed(arguments, takes))
 
     def _done(
@@ -347,6 +346,19 @@ class Run:
             expected = f"one that makes at most {self.graph.batch_size} samples at a time"
             raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
         return outputs
+
+
+def _drawn_already(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any]) -> Any:
+    """A call that draws, inside of another one."""
+    _check_drawn(path, arguments)
+    return function(*inputs, **{name: value for name, value in arguments.items() if name != "seed"})
+
+
+def _check_drawn(path: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse to draw what nobody could repeat."""
+    if arguments.get("rng") is None:
+        expected = "given inside of an augmentation, whose chance is its magnitude"
+        raise ArgumentError(path, "rng", expected, "nothing")
 
 
 def _renamed(arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]:
