@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import opcode
 import sys
+import types
 from pathlib import Path
 
 import dynamic
@@ -20,10 +21,15 @@ class Interruption:
 
     Args:
         turn: At which place; None counts them only.
+
+    Attributes:
+        places: How many there were.
+        found: For each place in the text of our code, which those were.
     """
 
     def __init__(self, turn: int | None) -> None:
         self.turn, self.places = turn, 0
+        self.found: dict[tuple[types.CodeType, int], list[int]] = {}
         self._last = {}  # by the id of a frame: the operation that came before
         self._before = None
 
@@ -63,6 +69,7 @@ class Interruption:
             last = self._last.get(id(frame), "")
             self._last[id(frame)] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
             if last.startswith(_LOOKING) and not last.startswith("CALL_INTRINSIC"):
+                self.found.setdefault((frame.f_code, frame.f_lasti), []).append(self.places)
                 self.places += 1
                 if self.places - 1 == self.turn:
                     self._last.clear()

@@ -61,13 +61,16 @@ def names_of(batches):
 
 
 def every_turn(run, most):
-    """Interruptions at each place of what a run does with them, or at some of the places where they are many."""
+    """Interruptions at each place of what a run does with them.
+
+    Where a run comes by more than so many, at one of the times that it comes by each place of our code.
+    """
     run(Interruption(None))  # the first call of an operator does more than the others
     run(counting := Interruption(None))
     assert counting.places > 5
     turns = range(counting.places)
     if counting.places > most:
-        turns = sorted(python_random.Random(5).sample(turns, most))
+        turns = sorted(map(python_random.Random(5).choice, counting.found.values()))
     came = 0
     for turn in turns:
         interruption = Interruption(turn)
@@ -164,6 +167,35 @@ def test_an_epoch_of_a_pipeline_loses_nothing(root):
     expected = run(Interruption(None))
     assert sorted(expected) == NAMES
     for interruption in every_turn(run, 40):
+        assert run(interruption) == expected, interruption.turn
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_pipeline_that_is_fed_loses_nothing(at_once):
+    @pipeline_def(batch_size=2, seed=5)
+    def numbers():
+        return fn.external_source(name="x"), fn.external_source(lambda info: info.idx_in_epoch, batch=False)
+
+    def run(interruption):
+        received = []
+        with numbers() as pipe:
+            if not at_once:
+                for i in range(4):
+                    pipe.feed_input("x", [i])
+
+            def take():
+                while len(received) < 4:
+                    batch = pipe.run(x=[len(received)]) if at_once else pipe.run()
+                    received.append(batch)
+
+            interrupted(interruption, take)
+            assert [*pipe._fed.waiting["x"]] == [3]  # those before it are free
+            states = pipe.checkpoint()
+        return [[output.tolist() for output in outputs] for outputs in received], states
+
+    expected = run(Interruption(None))
+    assert expected[0] == [[[i], [i]] for i in range(4)]
+    for interruption in every_turn(run, 100):
         assert run(interruption) == expected, interruption.turn
 
 

@@ -243,6 +243,22 @@ def test_what_is_fed_is_copied_and_stays_where_the_function_fails():
         assert seen[1:] == [[13], [13]]
 
 
+def test_a_run_that_fails_keeps_nothing_of_what_it_was_given():
+    with fed_pipeline(seen=[]) as pipe:
+        with pytest.raises(ValueError, match="unlucky"):
+            pipe.run(x=[13])
+        assert pipe.run(x=[1])[0].tolist() == [1]
+        pipe.feed_input("x", [2])
+        with pytest.raises(ArgumentError, match="got .*'y'"):
+            pipe.run(x=[3], y=[4])
+        assert [output.tolist() for output in pipe.run(x=[5])] == [[2], [1]]
+        assert [output.tolist() for output in pipe.run()] == [[5], [2]]
+    with fed_pipeline() as pipe:  # the first run, which tells the names
+        with pytest.raises(ArgumentError, match="got .*'y'"):
+            pipe.run(x=[1], y=[2])
+        assert [output.tolist() for output in pipe.run(x=[3])] == [[3], [0]]
+
+
 def test_sources_that_are_fed_are_known_by_name():
     with fed_pipeline() as pipe:
         pipe.feed_input("y", [1])
@@ -264,6 +280,5 @@ def test_a_checkpoint_of_a_pipeline_that_is_fed_goes_on_with_its_other_sources()
         pipe.run(x=[1])
         text = pipe.checkpoint()
     with Pipeline(pipe._function, batch_size=3, checkpoint=text) as again:
-        with pytest.warns(ndd.StateWarning, match="x"):
-            x, counted = again.run(x=[7])
+        x, counted = again.run(x=[7])
         assert (x.tolist(), counted.tolist()) == ([7], [1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 
 from dynamic import Batch
@@ -11,37 +10,31 @@ __all__ = ["Fed"]
 
 
 class Fed:
-    """Batches that wait under the names of sources; a run uses the first of each, which goes when the run is taken."""
+    """Batches that wait under the names of sources, numbered from 0 in the order that they were fed.
+
+    The place of a source is the number of its next batch: a run that is undone has used nothing, and a checkpoint tells
+    where to feed on.
+    """
 
     def __init__(self) -> None:
-        self.known: frozenset[str] = frozenset()  #: the names that a whole run has asked for
-        self._used: set[str] = set()
-        self._waiting: dict[str, collections.deque[Batch]] = {}
+        self.asked: set[str] = set()  #: the names that a run has asked for
+        self.waiting: dict[str, dict[int, Batch]] = {}
 
-    def put(self, name: str, batch: Batch) -> None:
-        """Let a batch wait."""
-        self._waiting.setdefault(name, collections.deque()).append(batch)
+    def put(self, name: str, batch: Batch, place: int) -> None:
+        """Let a batch wait behind the others; the first has the number of the place."""
+        waiting = self.waiting.get(name, {})
+        self.waiting[name] = {**waiting, max(waiting, default=place - 1) + 1: batch}
 
-    def source(self, name: str) -> Callable[[], Batch]:
-        """A source without arguments, which gives the first batch that waits under a name."""
+    def source(self, name: str) -> Callable[[int], Batch]:
+        """A source that gives the batch of a number, and forgets those before it."""
 
-        def first() -> Batch:
-            self._used.add(name)
-            if not self._waiting.get(name):
+        def fed(number: int) -> Batch:
+            self.asked.add(name)
+            waiting = {place: batch for place, batch in self.waiting.get(name, {}).items() if place >= number}
+            if number not in waiting:
                 how = f"feed_input({name!r}, data) before each run, or run({name}=data)"
                 raise RuntimeError(f"The pipeline's source {name!r} has no data: {how}.")
-            return self._waiting[name][0]
+            self.waiting[name] = waiting
+            return waiting[number]
 
-        return first
-
-    def taken(self) -> None:
-        """Forget what the run that was taken has used."""
-        self.known = frozenset(self._used)
-        for name in self._used:
-            if self._waiting.get(name):
-                self._waiting[name].popleft()
-
-    @property
-    def unknown(self) -> set[str]:
-        """Names under which batches wait that nobody asks for."""
-        return {name for name, waiting in self._waiting.items() if waiting} - self._used
+        return fed

@@ -125,14 +125,13 @@ class Pipeline:
 
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
-        if self._fed.unknown:
+        if self._fed.waiting.keys() - self._fed.asked:
             self._peek()
-        if self._fed.unknown:
-            names = ", ".join(map(repr, sorted(self._fed.unknown)))
+        if unknown := self._fed.waiting.keys() - self._fed.asked:
+            self._ahead = None  # what has been made may have used what is taken back
+            names = ", ".join(map(repr, sorted(unknown)))
             raise ArgumentError("Pipeline.feed_input", "data_node", "the name of a source without a function", names)
-        step = self._asked(Ahead.take)
-        self._fed.taken()
-        return step
+        return self._asked(Ahead.take)
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
@@ -168,7 +167,8 @@ class Pipeline:
     ) -> None:  # fmt: skip
         """Give a source that has no function of its own, ``fn.external_source(name="x")``, its next batch.
 
-        Each run takes one; several may wait. From the first on nothing is made ahead.
+        Each run takes one; several may wait. From the first on nothing is made ahead. A pipeline that goes on from a
+        checkpoint is fed with the batch after the last that was taken.
 
         Args:
             data_node: The name of the source.
@@ -179,8 +179,10 @@ class Pipeline:
         Raises:
             ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
         """
-        if not isinstance(data_node, str) or (self._fed.known and data_node not in self._fed.known):
-            known = f"; the pipeline has {sorted(self._fed.known)}" if self._fed.known else ""
+        states = self._states or {}
+        names = sorted(self._fed.asked & states.keys())  # once a whole run has asked for them
+        if not isinstance(data_node, str) or (names and data_node not in names):
+            known = f"; the pipeline has {names}" if names else ""
             expected = f"the name of a source without a function{known}"
             raise ArgumentError("Pipeline.feed_input", "data_node", expected, shown(data_node))
         given = batch(data, layout=layout)
@@ -190,22 +192,30 @@ class Pipeline:
         if self._depth:
             self._forget_what_is_ahead()
             self._depth = 0
-        self._fed.put(data_node, given)
+        state: Any = states.get(data_node, {})
+        self._fed.put(data_node, given, state.get("iteration", 0))
 
     def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
         """The next batch: what the function returned, as a tuple of Batches.
 
         Args:
             cuda_stream: Makes no difference.
-            pipeline_inputs: Data for sources by their names, as `feed_input` takes it.
+            pipeline_inputs: Data for sources by their names, as `feed_input` takes it; where the run fails, it is as
+                if they had not been given.
 
         Raises:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
-        for name, data in pipeline_inputs.items():
-            self.feed_input(name, data)
-        step = self._take()
+        before = dict(self._fed.waiting)
+        try:
+            for name, data in pipeline_inputs.items():
+                self.feed_input(name, data)
+            step = self._take()
+        except BaseException:
+            if pipeline_inputs:
+                self._fed.waiting = before
+            raise
         self._states = step.states
         self._epoch = step.epoch
         return step.outputs

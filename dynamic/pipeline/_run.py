@@ -308,7 +308,7 @@ class Run:
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
             if not inputs and arguments.get("source") is None:
-                arguments = {**arguments, "source": self.graph.fed.source(label)}
+                arguments = {**arguments, "source": self.graph.fed.source(label), "batch": True, "batch_info": False}
             return external_source(label, inputs, arguments)
         kind = SOURCES.get(path.lower())
         if kind is None:
