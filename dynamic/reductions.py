@@ -27,14 +27,14 @@ __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "varian
 P = ParamSpec("P")
 _Kind: TypeAlias = "numpy.dtype[Any]"
 _Axes: TypeAlias = int | Several[int]
-_Places: TypeAlias = Several[int]  # dimensions, counted from the end: -1 is the last
+_Places: TypeAlias = tuple[int, ...]  # dimensions, counted from the end: -1 is the last
 _Degrees: TypeAlias = Annotated[int, Between(0)]
 
 _UINT64, _INT64, _FLOAT32, _FLOAT64 = map(numpy.dtype, ("uint64", "int64", "float32", "float64"))
 
 
 def _places(
-    operator: str, ndim: int, *, layout: str | None, axes: _Axes | None, axis_names: str | None, **_: Any
+    operator: str, ndim: int, *, layout: str | None, axes: int | _Places | None, axis_names: str | None, **_: Any
 ) -> _Places:
     """The dimensions of a sample that the arguments name."""
     if axis_names is not None:

@@ -54,6 +54,15 @@ SPELLINGS = {
     "ndd.color_twist(images, brightness=numbers, hue=3)": "Batch",
     "ndd.gaussian_blur(images, window_size=[3, 5])": "Batch",
     "image[0]": "Tensor",
+    "image / 255": "Tensor",
+    "255 - image": "Tensor",
+    "image * images": "Batch",
+    "images + image": "Batch",
+    "-(images % [2, 3, 5])": "Batch",
+    "np.float32(2) ** images.cpu()": "Batch",
+    "abs(image) < 3": "Tensor",
+    "image >= images": "Batch",
+    "1 << image": "Tensor",
 }
 MISTAKES = [
     "ndd.rotate(images)",

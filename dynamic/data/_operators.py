@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, overload
 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -12,6 +12,38 @@ from dynamic.devices import Device, DeviceLike, device
 from dynamic.dtypes import DType, of_numpy
 from dynamic.errors import ArgumentError, shown
 
+X = TypeVar("X")
+X_co = TypeVar("X_co", covariant=True)
+
+
+class _Samples(Protocol):
+    """A Batch, which this module does not know."""
+
+    @property
+    def samples(self) -> Any: ...
+
+
+M = TypeVar("M", bound=_Samples)
+
+
+class _Bound(Protocol[X_co]):
+    """An operator of a Tensor or Batch for type checkers: with a Batch it gives one, with all else what that is."""
+
+    @overload
+    def __call__(self, other: M, /) -> M: ...
+    @overload
+    def __call__(self, other: Any, /) -> X_co: ...
+
+
+class _Operator(Protocol):
+    def __get__(self, instance: X, owner: Any) -> _Bound[X]: ...
+
+
+def _three(name: str) -> tuple[_Operator, _Operator, _Operator]:
+    """The methods of an operator; ``a += b`` makes a new object and rebinds ``a``, as data is never written."""
+    plain, reflected = (getattr(NDArrayOperatorsMixin, f"__{prefix}{name}__") for prefix in ("", "r"))
+    return plain, reflected, plain
+
 
 class Data(NDArrayOperatorsMixin):
     """One or many arrays of one dtype on one device, with a layout."""
@@ -19,20 +51,29 @@ class Data(NDArrayOperatorsMixin):
     __slots__ = ()
     __hash__: ClassVar[None]  # type: ignore[assignment] # == is elementwise
 
-    # `a += b` makes a new object and rebinds `a`: data is never written.
-    __iadd__ = NDArrayOperatorsMixin.__add__
-    __isub__ = NDArrayOperatorsMixin.__sub__
-    __imul__ = NDArrayOperatorsMixin.__mul__
-    __imatmul__ = NDArrayOperatorsMixin.__matmul__
-    __itruediv__ = NDArrayOperatorsMixin.__truediv__
-    __ifloordiv__ = NDArrayOperatorsMixin.__floordiv__
-    __imod__ = NDArrayOperatorsMixin.__mod__
-    __ipow__ = NDArrayOperatorsMixin.__pow__
-    __ilshift__ = NDArrayOperatorsMixin.__lshift__
-    __irshift__ = NDArrayOperatorsMixin.__rshift__
-    __iand__ = NDArrayOperatorsMixin.__and__
-    __ixor__ = NDArrayOperatorsMixin.__xor__
-    __ior__ = NDArrayOperatorsMixin.__or__
+    __add__, __radd__, __iadd__ = _three("add")
+    __sub__, __rsub__, __isub__ = _three("sub")
+    __mul__, __rmul__, __imul__ = _three("mul")
+    __matmul__, __rmatmul__, __imatmul__ = _three("matmul")
+    __truediv__, __rtruediv__, __itruediv__ = _three("truediv")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _three("floordiv")
+    __mod__, __rmod__, __imod__ = _three("mod")
+    __pow__, __rpow__, __ipow__ = _three("pow")
+    __lshift__, __rlshift__, __ilshift__ = _three("lshift")
+    __rshift__, __rrshift__, __irshift__ = _three("rshift")
+    __and__, __rand__, __iand__ = _three("and")
+    __xor__, __rxor__, __ixor__ = _three("xor")
+    __or__, __ror__, __ior__ = _three("or")
+    if TYPE_CHECKING:
+        __lt__: _Operator
+        __le__: _Operator
+        __gt__: _Operator
+        __ge__: _Operator
+
+        def __neg__(self) -> Self: ...
+        def __pos__(self) -> Self: ...
+        def __abs__(self) -> Self: ...
+        def __invert__(self) -> Self: ...
 
     @property
     def _numpy_dtype(self) -> numpy.dtype[Any]:
