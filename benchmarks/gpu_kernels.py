@@ -89,7 +89,8 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
     some = 3 * COUNT * small[0] * small[1]
     angles = dynamic.as_batch(numpy.linspace(-45, 45, COUNT))
     flags = dynamic.as_batch([i % 2 for i in range(COUNT)])
-    theirs = dict.fromkeys(("flip", "resize", "normalize", "blur", "rotate"))
+    theirs = dict.fromkeys(("flip", "resize", "normalize", "blur", "rotate", "equalize"))
+    sharp = numpy.array([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], numpy.float32)
     if torch is not None:
         functional = torch.nn.functional
         mean, std = (torch.tensor(values, device="cuda").view(3, 1, 1) for values in (MEAN, STD))
@@ -101,6 +102,7 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
             x.float(), functional.affine_grid(tilt, x.shape, align_corners=False), align_corners=False)  # fmt: skip
     if transforms is not None:
         theirs["blur"] = lambda x: transforms.gaussian_blur(x, [7, 7], [1.0, 1.0])
+        theirs["equalize"] = transforms.equalize
     return [
         Case("copy (copies.pieces)", dynamic.copy, pixels, pixels),
         Case("flip", dynamic.flip, pixels, pixels, theirs["flip"]),
@@ -120,6 +122,13 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
         Case("brightness_contrast", lambda x: dynamic.brightness_contrast(x, brightness=1.1, contrast=0.9), pixels,
              pixels),
         Case("gaussian_blur of 7", lambda x: dynamic.gaussian_blur(x, sigma=1.0), pixels, pixels, theirs["blur"]),
+        Case("filter of 3 x 3", lambda x: dynamic.filter(x, sharp), pixels, pixels),
+        Case("laplacian of 3 x 3", lambda x: dynamic.laplacian(x, window_size=3), pixels, pixels),
+        Case("equalize", dynamic.equalize, 2 * pixels, pixels, theirs["equalize"]),
+        Case("color_space_conversion to YCbCr", lambda x: dynamic.color_space_conversion(
+            x, image_type="RGB", output_type="YCbCr"), pixels, pixels),
+        Case("erase", lambda x: dynamic.erase(x, anchor=[0.3, 0.3], shape=[0.2, 0.2], normalized=True), pixels, pixels),
+        Case("grid_mask", lambda x: dynamic.grid_mask(x, tile=50), pixels, pixels),
         Case("uniform float32", lambda _: dynamic.random.uniform(shape=pixels // COUNT, batch_size=COUNT, device="gpu"),
              0, 4 * pixels),
         Case("normal float32", lambda _: dynamic.random.normal(shape=pixels // COUNT, batch_size=COUNT, device="gpu"),
@@ -180,7 +189,8 @@ def registers() -> None:
 
     from dynamic.kernels.gpu import _launch
 
-    for module in ("copy", "warp", "pixels", "resample", "random"):
+    folder = Path(_launch.__file__).parent
+    for module in sorted(path.stem for path in folder.glob("*.cu") if path.stem != "common"):
         found = [cubin.compiled(_launch.source(module), name, *_launch.OPTIONS) for name in ("sm_80", "sm_90")]
         for name in sorted(found[0]):
             print(f"| {module} | {name} | {found[0][name].registers} | {found[1][name].registers} |")

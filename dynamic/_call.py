@@ -50,6 +50,7 @@ class Declared(Protocol):
     kernel: Kernel | None
     independent: str
     views: bool
+    variadic: bool
     layout_name: str | None  #: of the argument that is told the layout
     outputs: int
     out_kind: Callable[..., Any] | None
@@ -475,7 +476,8 @@ def on_one_device(
     devices = [x.device for x in inputs]
     if all(device is Device.CPU for device in devices):
         return inputs
-    aside = [operator.kernel is not None and i > 0 and device is Device.CPU for i, device in enumerate(devices)]
+    read = operator.kernel is not None and not operator.variadic
+    aside = [read and i > 0 and device is Device.CPU for i, device in enumerate(devices)]
     placed = [i for i, value in enumerate(given) if not aside[i] and not only_numbers(value)] or [0]
     first = devices[placed[0]]
     for i in placed:

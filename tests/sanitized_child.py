@@ -12,7 +12,7 @@ from dynamic import dtypes
 from dynamic._described import described
 from dynamic._rng import RNG
 from dynamic.kernels.cpu import rotations
-from dynamic.kernels.gpu import _launch, copies, images, pixels, random, resample, warp
+from dynamic.kernels.gpu import _launch, copies, filters, histograms, images, pixels, random, regions, resample, warp
 
 SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
 #: Types with kernels of their own, and two of those that share one.
@@ -49,6 +49,18 @@ def run(source, want):
         pixels.normalised(first, result, factors, factors, starts=starts, mirror=numpy.arange(count) % 2 == 0)
     if channels == 3:
         pixels.mixed(first, result, numpy.ones((count, 3, 4)))
+    most = numpy.array([a.shape for a in source])
+    whole, places = numpy.arange(count), most // 2
+    regions.pasted(regions.part(have, whole, places, most - places), regions.part(there, whole, places, most - places))
+    regions.filled(regions.part(there, whole, places * 0, places), numpy.ones((count, channels)), 2)
+    if source[0].dtype == want:
+        grids = numpy.tile(numpy.float32([0.3, 0.5, 2, -1, 7]), (count, 1))
+        regions.masked(first, result, grids)
+    if source[0].dtype == want and want.kind == "u" and want.itemsize < 4:
+        histograms.equalized(first, result)
+    for border in ("reflect_101", "reflect_1001", "clamp", "wrap", "constant"):
+        kernel = numpy.ones((4, 9))
+        filters.correlated(first, result, [kernel] * count, numpy.tile([1, 8], (count, 1)), border, numpy.ones(count))
     sized = [a for a in source if a.size]
     keep = [numpy.empty((18, 35, channels), want) for _ in sized]
     target = images("test", described(keep), "HWC")
@@ -82,7 +94,7 @@ def everything():
         copies.pieces(
             numpy.array([source.ctypes.data], "u8"), numpy.array([target.ctypes.data], "u8"), numpy.array([size])
         )
-    made = [name for module in ("copy", "warp", "pixels", "resample", "random")
+    made = [name for module in ("copy", "filters", "histograms", "pixels", "random", "regions", "resample", "warp")
             for name in build.kernels(_launch.source(module))]  # fmt: skip
     unused = set(made) - build.used
     assert not unused, f"not run: {unused}"

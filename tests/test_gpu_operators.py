@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import hypothesis.strategies as st
 import numpy
 import pytest
@@ -107,9 +110,31 @@ CALLS = {
         "brightness_contrast", lambda x: {"brightness": each(x, [0.5, 1.5]), "contrast": 1.2, "brightness_shift": 0.1}),
     "brightness": ("brightness", {"brightness": 0.7, "dtype": "float32"}),
     "contrast": ("contrast", {"contrast": 1.3}),
+    "laplacian": ("laplacian", lambda x: {"window_size": each(x, [3, 7]), "scale": each(x, [1.0, 0.02])}),
+    "laplacian, two windows": (
+        "laplacian", {"window_size": (5, 3), "smoothing_size": (1, 5), "normalized_kernel": True, "dtype": "float32"}),
+    "paste": ("paste", lambda x: {"ratio": each(x, [1.5, 2.0]), "fill_value": 7.0, "paste_x": 0.2, "paste_y": 1.0}),
+    "multi_paste": (
+        "multi_paste", lambda x: {"output_size": (90, 80), "in_ids": each(x, [[0, 1], [3, 3, 2]]),
+                                  "out_anchors": each(x, [[[0, 0], [3, 9]], [[2, 2], [9, 1], [0, 0]]])}),
+    "multi_paste, windows": (
+        "multi_paste", {"in_ids": [0], "in_anchors_rel": [[0.2, 0.3]], "shapes": [[9, 5]], "dtype": "float32",
+                        "out_anchors": [[3, 2]]}),
+    "grid_mask": ("grid_mask", lambda x: {"tile": each(x, [7, 20]), "ratio": 0.4, "shift_x": 3.0, "shift_y": -2.5}),
+    "grid_mask, rotated": ("grid_mask", {"tile": 9, "angle": 0.4, "ratio": 0.6}),
+    "erase": (
+        "erase", lambda x: {"anchor": each(x, [[2.0, 3.0, 9.0, 9.5], [0.0, 0.0]]), "fill_value": 9.0,
+                            "shape": each(x, [[5.0, 6.0, 80.0, 3.0], [7.0, 2.0]])}),
+    "erase, parts": (
+        "erase", {"anchor": (0.2, 0.9), "shape": (0.5, 0.3), "normalized": True, "centered_anchor": True}),
+    "erase nothing": ("erase", {}),
     "contrast, each": ("contrast", lambda x: {"contrast": each(x, [0.3, 2.0]), "contrast_center": 90.0}),
 }  # fmt: skip
 OF_COLOURS = {
+    "paste, colours": ("paste", {"ratio": 1.3, "fill_value": (1.0, 2.0, 3.0)}),
+    "erase, colours": ("erase", {"anchor": (5.0, 6.0), "shape": (9.0, 9.0), "fill_value": (1.0, 2.0, 300.0)}),
+    "erase, channels": (
+        "erase", {"anchor": (5.0, 1.0), "shape": (9.0, 2.0), "fill_value": (1.0, 2.0, 3.0), "axis_names": "HC"}),
     "color_twist": (
         "color_twist",
         lambda x: {"hue": each(x, [20.0, -90.0]), "saturation": 1.2, "brightness": 0.9, "contrast": 1.1}),
@@ -158,6 +183,49 @@ def test_operators_on_colours_give_what_the_cpu_gives(name, layout):
 def test_operators_on_one_image_give_what_the_cpu_gives(name):
     image = smooth(numpy.random.default_rng(3), (40, 50, 3), "HWC", "uint8")
     compared(CALLS[name], dynamic.as_tensor(image, layout="HWC"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_histograms(layout, dtype):
+    generator = numpy.random.default_rng(8)
+    images = batch(generator, layout, "uint8", channels=2)
+    values = generator.integers(0, 60, 256) * (1 if dtype == "uint8" else 1000)
+    images = dynamic.as_batch([values.astype(dtype)[image] for image in images.samples], layout=layout)
+    alike(dynamic.equalize(images.gpu()), dynamic.equalize(images), part=0)
+    same = dynamic.as_batch([numpy.full((2, 3, 5, 6)[: len(layout)], 7, dtype)] * 2, layout=layout)
+    alike(dynamic.equalize(same.gpu()), same, part=0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("border", ["reflect_101", "reflect_1001", "clamp", "wrap", "constant"])
+def test_any_filter(layout, border):
+    generator = numpy.random.default_rng(9)
+    for dtype, more in (("uint8", {}), ("uint8", {"dtype": "float32"}), ("float32", {}), ("int16", {"mode": "valid"})):
+        images = batch(generator, layout, dtype)
+        kernels = dynamic.as_batch([generator.uniform(-0.2, 0.4, shape) for shape in [(3, 3), (1, 7), (4, 2), (3, 3)]])
+        call = lambda x, k, v, border=border, more=more: dynamic.filter(x, k, v, border=border, anchor=0, **more)  # noqa: E731
+        expected = call(images, kernels, 7)
+        for on in (kernels, kernels.gpu()):
+            alike(call(images.gpu(), on, 7), expected)
+        one = numpy.float32([[0, 0.53, 0], [0, 0.31, 0.171]])
+        alike(
+            dynamic.filter(images.gpu(), one, border=border, **more), dynamic.filter(images, one, border=border, **more)
+        )
+    tiny = dynamic.as_batch([numpy.arange(1, 3, dtype="float32").reshape(1, 2)], layout="HW")
+    far = numpy.ones((5, 9), "float32")
+    alike(dynamic.filter(tiny.gpu(), far, border=border), dynamic.filter(tiny, far, border=border))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "int32"])
+def test_colour_spaces(layout, dtype):
+    spaces = ("RGB", "BGR", "GRAY", "YCbCr")
+    for have, want in itertools.product(spaces, spaces):
+        if "C" in layout or have == "GRAY":
+            images = batch(numpy.random.default_rng(6), layout, dtype, channels=1 if have == "GRAY" else 3)
+            convert = functools.partial(dynamic.color_space_conversion, image_type=have, output_type=want)
+            alike(convert(images.gpu()), convert(images), part=0.5)
 
 
 def test_a_window_by_an_anchor():
@@ -227,7 +295,7 @@ def test_volumes_say_where_they_run():
         dynamic.rotate(volume, angle=10.0, axis=(0, 0, 1))
     with pytest.raises(DeviceError, match=r"resize\(\) of volumes runs on cpu"):
         dynamic.resize(volume, size=(2, 2, 2))
-    with pytest.raises(DeviceError, match=r"gaussian_blur\(\) on a GPU blurs images"):
+    with pytest.raises(DeviceError, match=r"gaussian_blur\(\) on a GPU is for images"):
         dynamic.gaussian_blur(volume, sigma=1.0)
     assert dynamic.flip(volume, depthwise=1).shape == (3, 4, 5, 1)
 

@@ -515,10 +515,32 @@ def _of_an_rng():
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"batch_size": 0}, "'batch_size' must be an integer of at least 1"), ({"seed": "x"}, "'seed'"),
     ({"prefetch_queue_depth": -1}, "'prefetch_queue_depth'"), ({"checkpoint": 5}, "'checkpoint'"),
-    ({"num_threads": 0}, "num_threads")])  # fmt: skip
+    ({"num_threads": 0}, "num_threads"), ({"batch_size": 2.5}, "'batch_size' must be an integer"),
+    ({"seed": 2**64}, r"'seed' must be an integer in \[0, 2\*\*64\)"), ({"seed": -2}, "'seed'"),
+    ({"seed": True}, "'seed'")])  # fmt: skip
 def test_wrong_arguments_are_named(folder, arguments, told):
     with pytest.raises(ArgumentError, match=told):
         rotated(folder, **arguments)
+
+
+def test_an_unknown_argument_is_named_with_one_that_is_like_it(folder):
+    with pytest.raises(ArgumentError, match="bytes_per_sampel.*bytes_per_sample'"):
+        Pipeline(rotated, batch_size=2, bytes_per_sampel=1)
+
+
+def test_a_pipeline_without_a_seed_goes_on_with_that_of_the_checkpoint():
+    @pipeline_def(batch_size=3)
+    def draws():
+        return fn.random.uniform(range=(0.0, 1.0))
+
+    with draws() as pipe:
+        pipe.run()
+        text = pipe.checkpoint()
+        expected = pipe.run()[0].tolist()
+    with draws(checkpoint=text) as again:
+        assert (again.seed, again.run()[0].tolist()) == (pipe.seed, expected)
+    with draws() as other:
+        assert other.seed != pipe.seed
 
 
 def test_outputs_have_the_methods_of_dalis(folder):

@@ -161,8 +161,8 @@ def color(samples: Batch, parameter: Batch) -> Any:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel)
 def sharpness(samples: Batch, kernel: Batch) -> Any:
-    """Blur or sharpen images; those on a GPU go through the CPU."""
-    return dynamic.filter(samples.cpu(), kernel).to_device(samples.device)
+    """Blur or sharpen images."""
+    return dynamic.filter(samples, kernel)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ def invert(samples: Batch, _: None) -> Any:
 
 @augmentation
 def equalize(samples: Batch, _: None) -> Any:
-    """Spread the histogram of each channel; images on a GPU go through the CPU."""
-    return dynamic.equalize(samples.cpu()).to_device(samples.device)
+    """Spread the histogram of each channel."""
+    return dynamic.equalize(samples)
 
 
 @augmentation

@@ -20,7 +20,7 @@ from dynamic._pool import Step
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import color
-from dynamic.kernels.gpu import Images, images, pixels
+from dynamic.kernels.gpu import Images, copies, images, pixels
 from dynamic.types import DALIImageType
 
 from .geometry import LAYOUTS
@@ -374,7 +374,32 @@ _CODES = {
 }
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True)
+def _convert_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    name, have, want = "color_space_conversion", call.fixed["image_type"], call.fixed["output_type"]
+    source, layout = inputs[0], call.layout or ""
+    if have == want:
+        copies.window(source, target)
+    elif (have, want) in _CODES and want != "GRAY":  # reversed, or the one channel three times
+        place = layout.index("C") if "C" in layout else source.ndim
+        steps, starts = numpy.ones_like(target.shapes), numpy.zeros_like(target.shapes)
+        if have == "GRAY":
+            strides = numpy.insert(source.strides, place, 0, axis=1) if "C" not in layout else source.strides.copy()
+            strides[:, place] = 0
+            source = Described(source.pointers, target.shapes, strides, source.dtype)
+        else:
+            steps[:, place], starts[:, place] = -1, 2
+        copies.window(source, target, starts, steps)
+    else:
+        matrix = color.conversion(have, want, source.dtype)
+        if (have, want) == ("YCbCr", "GRAY"):
+            factor, shift = color.luma(source.dtype)
+            matrix = numpy.array([[factor, 0.0, 0.0, shift]])
+        result = images(name, target, _space_layout(layout, want) or layout)
+        pixels.mixed(images(name, source, layout), result, numpy.broadcast_to(matrix, (len(result), *matrix.shape)))
+
+
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True,
+          kernel=_convert_on_gpu)  # fmt: skip
 def color_space_conversion(
     image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = "HWC", out: Array = None
 ) -> Array:

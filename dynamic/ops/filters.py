@@ -16,10 +16,12 @@ from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
+from dynamic.data import Batch
 from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import filters
-from dynamic.kernels.gpu import images, resample
+from dynamic.kernels.gpu import Images, images, resample
+from dynamic.kernels.gpu import filters as correlation
 
 __all__ = ["filter", "gaussian_blur", "laplacian"]
 
@@ -61,15 +63,20 @@ def _same(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
     return image.shape, image.dtype if dtype is None else dtype.dtype
 
 
-def _blur_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    name, (data, *_) = "gaussian_blur", inputs
+def _images(name: str, call: Call, data: Described, target: Described) -> tuple[Images, Images, list[int]]:
+    """The images of an input and of the result, and which of the spatial dimensions are their height and width."""
     letters = call.layout or _USUAL.get(data.ndim, "")
     if not set("HW") <= set(letters) <= set("FCHW"):
         got = f"layout {call.layout!r}" if call.layout else f"{data.ndim} dimensions"
-        raise DeviceError(f"{name}() on a GPU blurs images and videos (HW, HWC, CHW, FHWC, FCHW); got {got}. "
+        raise DeviceError(f"{name}() on a GPU is for images and videos (HW, HWC, CHW, FHWC, FCHW); got {got}. "
                           "Move it with .cpu().")  # fmt: skip
-    source, result = images(name, data, letters), images(name, target, letters)
     order = [0, 1] if letters.index("H") < letters.index("W") else [1, 0]
+    return images(name, data, letters), images(name, target, letters), order
+
+
+def _blur_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    name = "gaussian_blur"
+    source, result, order = _images(name, call, inputs[0], target)
     pairs = [(_each(name, "sigma", sigma, 2), _each(name, "window_size", size, 2))
              for sigma, size in zip(call.column("sigma"), call.column("window_size"), strict=True)]  # fmt: skip
     for sigmas, sizes in set(pairs):
@@ -153,7 +160,32 @@ def _gaussians(sigmas: Array, sizes: Array) -> tuple[Array, Array]:
     return weights / numpy.repeat(numpy.add.reduceat(weights, starts), counts), counts
 
 
-@operator(output=_same)
+def _laplacian_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result, order = _images("laplacian", call, inputs[0], target)
+    names = ("window_size", "smoothing_size", "scale")
+    kernels = [_laplacian(*each, normalized=call.fixed["normalized_kernel"])
+               for each in zip(*map(call.column, names), strict=True)]  # fmt: skip
+    kernels = [kernels[i].transpose(order) for i in source.each(numpy.arange(call.count))]
+    middles = numpy.array([kernel.shape for kernel in kernels]).reshape(-1, 2) // 2
+    correlation.correlated(source, result, kernels, middles, "reflect_101")
+
+
+@functools.lru_cache(64)
+@numpy.errstate(over="ignore", invalid="ignore")
+def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized: bool) -> Array:
+    """The sum of all derivatives of an image as one kernel."""
+    terms = _derivatives("laplacian", window_size, smoothing_size, scale, 2, normalized=normalized)
+    sizes = [max(len(term[axis]) for term in terms) for axis in range(2)]
+    total = numpy.zeros(sizes)
+    for term in terms:
+        around = [(size - len(window)) // 2 for size, window in zip(sizes, term, strict=True)]
+        part = total[around[0] : sizes[0] - around[0], around[1] : sizes[1] - around[1]]
+        part += numpy.outer(*term)
+    total.flags.writeable = False
+    return total
+
+
+@operator(output=_same, kernel=_laplacian_on_gpu)
 def laplacian(
     image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
     scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
@@ -252,7 +284,41 @@ def _filtered(
     return tuple(shape), data.dtype if dtype is None else dtype.dtype
 
 
-@operator(output=_filtered)
+def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    """Kernels and values to fill with that are on the GPU are waited for."""
+    source, result, order = _images("filter", call, inputs[0], target)
+    given = [each.cpu() for each in call.inputs[1:]]
+    weights, *more = [each.samples if isinstance(each, Batch) else [each.array] * call.count for each in given]
+    anchors = [_anchors(anchor, kernel.shape) for anchor, kernel in zip(call.column("anchor"), weights, strict=True)]
+    fills = [_fill(value, inputs[0].dtype) for value in more[0]] if more else [0] * call.count
+    places = source.each(numpy.array(anchors)[:, order])
+    border = call.fixed["border"]
+    if call.fixed["mode"] == "valid":
+        places, border = numpy.zeros_like(places), "clamp"
+    turned = {id(kernel): kernel.transpose(order) for kernel in weights}
+    kernels = [turned[id(weights[i])] for i in source.each(numpy.arange(call.count))]
+    values = source.each(numpy.array(fills, numpy.float64))
+    correlation.correlated(source, result, kernels, places, border, values)
+
+
+def _anchors(anchor: Any, extents: tuple[int, ...]) -> list[int]:
+    """Which weight of a kernel lies on the pixel that is computed, in each dimension."""
+    anchors = []
+    for place, extent in zip(_each("filter", "anchor", anchor, len(extents)), extents, strict=True):
+        if place >= extent:
+            raise ArgumentError("filter", "anchor", f"less than the extent of the filter, {extent}", str(place))
+        anchors.append(extent // 2 if place < 0 else place)
+    return anchors
+
+
+def _fill(value: Array, dtype: numpy.dtype[Any]) -> Any:
+    """The value to fill with, as images of a type can have it."""
+    if value.size != 1:
+        raise ArgumentError("filter", "fill_value", "one number", f"shape {value.shape}")
+    return convert(numpy, value.reshape(1), dtype)[0]
+
+
+@operator(output=_filtered, kernel=_filter_on_gpu)
 def filter(
     data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | Several[_Place]] = -1,
     border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = "",
@@ -283,18 +349,8 @@ def filter(
     >>> dynamic.filter(image, numpy.ones((2, 2), "float32"), mode="valid").tolist()
     [[12.0, 16.0]]
     """
-    name = "filter"
-    spatial = _spatial(name, "data", data.ndim, layout)
-    anchors = []
-    for place, extent in zip(_each(name, "anchor", anchor, len(spatial)), filter.shape, strict=True):
-        if place >= extent:
-            raise ArgumentError(name, "anchor", f"less than the extent of the filter, {extent}", str(place))
-        anchors.append(extent // 2 if place < 0 else place)
-    fill: Any = 0
-    if fill_value is not None:
-        if fill_value.size != 1:
-            raise ArgumentError(name, "fill_value", "one number", f"shape {fill_value.shape}")
-        fill = convert(numpy, fill_value.reshape(1), data.dtype)[0]
+    spatial, anchors = _spatial("filter", "data", data.ndim, layout), _anchors(anchor, filter.shape)
+    fill = 0 if fill_value is None else _fill(fill_value, data.dtype)
     border = "none" if mode == "valid" else border
     for plane, result in filters.planes(data, spatial, out):
         filters.correlated(plane, filter, anchors, border, fill, result)

@@ -12,11 +12,14 @@ import numpy
 
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array, library
+from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import compression, histograms, tables
-from dynamic.kernels.gpu import arrays
+from dynamic.kernels.gpu import arrays, images
+from dynamic.kernels.gpu import histograms as spreading
 
 from .geometry import LAYOUTS, _frames
 
@@ -31,7 +34,12 @@ def _same(image: Array, /, **_: Any) -> Spec:
     return image.shape, image.dtype
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same)
+def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("equalize", data, call.layout or "") for data in (inputs[0], target))
+    spreading.equalized(source, result)
+
+
+@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same, kernel=_equalize_on_gpu)
 def equalize(image: Array, /, *, layout: Layout = "HWC", out: Array = None) -> Array:
     """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
 

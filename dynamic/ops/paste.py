@@ -15,12 +15,16 @@ import numpy
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
 from dynamic._call import Call
+from dynamic._described import Described
 from dynamic._layout import spatial
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import regions
+from dynamic.kernels.gpu import images
+from dynamic.kernels.gpu import regions as parts
 
 from .geometry import LAYOUTS
+from .slices import copy_on_gpu
 from .windows import _fill
 
 __all__ = ["grid_mask", "multi_paste", "paste"]
@@ -43,7 +47,22 @@ def _on_canvas(image: Array, /, *, ratio: float, min_canvas_size: float = 0.0, l
     return tuple(shape), image.dtype
 
 
-@operator(layouts=LAYOUTS, output=_on_canvas)
+def _corner(layout: str, canvas: Sequence[int], image: Sequence[int], paste_x: float, paste_y: float) -> list[int]:
+    """Where an image lies on its canvas, in each of its dimensions."""
+    positions = {"D": 0.5, "H": paste_y, "W": paste_x}
+    return [
+        int(numpy.float32(positions[letter]) * numpy.float32(size - extent)) if letter in positions else 0
+        for letter, size, extent in zip(layout, canvas, image, strict=True)
+    ]
+
+
+def _paste_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    columns = target.shapes.tolist(), inputs[0].shapes.tolist(), call.column("paste_x"), call.column("paste_y")
+    corners = [_corner(call.layout or "", *sample) for sample in zip(*columns, strict=True)]
+    copy_on_gpu("paste", call, inputs[0], target, -numpy.array(corners), "fill_value")
+
+
+@operator(layouts=LAYOUTS, output=_on_canvas, kernel=_paste_on_gpu)
 def paste(
     image: Array, /, *, fill_value: PerSample[_Values], min_canvas_size: PerSample[_Extent] = 0.0, n_channels: int = 3,
     paste_x: PerSample[_Position] = 0.5, paste_y: PerSample[_Position] = 0.5, ratio: PerSample[_Enlargement],
@@ -68,11 +87,7 @@ def paste(
     >>> paste(numpy.ones((1, 2), "uint8"), ratio=2, fill_value=7, paste_x=1.0, paste_y=0.0).tolist()
     [[7, 7, 1, 1], [7, 7, 7, 7]]
     """
-    positions = {"D": 0.5, "H": paste_y, "W": paste_x}
-    corner = [
-        int(numpy.float32(positions[letter]) * numpy.float32(size - extent)) if letter in positions else 0
-        for letter, size, extent in zip(layout, out.shape, image.shape, strict=True)
-    ]
+    corner = _corner(layout, out.shape, image.shape, paste_x, paste_y)
     place = layout.index("C") if "C" in layout else None
     channels = image.shape[place] if place is not None else 1
     regions.pasted(image, corner, _fill("paste", fill_value, channels, place, image.ndim, "fill_value"), out)
@@ -132,7 +147,31 @@ def _composed(
     return tuple(shape), images[0].dtype if dtype is None else dtype.dtype
 
 
-@operator(layouts=LAYOUTS, output=_composed, across=_all_of)
+def _compose_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    places = list(spatial(call.layout or ""))
+    shapes, canvases = [each.shapes.tolist() for each in inputs], target.shapes.tolist()
+    layers: dict[tuple[int, int], list[Any]] = {}  # by their number from the canvas up, and the input
+    for i, canvas in enumerate(canvases):
+        arguments = call.arguments(i)
+        ids = arguments["in_ids"]
+        sources = [(k, i) for k in range(len(inputs))] if ids is None else [(0, sample) for sample in ids]
+        try:
+            windows = _windows([shapes[k][sample] for k, sample in sources], places, canvas, **arguments)
+        except ArgumentError as error:
+            error.add_note(call.note(_MULTI, i))
+            raise
+        for number, ((k, sample), window) in enumerate(zip(sources, windows, strict=True)):
+            layers.setdefault((number, k), []).append((sample, i, window))
+    parts.filled(target, numpy.zeros((len(target), 1)), None)
+    for (_, k), layer in sorted(layers.items()):
+        samples, owners = (numpy.array([row[column] for row in layer]) for column in range(2))
+        starts, targets = numpy.zeros((2, len(layer), target.ndim), numpy.int64)
+        sizes = inputs[k].shapes[samples]
+        starts[:, places], sizes[:, places], targets[:, places] = zip(*(window for _, _, window in layer), strict=True)
+        parts.pasted(parts.part(inputs[k], samples, starts, sizes), parts.part(target, owners, targets, sizes))
+
+
+@operator(layouts=LAYOUTS, output=_composed, across=_all_of, kernel=_compose_on_gpu)
 def multi_paste(
     *images: Array, dtype: DTypeArgument | None = None, in_anchors: PerSample[_Corners | None] = None,
     in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[Several[int] | None] = None,
@@ -168,24 +207,36 @@ def multi_paste(
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
     sources, places = _sources(images, in_ids, across), spatial(layout)
-    whole = tuple(out.shape[place] for place in places)
-    canvas = [whole] * len(sources)
-    wholes = [tuple(source.shape[place] for place in places) for source in sources]
-    starts = _rows("in_anchors", in_anchors, in_anchors_rel, wholes, numpy.floor)
-    rest = [tuple(b - a for a, b in zip(start, whole, strict=True))
-            for start, whole in zip(starts or [(0,) * len(places)] * len(wholes), wholes, strict=True)]  # fmt: skip
-    sizes = _rows("shapes", shapes, shapes_rel, wholes, numpy.ceil) or rest
-    starts = starts or [(0,) * len(places)] * len(wholes)
-    targets = _rows("out_anchors", out_anchors, out_anchors_rel, canvas, numpy.floor) or [(0,) * len(places)] * len(
-        wholes
-    )
-    _check_inside("in_anchors", starts, sizes, wholes)
-    _check_inside("out_anchors", targets, sizes, canvas)
-    if not _covered(whole, targets, sizes):
+    windows = _windows(
+        [source.shape for source in sources], places, out.shape, in_anchors=in_anchors, in_anchors_rel=in_anchors_rel,
+        shapes=shapes, shapes_rel=shapes_rel, out_anchors=out_anchors, out_anchors_rel=out_anchors_rel,
+    )  # fmt: skip
+    if not _covered(tuple(out.shape[place] for place in places), windows):
         out.fill(0)
-    for source, start, size, target in zip(sources, starts, sizes, targets, strict=True):
+    for source, (start, size, target) in zip(sources, windows, strict=True):
         regions.copied_part(source, places, start, size, target, out)
     return out
+
+
+#: Where a window begins in its image, how large it is, and where it begins on the canvas.
+_Window: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def _windows(
+    images: Sequence[Sequence[int]], places: Sequence[int], canvas: Sequence[int], *, in_anchors: Any,
+    in_anchors_rel: Any, shapes: Any, shapes_rel: Any, out_anchors: Any, out_anchors_rel: Any, **_: Any,
+) -> list[_Window]:  # fmt: skip
+    """The windows of the images that are pasted onto one canvas, from the shapes of these."""
+    wholes = [tuple(image[place] for place in places) for image in images]
+    canvases = [tuple(canvas[place] for place in places)] * len(images)
+    origin = [(0,) * len(places)] * len(images)
+    starts = _rows("in_anchors", in_anchors, in_anchors_rel, wholes, numpy.floor) or origin
+    rest = [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(starts, wholes, strict=True)]
+    sizes = _rows("shapes", shapes, shapes_rel, wholes, numpy.ceil) or rest
+    targets = _rows("out_anchors", out_anchors, out_anchors_rel, canvases, numpy.floor) or origin
+    _check_inside("in_anchors", starts, sizes, wholes)
+    _check_inside("out_anchors", targets, sizes, canvases)
+    return list(zip(starts, sizes, targets, strict=True))
 
 
 def _rows(
@@ -210,14 +261,13 @@ def _rows(
     return [tuple(int(value) for value in rounding(part)) for part in parts]
 
 
-def _covered(canvas: tuple[int, ...], targets: list[tuple[int, ...]], sizes: list[tuple[int, ...]]) -> bool:
+def _covered(canvas: tuple[int, ...], windows: list[_Window]) -> bool:
     """Whether windows that do not overlap cover a canvas, as those of a mosaic do."""
-    if sum(map(math.prod, sizes)) != math.prod(canvas):
+    if sum(math.prod(size) for _, size, _ in windows) != math.prod(canvas):
         return False
-    windows = zip(targets, sizes, strict=True)
     return not any(
-        all(a < c + d and c < a + b for a, b, c, d in zip(*one, *other, strict=True))
-        for one, other in itertools.combinations(windows, 2)
+        all(a < c + d and c < a + b for b, a, d, c in zip(*one, *other, strict=True))
+        for (_, *one), (_, *other) in itertools.combinations(windows, 2)
     )
 
 
@@ -234,7 +284,14 @@ def _as_input(image: Array, /, **_: Any) -> Spec:
     return image.shape, image.dtype
 
 
-@operator(layouts=LAYOUTS, output=_as_input)
+def _mask_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("grid_mask", data, call.layout or "") for data in (inputs[0], target))
+    names = ("angle", "ratio", "shift_x", "shift_y", "tile")
+    grids = regions.grid_of(numpy.array([call.column(name) for name in names], numpy.float64).T)
+    parts.masked(source, result, source.each(grids))
+
+
+@operator(layouts=LAYOUTS, output=_as_input, kernel=_mask_on_gpu)
 def grid_mask(
     image: Array, /, *, angle: PerSample[float] = 0.0, ratio: PerSample[float] = 0.5, shift_x: PerSample[float] = 0.0,
     shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = "HWC", out: Array = None,

@@ -19,6 +19,7 @@ from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
+from dynamic.kernels.gpu import regions as parts
 
 from .windows import _AnyPolicy, _fill, windows_of
 
@@ -50,11 +51,11 @@ def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Any
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
     if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
         return NotImplemented
-    _copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
+    copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
     return None
 
 
-def _copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
+def copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
     """Copy windows; what is outside is an argument of all samples, or of each."""
     place = _channels(call.layout, source.ndim)
     counts = target.shapes[:, place].tolist() if place is not None else [1] * call.count
@@ -147,7 +148,7 @@ def _padded(
 
 
 def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    _copy_on_gpu("pad", call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
+    copy_on_gpu("pad", call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
 
 
 @operator(output=_padded, across=_largest, kernel=_pad_on_gpu)
@@ -186,7 +187,33 @@ def _as_input(input: Array, /, **_: Any) -> Spec:
     return input.shape, input.dtype
 
 
-@operator(output=_as_input)
+def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, place = inputs[0], _channels(call.layout, inputs[0].ndim)
+    most = max(1, int(source.shapes[:, place].max())) if place is not None else 1
+    found = [_parts(tuple(shape), place, most, **call.arguments(i)) for i, shape in enumerate(source.shapes.tolist())]
+    copies.window(source, target)
+    owners = numpy.repeat(numpy.arange(len(found)), [len(starts) for starts, _, _ in found])
+    if len(owners):
+        starts, sizes, values = (numpy.concatenate(column) for column in zip(*found, strict=True))
+        parts.filled(parts.part(target, owners, starts, sizes), values, place)
+
+
+@functools.lru_cache(1024)  # those of a batch are often alike
+def _parts(whole: tuple[int, ...], place: int | None, most: int, *, fill_value: Any, **arguments: Any) -> list[Array]:
+    """Where the regions to erase from an array begin, their sizes, and for each the colours of `most` channels."""
+    ndim, channels = len(whole), 1 if place is None else whole[place]
+    colours = numpy.asarray(_fill("erase", fill_value, channels, place, ndim, "fill_value")).reshape(-1)
+    regions = _regions_of(whole, **arguments)
+    bounds = [[part.indices(extent)[:2] for part, extent in zip(region, whole, strict=True)] for region in regions]
+    limits = numpy.array(bounds, numpy.int64).reshape(-1, ndim, 2)
+    starts, sizes = limits[:, :, 0], numpy.maximum(limits[:, :, 1] - limits[:, :, 0], 0)
+    values = numpy.resize(colours, (len(regions), most))
+    if place is not None and len(colours) > 1:  # a region may begin with another channel than the first
+        values = colours[numpy.minimum(starts[:, place, None] + numpy.arange(most), channels - 1)]
+    return [starts, sizes, values]
+
+
+@operator(output=_as_input, kernel=_erase_on_gpu)
 def erase(
     input: Array, /, *, anchor: PerSample[_Values] = (), axes: PerSample[_Axes | None] = None, axis_names: str = "HW",
     centered_anchor: bool = False, fill_value: PerSample[_Values] = 0.0, normalized: bool | None = None,
@@ -217,9 +244,10 @@ def erase(
     >>> erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
     [[1, 9, 1, 1, 1, 1], [1, 9, 1, 1, 9, 9]]
     """
-    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names, "HW")
-    flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    boxes = _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
+    boxes = _regions_of(
+        input.shape, layout=layout, axes=axes, axis_names=axis_names, anchor=anchor, shape=shape, normalized=normalized,
+        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, centered_anchor=centered_anchor,
+    )  # fmt: skip
     place = _channels(layout, input.ndim)
     channels = input.shape[place] if place is not None else 1
     regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
@@ -227,6 +255,16 @@ def erase(
 
 
 _FAR = 1e15  # beyond any array
+
+
+def _regions_of(
+    whole: tuple[int, ...], *, layout: str, axes: Any, axis_names: str, anchor: Any, shape: Any,
+    normalized: bool | None, normalized_anchor: bool, normalized_shape: bool, centered_anchor: bool, **_: Any,
+) -> list[tuple[Any, ...]]:  # fmt: skip
+    """The regions to erase from an array of some extents, as indices."""
+    chosen = places.axes_of("erase", layout, len(whole), axes, axis_names, "HW")
+    flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
+    return _regions(whole, chosen, anchor, shape, flags, centered=centered_anchor)
 
 
 @functools.lru_cache(256)  # those of a batch are often alike

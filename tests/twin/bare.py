@@ -19,6 +19,7 @@ class _Memory:
     def __init__(self, array: numpy.ndarray[Any, Any]) -> None:
         self._array = array.copy()
         self.data = types.SimpleNamespace(ptr=self._array.__array_interface__["data"][0])
+        self.shape = array.shape
 
 
 def made() -> types.ModuleType:
@@ -26,6 +27,7 @@ def made() -> types.ModuleType:
     module = types.ModuleType("cupy")
     module.RawModule = build.RawModule
     module.asarray = _Memory
+    module.zeros = module.empty = lambda shape, dtype: _Memory(numpy.zeros(shape, dtype))
     module.cuda = types.SimpleNamespace(Device=lambda: types.SimpleNamespace(id=0))
     return module
 

@@ -42,6 +42,8 @@ template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
 template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
 template <class T> static inline T __ldg(const T* p) { return *p; }
 
+template <class T> static inline T atomicAdd(T* p, T v) { const T before = *p; *p = before + v; return before; }
+
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }

@@ -15,7 +15,7 @@ from dynamic.dtypes import convert
 
 from .windows import copied, filled
 
-__all__ = ["copied_part", "erased", "masked", "pasted"]
+__all__ = ["copied_part", "erased", "grid_of", "masked", "pasted"]
 
 _AT_ONCE = 1 << 18  #: pixels of a mask that are made at once: in few steps, for threads take turns between them
 _REMEMBERED = 1 << 16  # bytes; smaller masks are made once for all images of a batch
@@ -80,7 +80,7 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         out: Where to, of the shape and dtype of the image.
     """
     height, width, channels = image.shape[-3:]
-    numbers = numpy.clip([angle, ratio, *shift, tile], -1e30, 1e30).astype(numpy.float32).tobytes()
+    numbers = grid_of([angle, ratio, *shift, tile]).tobytes()
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
     if height * width * channels * bits.itemsize <= _REMEMBERED:
@@ -94,6 +94,12 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         numpy.bitwise_and(source[..., first:last, :, :], mask, out=target[..., first:last, :, :])
 
     _pool.run_pieces(one, -(-height // rows), image.nbytes + out.nbytes)
+
+
+def grid_of(numbers: Any) -> Array:
+    """What a grid is given by, of one image or of many: rotation, ratio, shift right and down, and side, in float32."""
+    found: Array = numpy.clip(numbers, -1e30, 1e30).astype(numpy.float32)
+    return found
 
 
 def _mask(numbers: bytes, first: int, last: int, width: int, channels: int, bits: numpy.dtype[Any]) -> Array:

@@ -125,13 +125,12 @@ struct Mix {
   f64 matrix[12];
   u32 rows, quads;
   u32 columns;
-  u32 words;  // whether four pixels are three words on both sides
+  u32 words;       // whether four pixels are three words on both sides
+  u32 have, want;  // channels, up to three each
 };
 
-template <class Out, class Real>
-__device__ __forceinline__ void mixed(const Real* v, const Real* m, Out* found) {
-#pragma unroll
-  for (int c = 0; c < 3; c++) found[c] = made<Out>(v[0] * m[4 * c] + v[1] * m[4 * c + 1] + v[2] * m[4 * c + 2] + m[4 * c + 3]);
+template <class Real> __device__ __forceinline__ Real mixed(const Real* v, const Real* m) {
+  return v[0] * m[0] + v[1] * m[1] + v[2] * m[2] + m[3];
 }
 
 template <class In, class Out, class Real>
@@ -156,7 +155,8 @@ __device__ __forceinline__ void mix(const Mix* __restrict__ table, const u32* __
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const Real v[3] = {(Real)in.each[3 * i], (Real)in.each[3 * i + 1], (Real)in.each[3 * i + 2]};
-        mixed<u8, Real>(v, m, out.each + 3 * i);
+#pragma unroll
+        for (int c = 0; c < 3; c++) out.each[3 * i + c] = made<u8>(mixed(v, m + 4 * c));
       }
 #pragma unroll
       for (int i = 0; i < 3; i++) ((u32*)to)[i] = out.word[i];
@@ -166,11 +166,10 @@ __device__ __forceinline__ void mix(const Mix* __restrict__ table, const u32* __
     for (u32 i = x; i < x + 4 && i < w.columns; i++, from += w.from[1], to += w.to[1]) {
       Real v[3];
 #pragma unroll
-      for (int c = 0; c < 3; c++) v[c] = Source<In, Real>::at(from + c * w.from[2], type);
+      for (int c = 0; c < 3; c++) v[c] = c < w.have ? Source<In, Real>::at(from + c * w.from[2], type) : (Real)0;
 #pragma unroll
       for (int c = 0; c < 3; c++)
-        Target<Out, Real>::put(to + c * w.to[2], wanted,
-                               v[0] * m[4 * c] + v[1] * m[4 * c + 1] + v[2] * m[4 * c + 2] + m[4 * c + 3]);
+        if (c < w.want) Target<Out, Real>::put(to + c * w.to[2], wanted, mixed(v, m + 4 * c));
     }
   }
 }

@@ -21,7 +21,7 @@ _NORMALIZE = numpy.dtype([
 ], align=True)  # fmt: skip
 _MIX = numpy.dtype([
     ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("matrix", "f8", 12), ("rows", "u4"),
-    ("quads", "u4"), ("columns", "u4"), ("words", "u4"),
+    ("quads", "u4"), ("columns", "u4"), ("words", "u4"), ("have", "u4"), ("want", "u4"),
 ], align=True)  # fmt: skip
 #: Types that have kernels of their own, and what these compute in.
 _NORMALIZED = {("uint8", "uint8"): numpy.float32, ("uint8", "float16"): numpy.float64,
@@ -94,21 +94,24 @@ def normalised(
 
 
 def mixed(source: Images, target: Images, matrices: NDArray[Any]) -> None:
-    """Make each of three channels a sum of all three, each with a factor, and of a shift.
+    """Make each channel a sum of all channels, each with a factor, and of a shift.
 
     Args:
-        source: Images.
-        target: Images of the same sizes.
-        matrices: A row for each channel of the result, three factors and the shift: (M, 3, 4).
+        source: Images of up to three channels.
+        target: Images of the same sizes, of up to three channels.
+        matrices: A row for each channel of the result, a factor for each channel and the shift: (M, want, have + 1).
     """
     tiles, quads = _tiles(target)
-    words = numpy.ones(len(source), bool)
+    want, have = matrices.shape[1], matrices.shape[2] - 1
+    whole = numpy.zeros((len(source), 3, 4))
+    whole[:, :want, :have], whole[:, :want, 3] = matrices[:, :, :-1], matrices[:, :, -1]
+    words = numpy.full(len(source), have == want == 3)
     for each in (source, target):
         words &= (each.strides[:, 1:] == (3, 1)).all(axis=1) & (each.strides[:, 0] % 4 == 0)
         words &= each.pointers % 4 == 0
     rows = table(_MIX, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 matrix=matrices.reshape(-1, 12), rows=target.shapes[:, 0], quads=quads, columns=target.shapes[:, 1],
-                 words=words)  # fmt: skip
+                 matrix=whole.reshape(-1, 12), rows=target.shapes[:, 0], quads=quads, columns=target.shapes[:, 1],
+                 words=words, have=have, want=want)  # fmt: skip
     rows["from"] = source.strides
     own = (source.dtype.name, target.dtype.name) in _MIXED
     kernel = f"mix_{source.dtype.name}_{target.dtype.name}" if own else "mix_any"
