@@ -90,6 +90,7 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
     angles = dynamic.as_batch(numpy.linspace(-45, 45, COUNT))
     flags = dynamic.as_batch([i % 2 for i in range(COUNT)])
     theirs = dict.fromkeys(("flip", "resize", "normalize", "blur", "rotate", "equalize"))
+    tilted = [[0.9, 0.1, 3.0], [-0.1, 0.9, 20.0], [0.0002, 0.0001, 1.0]]
     sharp = numpy.array([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], numpy.float32)
     if torch is not None:
         functional = torch.nn.functional
@@ -124,6 +125,9 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
         Case("gaussian_blur of 7", lambda x: dynamic.gaussian_blur(x, sigma=1.0), pixels, pixels, theirs["blur"]),
         Case("filter of 3 x 3", lambda x: dynamic.filter(x, sharp), pixels, pixels),
         Case("laplacian of 3 x 3", lambda x: dynamic.laplacian(x, window_size=3), pixels, pixels),
+        Case("median_blur of 3 x 3", dynamic.experimental.median_blur, pixels, pixels),
+        Case("dilate of 3 x 3", dynamic.experimental.dilate, pixels, pixels),
+        Case("warp_perspective", lambda x: dynamic.experimental.warp_perspective(x, matrix=tilted), pixels, pixels),
         Case("equalize", dynamic.equalize, 2 * pixels, pixels, theirs["equalize"]),
         Case("color_space_conversion to YCbCr", lambda x: dynamic.color_space_conversion(
             x, image_type="RGB", output_type="YCbCr"), pixels, pixels),

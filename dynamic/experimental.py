@@ -6,15 +6,22 @@ Extents and positions of windows here have the width first, as DALI's have: (wid
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, TypeAlias
+
+import numpy
 
 from . import decoders  # noqa: F401
 from ._argument import Between, Layout, PerSample, Two, Word
 from ._array import Array
+from ._call import Call
+from ._described import Described, allocated
 from ._operator import Spec, operator
 from .decoders import peek_image_shape  # noqa: F401
 from .errors import ArgumentError, shown
 from .kernels.cpu import filters
+from .kernels.gpu import images
+from .kernels.gpu.filters import ranked
 from .ops.resize import resize  # noqa: F401
 from .ops.warps import remap, warp_perspective
 
@@ -50,7 +57,22 @@ def _high_and_wide(value: Any) -> tuple[int, int]:
     return height, width
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.median_blur")
+def _check_window(size: tuple[int, int], given: Any) -> None:
+    if not all(extent % 2 for extent in size):
+        raise ArgumentError("experimental.median_blur", "window_size", "odd", shown(given))
+
+
+def _median_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("experimental.median_blur", data, call.layout or "") for data in (inputs[0], target))
+    given = call.column("window_size")
+    sizes = list(map(_high_and_wide, given))
+    for size, value in set(zip(sizes, given, strict=True)):
+        _check_window(size, value)
+    windows = source.each(numpy.array(sizes))
+    ranked(source, result, windows, windows // 2, "clamp", "median")
+
+
+@operator(layouts=_IMAGES, output=_same, name="experimental.median_blur", kernel=_median_on_gpu)
 def median_blur(
     image: Array,
     /,
@@ -76,14 +98,28 @@ def median_blur(
     [[2, 3, 3], [4, 6, 6], [7, 8, 9]]
     """
     size = _high_and_wide(window_size)
-    if not all(extent % 2 for extent in size):
-        raise ArgumentError("experimental.median_blur", "window_size", "odd", shown(window_size))
+    _check_window(size, window_size)
     for plane, result in filters.planes(image, _spatial(layout), out):
         filters.medians(plane, size, result)
     return out
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.dilate")
+def _extreme_on_gpu(name: str, call: Call, inputs: list[Described], target: Described) -> None:
+    layout, rank = call.layout or "", "largest" if name.endswith("dilate") else "smallest"
+    sizes = list(map(_high_and_wide, call.column("mask_size")))
+    places = [_places(name, size, anchor) for size, anchor in zip(sizes, call.column("anchor"), strict=True)]
+    border = _BORDERS.get(call.fixed["border_mode"], call.fixed["border_mode"])
+    data, between = inputs[0], allocated(target.shapes, target.dtype)  # kept until the last launch
+    for left in range(call.fixed["iterations"] - 1, -1, -1):
+        into = between.table if left % 2 else target
+        source, result = images(name, data, layout), images(name, into, layout)
+        windows, anchors = source.each(numpy.array(sizes)), source.each(numpy.array(places))
+        ranked(source, result, windows, anchors, border, rank)
+        data = into
+
+
+@operator(layouts=_IMAGES, output=_same, name="experimental.dilate",
+          kernel=functools.partial(_extreme_on_gpu, "experimental.dilate"))  # fmt: skip
 def dilate(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
     mask_size: PerSample[_Extents] = 3, layout: Layout = "HWC", out: Array = None,
@@ -110,7 +146,8 @@ def dilate(
     return _extreme("experimental.dilate", image, mask_size, anchor, border_mode, iterations, layout, out)
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.erode")
+@operator(layouts=_IMAGES, output=_same, name="experimental.erode",
+          kernel=functools.partial(_extreme_on_gpu, "experimental.erode"))  # fmt: skip
 def erode(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
     mask_size: PerSample[_Extents] = 3, layout: Layout = "HWC", out: Array = None,
@@ -140,16 +177,21 @@ def erode(
 def _extreme(
     name: str, image: Array, mask_size: Any, anchor: Any, border: str, iterations: int, layout: str, out: Array
 ) -> Array:
-    size = _high_and_wide(mask_size)
+    size, largest = _high_and_wide(mask_size), name.endswith("dilate")
+    places = _places(name, size, anchor)
+    for plane, result in filters.planes(image, _spatial(layout), out):
+        filters.extremes(plane, size, places, _BORDERS.get(border, border), iterations, result, largest=largest)
+    return out
+
+
+def _places(name: str, size: tuple[int, int], anchor: Any) -> list[int]:
+    """Which pixel of a window lies on the one that is computed, down and across."""
     places = []
     for place, extent in zip(_high_and_wide(anchor), size, strict=True):
         if place >= extent:
             raise ArgumentError(name, "anchor", f"less than the extent of the mask, {extent}", str(place))
         places.append(extent // 2 if place < 0 else place)
-    largest = name.endswith("dilate")
-    for plane, result in filters.planes(image, _spatial(layout), out):
-        filters.extremes(plane, size, places, _BORDERS.get(border, border), iterations, result, largest=largest)
-    return out
+    return places
 
 
 def _spatial(layout: str) -> tuple[int, int]:

@@ -12,7 +12,20 @@ from dynamic import dtypes
 from dynamic._described import described
 from dynamic._rng import RNG
 from dynamic.kernels.cpu import rotations
-from dynamic.kernels.gpu import _launch, copies, filters, histograms, images, pixels, random, regions, resample, warp
+from dynamic.kernels.cpu.maps import BORDERS
+from dynamic.kernels.gpu import (
+    _launch,
+    copies,
+    filters,
+    histograms,
+    images,
+    maps,
+    pixels,
+    random,
+    regions,
+    resample,
+    warp,
+)
 
 SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
 #: Types with kernels of their own, and two of those that share one.
@@ -58,6 +71,19 @@ def run(source, want):
         regions.masked(first, result, grids)
     if source[0].dtype == want and want.kind == "u" and want.itemsize < 4:
         histograms.equalized(first, result)
+    if source[0].dtype == want:
+        x = [numpy.linspace(-9, 50, a.shape[0] * a.shape[1]).reshape(a.shape[:2]) for a in source]
+        y = [points.T.astype(numpy.float32).T for points in x]
+        numbers = numpy.tile([1.1, 0.2, -3, 0.1, 0.9, 2, 0.001, 0, 1], (count, 1))
+        for border, kind in itertools.product(BORDERS, ("nn", "linear", "cubic")):
+            for way in range(5):
+                by = numpy.full((count, 1), 19) if way == maps.WAVES else numbers
+                maps.read(first, result, way, by, border=border, interpolation=kind, maps=[described(x), described(y)],
+                          waves=[numpy.full(19, 1e300), numpy.full(40, numpy.nan)])  # fmt: skip
+    if source[0].dtype == want:
+        sizes = numpy.tile([3, 5], (count, 1))
+        for which in ("largest", "smallest", "median"):
+            filters.ranked(first, result, sizes, sizes - 1, "constant" if which == "largest" else "wrap", which)
     for border in ("reflect_101", "reflect_1001", "clamp", "wrap", "constant"):
         kernel = numpy.ones((4, 9))
         filters.correlated(first, result, [kernel] * count, numpy.tile([1, 8], (count, 1)), border, numpy.ones(count))
@@ -94,8 +120,8 @@ def everything():
         copies.pieces(
             numpy.array([source.ctypes.data], "u8"), numpy.array([target.ctypes.data], "u8"), numpy.array([size])
         )
-    made = [name for module in ("copy", "filters", "histograms", "pixels", "random", "regions", "resample", "warp")
-            for name in build.kernels(_launch.source(module))]  # fmt: skip
+    modules = ("copy", "filters", "histograms", "maps", "pixels", "random", "regions", "resample", "warp")
+    made = [name for module in modules for name in build.kernels(_launch.source(module))]
     unused = set(made) - build.used
     assert not unused, f"not run: {unused}"
     print(f"{len(made)} kernels without a finding")

@@ -61,6 +61,13 @@ def alike(found, expected, part=0.05):
             assert (apart > limit * (1 + numpy.abs(other))).sum() == 0
 
 
+def nearly_alike(found, expected, part=0.5):
+    """The same of the nearest pixels: on the CPU points are rounded to float32, so few may fall on another side."""
+    for one, other in zip(found.cpu().samples, expected.samples, strict=True):
+        assert one.shape == other.shape
+        assert (one != other).mean() <= part / 100
+
+
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW")
 
 
@@ -215,6 +222,60 @@ def test_any_filter(layout, border):
     tiny = dynamic.as_batch([numpy.arange(1, 3, dtype="float32").reshape(1, 2)], layout="HW")
     far = numpy.ones((5, 9), "float32")
     alike(dynamic.filter(tiny.gpu(), far, border=border), dynamic.filter(tiny, far, border=border))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "uint16", "float64", "int8"])
+def test_extremes_and_medians_of_windows(layout, dtype):
+    generator = numpy.random.default_rng(11)
+    images = batch(generator, layout, "uint8")
+    values = generator.permutation(256) - (100 if dtype not in ("uint8", "uint16") else 0)
+    images = dynamic.as_batch([values.clip(-128, 127 if dtype == "int8" else 255).astype(dtype)[image] for image in
+                               images.samples], layout=layout)  # fmt: skip
+    if dtype.startswith("f"):
+        images = images / 3
+    for size in ((3, 5), 1, 5):
+        call = functools.partial(dynamic.experimental.median_blur, window_size=size)
+        alike(call(images.gpu()), call(images), part=0)
+    sizes, anchors = each(images, [[3, 2], [1, 4]]), each(images, [[2, 1], [0, -1]])
+    for name, border in itertools.product(
+        ("dilate", "erode"), ("constant", "replicate", "reflect", "reflect_101", "wrap")
+    ):
+        function = getattr(dynamic.experimental, name)
+        for more in ({}, {"iterations": 2}, {"mask_size": sizes, "anchor": anchors, "iterations": 3}):
+            alike(function(images.gpu(), border_mode=border, **more), function(images, border_mode=border, **more), 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", ["nn", "linear", "cubic"])
+def test_maps(layout, kind):
+    generator = numpy.random.default_rng(10)
+    same = nearly_alike if kind == "nn" else alike
+    turned = [[0.93, 0.21, 3.1], [-0.12, 1.13, 2.2], [0.0007, -0.0004, 1.0]]
+    for dtype in ("uint8", "float32", "int16"):
+        images = batch(generator, layout, dtype)
+        for border, more in itertools.product(
+            ("constant", "replicate", "reflect", "reflect_101", "wrap"),
+            ({}, {"size": (30, 90), "pixel_origin": "center", "fill_value": 9.0, "inverse_map": False}),
+        ):
+            call = functools.partial(
+                dynamic.experimental.warp_perspective, border_mode=border, interp_type=kind, **more
+            )
+            matrices = each(images, [turned, numpy.eye(3).tolist()])
+            same(call(images.gpu(), matrix=matrices), call(images, matrix=matrices), part=0.5)
+            same(call(images.gpu(), matrices.gpu()), call(images, matrices), part=0.5)
+        shapes = [(17, 40), (17, 40, 1), (1, 17, 40)][: 2 if "F" in layout else 3]
+        shapes = [(*((2,) if "F" in layout and len(shape) == 3 else ()), *shape) for shape in shapes]
+        for shape, origin in itertools.product(shapes, ("corner", "center")):
+            points = [dynamic.as_batch(generator.uniform(-5, 75, (4, *shape))) for _ in range(2)]
+            call = functools.partial(dynamic.experimental.remap, interp=kind, pixel_origin=origin)
+            same(call(images.gpu(), *points), call(images, *points), part=0.5)
+            same(call(images.gpu(), *(each.gpu() for each in points)), call(images, *points), part=0.5)
+        if kind != "cubic":
+            for name, more in (("sphere", {}), ("water", {"ampl_x": 4.0, "phase_y": 0.3, "freq_x": 0.2})):
+                call = functools.partial(getattr(dynamic, name), interp_type=kind, fill_value=3.0, **more)
+                masks = each(images, [1, 0])
+                same(call(images.gpu(), mask=masks), call(images, mask=masks), part=0.5)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -21,6 +22,7 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import maps, warp
 from dynamic.kernels.gpu import Images, images
+from dynamic.kernels.gpu import maps as gpu_maps
 from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
@@ -62,17 +64,17 @@ def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 def _matrices_of(call: Call, source: Images) -> Any:
     """The matrix of each image, (M, 2, 3)."""
-    given = call.column("matrix")
-    if len(call.inputs) > 1:
-        own = call.inputs[1].cpu()
-        given = list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
-    video = "F" in (call.layout or "")
+    given, video = _given_to(call), "F" in (call.layout or "")
     alike = not video and len({numpy.shape(each) for each in given}) == 1 and numpy.ndim(given[0]) < 3
     if alike:  # all at once
         rows = numpy.array(given, numpy.float64)
         each = [rows.reshape(call.count, -1, 3) if rows[0].size in {6, 9} else rows]
     else:
-        each = [_matrices("warp_affine", one, 2, None) for one in given] if not video else _of_frames(given, source)
+        each = (
+            [_matrices("warp_affine", one, 2, None) for one in given]
+            if not video
+            else _of_frames("warp_affine", given, source)
+        )
     inverse = call.fixed["inverse_map"]
     found = [
         _affine_rows("warp_affine", _matrices("warp_affine", one, 2, len(one)), inverse_map=inverse) for one in each
@@ -80,11 +82,19 @@ def _matrices_of(call: Call, source: Images) -> Any:
     return numpy.concatenate(found)
 
 
-def _of_frames(given: list[Any], source: Images) -> list[Any]:
+def _given_to(call: Call) -> list[Any]:
+    """What each sample is given as its matrix; those that are on the GPU are waited for."""
+    if len(call.inputs) < 2:
+        return call.column("matrix")
+    own = call.inputs[1].cpu()
+    return list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
+
+
+def _of_frames(operator: str, given: list[Any], source: Images) -> list[Any]:
     """The matrices of each video, one for each of its frames."""
     assert source.owners is not None, "frames have"
     counts = numpy.bincount(source.owners, minlength=len(given)).tolist()
-    found = [(_matrices("warp_affine", one, 2, count), count) for one, count in zip(given, counts, strict=True)]
+    found = [(_matrices(operator, one, 2, count), count) for one, count in zip(given, counts, strict=True)]
     return [numpy.broadcast_to(matrices, (count, *matrices.shape[1:])) for matrices, count in found if count]
 
 
@@ -200,7 +210,25 @@ def _perspective(
     return warped(_PERSPECTIVE, image, layout, extents, size=size, fill_value=fill_value, dtype=None)
 
 
-@operator(layouts=_IMAGES, output=_perspective, name=_PERSPECTIVE)
+def _perspective_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images(_PERSPECTIVE, data, call.layout or "") for data in (inputs[0], target))
+    given, video = _given_to(call), "F" in (call.layout or "")
+    each = _of_frames(_PERSPECTIVE, given, source) if video else [_matrices(_PERSPECTIVE, one, 2, None)
+                                                                  for one in given]  # fmt: skip
+    if each:
+        how = {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
+        matrices = _found_by(numpy.concatenate([_homogeneous(one) for one in each]), **how)
+        gpu_maps.read(source, result, gpu_maps.PERSPECTIVE, matrices.reshape(-1, 9), fill=call.fixed["fill_value"],
+                      border=call.fixed["border_mode"], interpolation=call.fixed["interp_type"])  # fmt: skip
+
+
+def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
+    """Matrices of three rows from indices of pixels of the result to those of the input."""
+    matrices = matrices if inverse_map else _inverted(_PERSPECTIVE, matrices)
+    return maps.moved(-0.5) @ matrices @ maps.moved(0.5) if pixel_origin == "corner" else matrices
+
+
+@operator(layouts=_IMAGES, output=_perspective, name=_PERSPECTIVE, kernel=_perspective_on_gpu)
 def warp_perspective(
     image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
     fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
@@ -237,10 +265,7 @@ def warp_perspective(
     images, results = _frames(image, layout), _frames(out, layout)
     given = matrix if matrix_input is None else matrix_input
     matrices = _homogeneous(_matrices(_PERSPECTIVE, given, 2, len(images) if "F" in layout else None))
-    if not inverse_map:
-        matrices = _inverted(_PERSPECTIVE, matrices)
-    if pixel_origin == "corner":
-        matrices = maps.moved(-0.5) @ matrices @ maps.moved(0.5)
+    matrices = _found_by(matrices, inverse_map=inverse_map, pixel_origin=pixel_origin)
     for i, (frame, result) in enumerate(zip(images, results, strict=True)):
         maps.perspective(frame, matrices[i % len(matrices)], result, fill=fill_value, border=border_mode,
                          interpolation=interp_type)  # fmt: skip
@@ -271,7 +296,27 @@ def _map(name: str, array: Array, image: Array, layout: str) -> Array:
     return array
 
 
-@operator(layouts=_IMAGES, output=_remapped, name=_REMAP)
+def _remap_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images(_REMAP, data, call.layout or "") for data in (inputs[0], target))
+    own = numpy.arange(call.count) if source.owners is None else source.owners
+    frames = numpy.arange(len(own)) - numpy.searchsorted(own, own)  # the number of each in its video
+    there = replace(call, inputs=[each.to_device(call.device) for each in call.inputs])  # kept until the launch
+    points = [_map_of(each, call.layout or "", own, frames) for each in there.described()[1:]]
+    shift = numpy.full((len(own), 1), 0.5 if call.fixed["pixel_origin"] == "corner" else 0.0)
+    gpu_maps.read(source, result, gpu_maps.GIVEN, shift, interpolation=call.fixed["interp"], maps=points)
+
+
+def _map_of(data: Described, layout: str, own: Any, frames: Any) -> Described:
+    """The map of each image: that of its sample, or of its frame."""
+    single = (data.shapes[:, -1] == 1) & (data.ndim == (4 if "F" in layout else 3))  # a last dimension that is none
+    strides = numpy.where(single[:, None], data.strides[:, -3:-1], data.strides[:, -2:])
+    several = (data.ndim - single > 2) & (data.shapes[:, 0] > 1)
+    steps = numpy.where(several, data.strides[:, 0], 0)
+    pointers = data.pointers[own] + (steps[own] * frames).astype(numpy.uint64)
+    return Described(pointers, data.shapes[own], strides[own], data.dtype)
+
+
+@operator(layouts=_IMAGES, output=_remapped, name=_REMAP, kernel=_remap_on_gpu)
 def remap(
     image: Array, mapx: Array, mapy: Array, /, *, interp: _Interp = "linear", pixel_origin: _Origin = "corner",
     layout: Layout = "HWC", out: Array = None,
@@ -311,7 +356,24 @@ def _as_image(image: Array, /, *, fill_value: Any, layout: str, operator: str, *
     return warped(operator, image, layout, extents, size=None, fill_value=fill_value, dtype=None)
 
 
-@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"))
+def _distort_on_gpu(
+    operator: str, call: Call, inputs: list[Described], target: Described, way: int, numbers: Any, waves: Any = ()
+) -> None:
+    source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
+    ways = numpy.where(numpy.array(call.column("mask")) != 0, way, gpu_maps.KEPT)
+    gpu_maps.read(source, result, source.each(ways), numbers(source), fill=call.fixed["fill_value"],
+                  interpolation=call.fixed["interp_type"], waves=waves)  # fmt: skip
+
+
+def _sphere_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    def numbers(source: Images) -> Any:
+        height, width = source.shapes[:, :2].T
+        return numpy.stack([(width - 1) / 2, (height - 1) / 2, maps.radius_of(height, width)], axis=1)
+
+    _distort_on_gpu("sphere", call, inputs, target, gpu_maps.SPHERE, numbers)
+
+
+@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"), kernel=_sphere_on_gpu)
 def sphere(
     image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
     mask: PerSample[int] = 1, layout: Layout = "HWC", out: Array = None,
@@ -336,7 +398,15 @@ def sphere(
                       interp_type)  # fmt: skip
 
 
-@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"))
+def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    across, down = (tuple(call.fixed[f"{name}_{axis}"] for name in ("ampl", "freq", "phase")) for axis in "xy")
+    rows, columns = (int(inputs[0].shapes[:, (call.layout or "").index(letter)].max()) for letter in "HW")
+    waves = maps.waves(numpy.arange(rows), numpy.arange(columns), across, down)
+    _distort_on_gpu("water", call, inputs, target, gpu_maps.WAVES, lambda source: numpy.full((len(source), 1), rows),
+                    waves)  # fmt: skip
+
+
+@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"), kernel=_water_on_gpu)
 def water(
     image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
     freq_x: float = 0.049087, freq_y: float = 0.049087, interp_type: WarpInterp = "nn", mask: PerSample[int] = 1,

@@ -19,7 +19,7 @@ from dynamic.dtypes import convert
 
 from . import warp
 
-__all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "read", "remap"]
+__all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "radius_of", "read", "remap", "waves"]
 
 #: What may be outside of an image.
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
@@ -121,9 +121,14 @@ def remap(image: Any, x: Any, y: Any, out: Any, *, shift: float = 0.0, interpola
     read(image, points, out, interpolation=interpolation)
 
 
+def radius_of(height: Any, width: Any) -> Any:
+    """That of the sphere of an image, or of each of many."""
+    return numpy.maximum(numpy.maximum(height // 2, width // 2), 1)
+
+
 def on_a_sphere(height: int, width: int) -> Points:
     """The points that `sphere` reads: as far from the centre as the distance is, squared, in radii."""
-    radius = max(height // 2, width // 2, 1)
+    radius = radius_of(height, width)
 
     def points(rows: slice) -> tuple[Any, Any]:
         x = numpy.arange(width) - (width - 1) / 2
@@ -147,11 +152,15 @@ def in_waves(width: int, across: tuple[float, float, float], down: tuple[float, 
 
     def points(rows: slice) -> tuple[Any, Any]:
         x, y = numpy.arange(width), numpy.arange(rows.start, rows.stop)[:, None]
-        beside = x + across[0] * numpy.sin(across[1] * y + across[2])
-        below = y + down[0] * numpy.cos(down[1] * x + down[2])
-        return beside - 0.5, below - 0.5
+        beside, below = waves(y, x, across, down)
+        return x + beside - 0.5, y + below - 0.5
 
     return points
+
+
+def waves(y: Any, x: Any, across: tuple[float, float, float], down: tuple[float, float, float]) -> tuple[Any, Any]:
+    """What waves add to the x of rows and to the y of columns."""
+    return across[0] * numpy.sin(across[1] * y + across[2]), down[0] * numpy.cos(down[1] * x + down[2])
 
 
 def read(

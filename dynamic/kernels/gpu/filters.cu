@@ -1,4 +1,5 @@
-// Correlation of images with a kernel, (H, W, C) in any strides (filter, laplacian).
+// What depends on the window around each pixel of images, (H, W, C) in any strides: correlation with a kernel (filter,
+// laplacian), the largest, the smallest and the median (dilate, erode, median_blur).
 //
 // A block makes 32x32 pixels, a thread four of them, one below the other. Neighbours read what their windows share from the
 // cache. Where a window is inside of the image its rows are walked along; elsewhere each of its places is found anew.
@@ -84,3 +85,105 @@ FILTER(filter_uint8_uint8, u8, u8, f32)
 FILTER(filter_uint8_float32, u8, f32, f32)
 FILTER(filter_float32_float32, f32, f32, f32)
 FILTER(filter_any, Any, Any, f64)
+
+// The key of an element: whole numbers in the order of the elements.
+template <class T> struct Key;
+template <> struct Key<u8> {
+  static constexpr int bits = 8;
+  static __device__ __forceinline__ u64 of(const u8* p, i32) { return *p; }
+};
+template <> struct Key<f32> {
+  static constexpr int bits = 32;
+  static __device__ __forceinline__ u64 of(const u8* p, i32) {
+    const u32 v = __float_as_uint(*(const f32*)p);
+    return v >> 31 ? ~v : v | 0x80000000u;
+  }
+};
+template <> struct Key<Any> {
+  static constexpr int bits = 64;
+  static __device__ __forceinline__ u64 of(const u8* p, i32 type) {
+    const u64 sign = 1ull << 63;
+    switch (type) {
+      case U8: return *p;
+      case U16: return *(const u16*)p;
+      case U32: return *(const u32*)p;
+      case U64: return *(const u64*)p;
+      case BOOL: return *p;
+      case I8: return (u64)(i64) * (const i8*)p ^ sign;
+      case I16: return (u64)(i64) * (const i16*)p ^ sign;
+      case I32: return (u64)(i64) * (const i32*)p ^ sign;
+      case I64: return (u64) * (const i64*)p ^ sign;
+      default: {
+        const u64 v = (u64)__double_as_longlong(load<f64>(p, type));
+        return v & sign ? ~v : v | sign;
+      }
+    }
+  }
+};
+
+// Does something with each element of a window that there is.
+template <class F>
+__device__ __forceinline__ void window(const Filter& w, const u8* plane, i32 upper, i32 left, u32 border, F one) {
+  for (u32 i = 0; i < w.size[0]; i++) {
+    const i32 row = bounded(upper + (i32)i, w.extents[0], border);
+    if (row < 0) continue;
+    for (u32 k = 0; k < w.size[1]; k++) {
+      const i32 column = bounded(left + (i32)k, w.extents[1], border);
+      if (column >= 0) one(plane + (i64)row * w.from[0] + (i64)column * w.from[1]);
+    }
+  }
+}
+
+enum { LARGEST, SMALLEST, MEDIAN };
+
+// The largest or the smallest element of the window around each pixel, or its median: the number that has as many below it
+// as above, found bit by bit. The element itself is copied, so that every type keeps all of its digits.
+template <class T>
+__device__ __forceinline__ void rank(const Filter* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each,
+                                     u32 border, u32 which, i32 type) {
+  const Place here = place(first, count, each);
+  const Filter& w = table[here.sample];
+  const u32 x = here.tile % w.across * 32 + (threadIdx.x & 31), top = here.tile / w.across * 32;
+  if (x >= w.columns) return;
+  const i32 left = (i32)x + w.shift[1];
+#pragma unroll 1
+  for (u32 y = top + (threadIdx.x >> 5); y < w.rows && y < top + 32; y += 8) {
+    const i32 upper = (i32)y + w.shift[0];
+    u8* to = (u8*)w.target + (i64)y * w.to[0] + (i64)x * w.to[1];
+#pragma unroll 1
+    for (u32 c = 0; c < w.channels; c++, to += w.to[2]) {
+      const u8* plane = (const u8*)w.source + (i64)c * w.from[2];
+      const u8* found = plane;
+      if (which == MEDIAN) {
+        const u32 middle = w.size[0] * w.size[1] / 2;
+        u64 key = 0;
+#pragma unroll 1
+        for (int bit = Key<T>::bits - 1; bit >= 0; bit--) {
+          const u64 above = key | 1ull << bit;
+          u32 below = 0;
+          window(w, plane, upper, left, border, [&](const u8* p) { below += Key<T>::of(p, type) < above; });
+          if (below <= middle) key = above;
+        }
+        window(w, plane, upper, left, border, [&](const u8* p) { found = Key<T>::of(p, type) == key ? p : found; });
+      } else {
+        bool any = false;
+        u64 best = 0;
+        window(w, plane, upper, left, border, [&](const u8* p) {
+          const u64 key = Key<T>::of(p, type);
+          if (!any || (which == LARGEST ? key > best : key < best)) best = key, found = p, any = true;
+        });
+      }
+      Move<T, T>::one(found, type, to, type);
+    }
+  }
+}
+
+#define RANK(name, T)                                                                                                \
+  KERNEL void name(const Filter* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each, u32 border, \
+                   u32 which, i32 type) {                                                                            \
+    rank<T>(table, first, count, each, border, which, type);                                                         \
+  }
+
+RANK(rank_uint8, u8)
+RANK(rank_float32, f32)
+RANK(rank_any, Any)

@@ -1,4 +1,4 @@
-"""Correlation of whole batches with kernels."""
+"""What depends on the window around each pixel: correlation with kernels, and extremes and medians."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ._images import Images, tiles_of
 from ._launch import code, launch, table
 
-__all__ = ["correlated"]
+__all__ = ["correlated", "ranked"]
 
 _TILE = 32
 _FILTER = numpy.dtype([
@@ -21,6 +21,8 @@ _FILTER = numpy.dtype([
 ], align=True)  # fmt: skip
 #: Types that have kernels of their own, which compute in float32.
 _OWN = frozenset({("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32")})
+_RANKED = ("uint8", "float32")  # with kernels of their own
+_RANKS = ("largest", "smallest", "median")
 _BORDERS = ("reflect_101", "reflect_1001", "clamp", "wrap", "constant")
 
 
@@ -44,12 +46,9 @@ def correlated(
     own = {id(kernel): kernel for kernel in kernels}  # images often have the same
     ends = numpy.cumsum([kernel.size for kernel in own.values()])
     begins = dict(zip(own, (ends - [kernel.size for kernel in own.values()]).tolist(), strict=True))
-    tiles, across = tiles_of(target.shapes, _TILE, _TILE)
-    rows = table(_FILTER, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 weights=[begins[id(kernel)] for kernel in kernels], size=[kernel.shape for kernel in kernels],
-                 shift=-anchors, extents=source.shapes[:, :2], rows=target.shapes[:, 0], columns=target.shapes[:, 1],
-                 channels=target.shapes[:, 2], fill=numpy.arange(len(source)), across=across)  # fmt: skip
-    rows["from"] = source.strides
+    rows, tiles = _rows(source, target, [kernel.shape for kernel in kernels], anchors)
+    rows["weights"] = [begins[id(kernel)] for kernel in kernels]
+    rows["fill"] = numpy.arange(len(source))
     even = fills is not None and target.dtype.kind in "iu"
     outside = numpy.zeros(len(source)) if fills is None else fills
     types = (numpy.int32(-1), numpy.int32(-1)) if pair in _OWN else (code(source.dtype), code(target.dtype))
@@ -58,3 +57,30 @@ def correlated(
         sections = [rows, weights, outside.astype(real)]
     numbers = numpy.uint32(_BORDERS.index(border)), numpy.uint32(even)
     launch("filters", f"filter_{'_'.join(pair)}" if pair in _OWN else "filter_any", tiles, sections, (*numbers, *types))
+
+
+def ranked(source: Images, target: Images, sizes: NDArray[Any], anchors: NDArray[Any], border: str, which: str) -> None:
+    """Fill each target with one element of the window around each pixel.
+
+    Args:
+        source: Images that have pixels.
+        target: Of the same shapes and type.
+        sizes: Rows and columns of the window of each image: (M, 2).
+        anchors: Which place of the window lies on the pixel that is computed: (M, 2).
+        border: What is outside of the images, as for `filter`; for "constant" there is nothing.
+        which: "largest", "smallest" or "median".
+    """
+    rows, tiles = _rows(source, target, sizes, anchors)
+    name = source.dtype.name if source.dtype.name in _RANKED else "any"
+    numbers = numpy.uint32(_BORDERS.index(border)), numpy.uint32(_RANKS.index(which))
+    launch("filters", f"rank_{name}", tiles, [rows], (*numbers, code(source.dtype)))
+
+
+def _rows(source: Images, target: Images, sizes: Any, anchors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The table but for kernels, and the number of tiles."""
+    tiles, across = tiles_of(target.shapes, _TILE, _TILE)
+    rows = table(_FILTER, len(source), source=source.pointers, target=target.pointers, to=target.strides, size=sizes,
+                 shift=-anchors, extents=source.shapes[:, :2], rows=target.shapes[:, 0], columns=target.shapes[:, 1],
+                 channels=target.shapes[:, 2], across=across)  # fmt: skip
+    rows["from"] = source.strides
+    return rows, tiles
