@@ -153,6 +153,8 @@ def from_torch(tensor: Any, operator: str, argument: str) -> Array:
         raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
                             "Pass tensor.detach().")  # fmt: skip
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
+    if tensor.device.type == "meta":
+        raise ArgumentError(operator, argument, "data in memory", "a torch tensor of the device 'meta', which has none")
     if tensor.device.type != "cpu":
         return _from_dlpack(tensor, operator, argument)
     try:
@@ -206,6 +208,8 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
     except ValueError as error:
         raise ArgumentError(operator, argument, "sequences of equal lengths", shown(value),
                             "For samples of different shapes use as_batch.") from error  # fmt: skip
+    except (TypeError, RuntimeError) as error:  # of a torch tensor in it, which says why it is no array
+        raise ArgumentError(operator, argument, "numbers", shown(value), str(error)) from error
     if not all(map(_is_plain, leaves)):
         if array.dtype not in _SUPPORTED:
             raise ArgumentError(operator, argument, _DTYPES, shown(value), _hint_for(array.dtype))
@@ -242,15 +246,20 @@ def _narrowed(array: Array) -> Array:
     raise AssertionError("numpy made an integer array that fits no integer type")
 
 
-def _leaf_types(value: Iterable[Any]) -> set[type]:
-    """The types of what nested lists and tuples hold."""
+def _leaf_types(value: Iterable[Any], depth: int = 0) -> set[type]:
+    """The types of what nested lists and tuples hold; those of lists themselves where they are too deep for arrays."""
     types = set(map(type, value))
     nested = {t for t in types if issubclass(t, (list, tuple, range))}
+    if depth > _DEEPEST:
+        return types
     leaves = types - nested
     for item in value if nested else ():
         if type(item) in nested:
-            leaves |= _leaf_types(item)
+            leaves |= _leaf_types(item, depth + 1)
     return leaves
+
+
+_DEEPEST = 64  # dimensions of a NumPy array
 
 
 SMALL = 1 << 12  # bytes; to copy an array of so many takes less than to call a function for it alone
@@ -295,6 +304,7 @@ def apart(values: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 # owner; a weak reference to that puts itself among the free ones when it dies. It does so in C, so that it needs no
 # lock, and no Ctrl-C is lost in it.
 
+_ADDRESSED = 1 << 60  # bytes
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
 _KEPT = 1 << 29  # bytes in all loans, in use or not; what was lent the longest ago is forgotten first
 
@@ -319,10 +329,16 @@ _lock = new_lock()
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again."""
+    """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again.
+
+    Raises:
+        MemoryError: There is not so much.
+    """
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _SMALLEST:
         return numpy.empty(shape, dtype)
+    if nbytes > _ADDRESSED:  # NumPy has a ValueError for these
+        raise MemoryError(f"No memory has room for an array of shape {tuple(shape)} of {dtype}.")
     size = _rounded(nbytes)
     with _lock:
         block = _taken(size)

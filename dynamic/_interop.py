@@ -8,6 +8,7 @@ is turned into arrays one by one.
 from __future__ import annotations
 
 import sys
+from array import array as Numbers  # noqa: N812 - `array` is what everything here is called
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -163,7 +164,12 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
     elif isinstance(data, Tensor):
         inner = data.layout[1:] if data.layout and data.ndim else None
         made = Batch(_with_samples(operator, data.array, data), inner or None)
-    elif is_array(data) or hasattr(data, "__dlpack__") or (hasattr(data, "__array__") and not isinstance(data, list)):
+    elif (
+        is_array(data)
+        or isinstance(data, (bytearray, memoryview, Numbers))
+        or hasattr(data, "__dlpack__")
+        or (hasattr(data, "__array__") and not isinstance(data, list))
+    ):
         made = Batch(_with_samples(operator, asarray(data, operator, "tensors"), data))
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict, set, frozenset)):
         made = _of_samples(operator, list(data), to, layout)
@@ -301,7 +307,7 @@ def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
     _refuse_first_different_in(operator, devices, "device", "Move them to one device first.")
     _refuse_first_different_in(operator, [_foreign_ndim(x) for x in items], "dimensions", "")
     if to is None:
-        words = [getattr(x, "dtype", None) for x in items]
+        words = [_foreign_dtype(x) for x in items]
         _refuse_first_different_in(operator, words, "dtype", "Pass dtype= to convert all samples to one.")
 
 
@@ -317,10 +323,17 @@ def _itself(value: Any) -> Any:
 def _foreign_device(item: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(item, torch.Tensor):
-        return item.device
+        kind, index = item.device.type, item.device.index
+        return Device.CPU if kind == "cpu" else Device("gpu", index or 0) if kind == "cuda" else item.device
     if isinstance(item, numpy.ndarray):
         return Device.CPU
     return Device.from_dlpack(item.__dlpack_device__())
+
+
+def _foreign_dtype(item: Any) -> str:
+    kind = item._numpy_dtype if isinstance(item, Tensor) else getattr(item, "dtype", None)
+    kind = kind.newbyteorder("=") if isinstance(kind, numpy.dtype) else kind
+    return str(kind).removeprefix("torch.")
 
 
 def _foreign_ndim(item: Any) -> int | None:

@@ -72,6 +72,22 @@ def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int)
     return result if result and len(result) == result_ndim else None
 
 
+def ndim_after_indexing(ndim: int, index: tuple[Any, ...]) -> int:
+    """How many dimensions ``array[index]`` has, whatever the extents of the array.
+
+    Raises:
+        IndexError: The array has fewer dimensions than the index.
+    """
+    arrays = [entry for entry in index if getattr(entry, "ndim", 0)]
+    taken = sum(entry.ndim if entry.dtype == bool else 1 for entry in arrays)
+    whole = sum(not isinstance(entry, slice) and entry is not None and entry is not Ellipsis for entry in index)
+    left = ndim - taken - (whole - len(arrays))
+    if left < sum(isinstance(entry, slice) for entry in index):
+        raise IndexError(f"too many indices: samples have {ndim} dimensions")
+    dimensions = [1 if entry.dtype == bool else entry.ndim for entry in arrays]
+    return left + sum(entry is None for entry in index) + max(dimensions, default=0)
+
+
 def _are_apart(index: tuple[Any, ...]) -> bool:
     """Whether a slice is between the arrays and integers of an index: the dimension of the arrays is the first then."""
     chosen = [i for i, entry in enumerate(index) if entry is not Ellipsis and not isinstance(entry, slice)]

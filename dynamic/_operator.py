@@ -110,7 +110,11 @@ class Operator(Generic[P]):
             return _frames.each(self, inputs, arguments)
         batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
         call = self._bound(inputs, batch_size, device, arguments)
-        results = self._results(call) if call.count else of_nothing(self, call, self._layouts_out(call))
+        try:
+            results = self._results(call) if call.count else of_nothing(self, call, self._layouts_out(call))
+        except MemoryError as error:
+            error.add_note(f"This was {self.name}() of {call.count} samples.")
+            raise
         layouts = self._layouts_out(call)
         if not self.outputs:
             return self._wrapped(call, results, layouts[0])

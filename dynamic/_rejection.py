@@ -175,7 +175,8 @@ class _Gamma:
         self._scale = 1 / math.sqrt(9 * self._a)
         self._spare: float | None = None
 
-    def __call__(self, uniform: Uniform) -> float:
+    def __call__(self, uniform: Uniform) -> tuple[float, Callable[[], float]]:
+        """A number, and what tells its logarithm: numbers of a small alpha may be too small for a float."""
         while True:
             z = self._normal(uniform)
             v = 1 + self._scale * z
@@ -186,10 +187,10 @@ class _Gamma:
             if u <= 1 - 0.0331 * z * z * z * z or math.log(u) <= 0.5 * z * z + self._a * (1 - v + math.log(v)):
                 break
         if self._raised == self._alpha:
-            return self._a * v
+            return self._a * v, lambda: math.log(self._a * v)
         while not (u := uniform()):
             pass
-        return float(u ** (1 / self._alpha) * self._a * v)
+        return float(u ** (1 / self._alpha) * self._a * v), lambda: math.log(u) / self._alpha + math.log(self._a * v)
 
     def _normal(self, uniform: Uniform) -> float:
         if self._spare is not None:
@@ -219,10 +220,17 @@ def beta(streams: Iterator[Iterator[int]], alpha: float, beta: float, *, words: 
     found = []
     for stream in streams:
         uniform = functools.partial(unit, stream)
-        x = first(uniform)
-        y = second(uniform)
-        found.append(x / (x + y) if x + y else 0.5)
+        x, log_x = first(uniform)
+        y, log_y = second(uniform)
+        found.append(x / (x + y) if x and y else _part(log_x(), log_y()))
     return found
+
+
+def _part(log_x: float, log_y: float) -> float:
+    """X / (x + y)."""
+    low, high = sorted((log_x, log_y))
+    less = math.exp(max(low - high, -1e3))
+    return (1 if log_x > log_y else less) / (1 + less)
 
 
 def _unit32(stream: Iterator[int]) -> float:

@@ -83,6 +83,9 @@ def gaussian(
         return _result(image, call, convert(library(noise), noise, kind))
 
 
+_COUNTED = 1e32  # photons; the noise of more is less than float64 tells
+
+
 @distribution
 def shot(
     image: Any,
@@ -129,6 +132,7 @@ def shot(
         counted = (unit > 0) & numpy.isfinite(values)
         with numpy.errstate(over="ignore"):
             photons = numpy.maximum(values, 0) / numpy.where(counted, unit, 1)
+        counted &= photons < _COUNTED
         found = _rejection.poisson(part, numpy.where(counted, photons, 0).astype(numpy.float64)).astype(real) * unit
         return numpy.where(counted, convert(numpy, found, kind), own)
 

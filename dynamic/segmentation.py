@@ -181,7 +181,8 @@ def _check_objects(mask: Array, /, **values: Any) -> None:
         raise ArgumentError(_OBJECT, "background", "none of the classes", shown(background))
     if classes is not None and weights is not None and len(_several(classes)) != len(_several(weights)):
         raise ArgumentError(_OBJECT, "class_weights", f"{len(_several(classes))} numbers, one a class", shown(weights))
-    if len(_several(values["threshold"] or 0)) not in (1, mask.ndim):
+    least = values["threshold"]
+    if least is not None and len(_several(least)) not in (1, mask.ndim):
         raise ArgumentError(_OBJECT, "threshold", f"one extent or {mask.ndim}", shown(values["threshold"]))
 
 

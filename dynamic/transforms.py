@@ -60,6 +60,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
         for one in required:
             if arguments.get(one.name) is None:
                 raise ArgumentError(name, one.name, one.expected, "nothing")
+        arguments = {key: value for key, value in arguments.items() if value is not None}  # type: ignore[assignment] # None is not given
         if len(inputs) > 1 and not variadic:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", "at most one matrix, to be applied before", got)

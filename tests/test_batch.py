@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import pickle
 import weakref
@@ -367,3 +368,72 @@ def test_a_notebook_shows_pictures_of_images_and_text_of_everything():
         assert "<img" not in other._repr_html_()
         assert "dtype=" in other._repr_html_()
     assert "&lt;" not in as_tensor(1)._repr_html_()
+
+
+@pytest.mark.parametrize("index", [
+    np.s_[:, 0], 0, np.s_[0, 0], np.s_[..., None], np.s_[None, :, 1:], np.s_[[0, 1], [2, 0]], np.s_[[0, 1]],
+    np.s_[:, [0, 1]], np.ones((3, 4), bool), np.s_[np.array([[0, 1]])], np.s_[()],
+])  # fmt: skip
+def test_an_empty_batch_is_indexed_inside_like_one_with_samples(index):
+    full = as_batch([np.zeros((3, 4), "float32")] * 2, layout="XY").slice[index]
+    for empty in (as_batch([], dtype="float32", layout="XY"), as_batch(np.zeros((0, 3, 4), "float32"), layout="XY")):
+        found = empty.slice[index]
+        assert (len(found), found.dtype, found.ndim, found.layout) == (0, full.dtype, full.ndim, full.layout)
+
+
+def test_an_empty_batch_is_indexed_by_empty_batches():
+    empty, none = as_batch([], dtype="float32", layout="XY"), as_batch([], dtype="int32")
+    assert [empty.slice[none].ndim, empty.slice[none:].ndim, empty.slice[0, none].ndim] == [1, 2, 0]
+    with pytest.raises(IndexError, match="too many indices: samples have 2 dimensions"):
+        empty.slice[0, 0, 0]
+
+
+def test_an_index_out_of_bounds_names_the_sample_and_its_axis():
+    for samples in (np.zeros((2, 3, 4)), [np.zeros((3, 4)), np.zeros((2, 4))]):
+        with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 3") as caught:
+            as_batch(samples).slice[7]
+        assert "sample 0 of 2" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(("index", "told"), [
+    (as_batch([0, 1]), "a Batch is no index of a Tensor"), (slice(as_batch([0, 1]), None), "Batch .*is no index"),
+    (np.s_[0:1.5], "float 1.5 is no index"), (np.s_["x":], "str 'x' is no index")])  # fmt: skip
+def test_what_is_no_index_is_told(index, told):
+    with pytest.raises(IndexError, match=told):
+        as_tensor([1, 2, 3])[index]
+
+
+def test_buffers_keep_their_dtype():
+    numbers = array.array("d", [0.1, 1e300])
+    for made in (as_batch(numbers), as_batch(memoryview(numbers))):
+        assert (made.dtype, made.tolist()) == ("float64", [0.1, 1e300])
+    assert as_batch(memoryview(np.zeros((2, 3)))).shape == [(3,), (3,)]
+    assert as_batch(bytearray(b"ab")).dtype == "uint8"
+
+
+def test_lists_that_hold_themselves_are_refused():
+    endless = [1]
+    endless.append(endless)
+    for make in (as_tensor, as_batch):
+        with pytest.raises(ArgumentError, match="sequences of equal lengths"):
+            make(endless)
+
+
+@pytest.mark.skipif(torch is None, reason="torch is not installed")
+def test_torch_tensors_go_with_arrays_and_tensors():
+    ones = np.ones(2, np.float32)
+    for samples in ([torch.ones(2), ones], [ones, torch.ones(2)], [as_tensor(ones), torch.ones(2), ones]):
+        made = as_batch(samples)
+        assert (made.dtype, made.tolist()) == ("float32", [[1.0, 1.0]] * len(samples))
+    with pytest.raises(ArgumentError, match="with dtype float32; got dtype float64"):
+        as_batch([torch.ones(2), np.ones(2)])
+
+
+@pytest.mark.skipif(torch is None, reason="torch is not installed")
+def test_tensors_in_lists_that_hold_no_numbers_are_refused_by_name():
+    for bad in (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, requires_grad=True), torch.ones(2, device="meta")):
+        for make in (as_tensor, as_batch):
+            with pytest.raises(ArgumentError, match=make.__name__):
+                make([bad, bad])
+    with pytest.raises(ArgumentError, match="'meta', which has none"):
+        as_tensor(torch.ones(2, device="meta"))

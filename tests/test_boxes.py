@@ -626,3 +626,11 @@ def test_images_without_boxes_are_cropped():
     none = np.zeros((0, 4), np.float32)
     found = [random_bbox_crop(none, thresholds=(0.9,), rng=RNG(seed), **SCALES)[1].tolist() for seed in range(9)]
     assert len(set(map(tuple, found))) == 9
+
+
+def test_a_ratio_of_nothing_and_too_many_attempts():
+    boxes = np.float32([[0.1, 0.1, 0.6, 0.7]])
+    start, extents, *_ = dynamic.random_bbox_crop(boxes, aspect_ratio=[0.0, 0.0], rng=RNG(1), num_attempts=3)
+    assert (start.tolist(), extents.tolist()) == ([0.0, 0.0], [1.0, 1.0])  # no window has it
+    with pytest.raises(ArgumentError, match="'num_attempts' must be at most 1000000; got 10000000"):
+        dynamic.random_bbox_crop(boxes, num_attempts=10**7)

@@ -701,3 +701,33 @@ def test_each_context_has_a_checkpoint_of_its_own():
     thread.start()
     thread.join()
     assert others[0] is not outside
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no fifos")
+def test_what_is_no_regular_file_does_not_make_way(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(StateError, match="fifo is no regular file: no checkpoint is put in its place"):
+        checkpoint.save(path, rng=RNG(1))
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert os.listdir(tmp_path) == ["fifo"]
+
+
+@pytest.mark.parametrize("error", [KeyError, ValueError, StateError])
+def test_an_object_that_takes_no_state_any_more_keeps_no_other_from_its_own(tmp_path, error):
+    class Broken:
+        def get_state(self):
+            return 1
+
+        def set_state(self, state):
+            raise error("broken")
+
+    rng = RNG(1)
+    checkpoint.save(tmp_path / "run.json", a=rng, b=Broken(), c=RNG(2))
+    uniform(shape=3, rng=rng)
+    before = rng.state
+    with pytest.raises(error, match="broken") as caught:
+        checkpoint.load(tmp_path / "run.json", a=rng, b=Broken(), c=RNG(3))
+    assert rng.state == before
+    (note,) = caught.value.__notes__
+    assert note == ("This was the state of 'b'; all but 'b', which took no state any more, are as they were before.")

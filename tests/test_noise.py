@@ -400,3 +400,12 @@ def test_what_rejects_words_is_made_in_parts(make, large, monkeypatch):
     assert found.tolist() == expected.tolist()
     numbers = np.concatenate([np.ravel(x) for x in (found.samples if isinstance(found, Batch) else [found.array])])
     assert len(np.unique(numbers)) > 5
+
+
+@pytest.mark.parametrize(("value", "dtype", "factor"), [
+    (255, "uint8", 1e-38), (1e38, "float32", 1e-2), (1e300, "float64", 1e-10), (1e300, "float64", 1.0),
+    (1.7e308, "float64", 1.0)])  # fmt: skip
+def test_more_photons_than_anybody_counts_have_no_noise(value, dtype, factor):
+    image = np.full(3, value, dtype)
+    assert noise.shot(image, factor=factor, rng=RNG(1)).tolist() == image.tolist()
+    assert noise.shot(np.float64([1e30]), factor=1.0, rng=RNG(1)).item() == pytest.approx(1e30, rel=1e-13)

@@ -29,7 +29,7 @@ import dynamic
 from dynamic import ArgumentError, StateError, _distributions, _drawing, _philox
 from dynamic._origin import Origin
 from dynamic.data import Batch, Tensor
-from dynamic.random import RNG, choice, coin_flip, get_default_rng, normal, set_seed, uniform
+from dynamic.random import RNG, beta, choice, coin_flip, get_default_rng, normal, set_seed, uniform
 
 FILE = Path(__file__).with_name("data") / "random_dali_2_4.json"
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -1103,3 +1103,13 @@ if __name__ == "__main__":
     assert oracle is not None, "DYNAMIC_DALI_PYTHON names no Python that has DALI"
     rows = [json.dumps({"case": case, "calls": asked_of_dali(oracle, case)}) for case in cases()]
     FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+@pytest.mark.parametrize(("alpha", "other"), [(3e-3, 3e-3), (1e-4, 1e-4), (1e-30, 1e-30), (1e-3, 1e-4), (1e-4, 1.0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_beta_numbers_of_small_parameters_have_the_mean_that_they_should(alpha, other, dtype):
+    """Their gamma numbers are too small for floats."""
+    found = beta(alpha=alpha, beta=other, shape=4000, dtype=dtype, rng=RNG(3)).numpy()
+    mean = alpha / (alpha + other)
+    assert abs(found.mean() - mean) < 4 * math.sqrt(mean * (1 - mean) / len(found)) + 1e-3
+    assert (found == 0.5).mean() < 0.01

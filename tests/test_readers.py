@@ -673,3 +673,17 @@ def test_a_reader_can_be_pickled(folder):
     reader = some(folder, 9, random_shuffle=True)
     reader(4)
     assert pulled(pickle.loads(pickle.dumps(reader))) == pulled(reader)
+
+
+@pytest.mark.parametrize("size", [10**9, 2**62, 2**63, 10**30])
+@pytest.mark.parametrize("last_batch", ["partial", "drop"])
+def test_a_batch_size_beyond_all_samples_gives_all_that_are_left(tmp_path, size, last_batch):
+    names = [f"{i}.bin" for i in range(5)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    for shards in (1, 2):
+        found = []
+        for shard in range(shards):
+            reader = File(files=names, file_root=tmp_path, last_batch=last_batch, shard_id=shard, num_shards=shards)
+            found += [label for _, labels in reader.next_epoch(size) for label in labels.tolist()]
+        assert len(found) == (0 if last_batch == "drop" else 5)

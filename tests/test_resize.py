@@ -567,3 +567,16 @@ def test_photos_are_within_one_level_of_dalis(dali: Oracle):
         arguments = {"size": [224.0, 224.0], "interp_type": filter}
         expected = dali.call("resize", [Laid(photo, "HWC")], **arguments)
         agree(resize(as_tensor(photo, layout="HWC"), **arguments).array, expected.array, photo)
+
+
+@pytest.mark.parametrize("kind", ["nn", "linear", "cubic", "lanczos3"])
+def test_an_image_that_is_enlarged_beyond_measure(kind):
+    image = as_tensor(np.arange(600, dtype="uint8").reshape(20, 30), layout="HW")
+    found = resize_crop_mirror(image, size=[1e8, 1e8], crop=[2.0, 2.0], interp_type=kind)
+    assert (np.ptp(found.numpy()), found.shape) == (0, (2, 2))
+
+
+def test_a_result_that_no_memory_holds_is_told_with_the_operator():
+    with pytest.raises(MemoryError, match=r"No memory has room for an array of shape \(1, \d+, \d+\)") as caught:
+        resize(np.zeros((2, 2), "uint8"), size=[1e15, 1e15])
+    assert caught.value.__notes__ == ["This was resize() of 1 samples."]

@@ -324,3 +324,8 @@ def test_polygons_are_selected_as_dali_does(dali: Oracle):
             for a, b in zip(select_masks(*inputs, reindex_masks=anew), expected, strict=True):
                 assert np.array_equal(a.array, b.array)
                 assert a.array.dtype == b.array.dtype
+
+
+def test_a_threshold_of_no_extents_is_refused():
+    with pytest.raises(ArgumentError, match="'threshold' must be one extent or 2"):
+        segmentation.random_object_bbox(np.ones((4, 4), np.int32), threshold=[])

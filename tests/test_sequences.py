@@ -286,3 +286,8 @@ def test_frames_of_several_shapes_by_an_input_are_named_by_it():
     video = as_tensor(VIDEO[:2], layout="FHWC")
     with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be such that all frames"):
         ndd.slice(video, per_frame([[0], [0]]), per_frame([[1], [2]]), axes=0)
+
+
+def test_ragged_indices_of_samples_are_refused_by_name():
+    with pytest.raises(ArgumentError, match="permute_batch.*'indices' must be 2 integers, one for each sample"):
+        permute_batch(as_batch([1, 2]), indices=as_batch([[0, 1], [0]]))

@@ -380,3 +380,11 @@ def test_matrices_of_frames_are_dalis(dali: Oracle, data):
     found = rotation(angle=per_frame(angles), center=[1.0, 2.0])
     assert found.layout == expected.layout
     np.testing.assert_allclose(found.array, expected.array, rtol=1e-5, atol=1e-5)
+
+
+def test_none_is_not_given():
+    assert crop(from_start=None, from_end=[3.0], to_end=None, absolute=None).tolist() == crop(from_end=[3.0]).tolist()
+    matrix = scale(scale=[2, 3])
+    assert rotation(matrix, angle=30, reverse_order=None, center=None).tolist() == rotation(matrix, angle=30).tolist()
+    with pytest.raises(ArgumentError, match="'angle'"):
+        rotation(angle=None)

@@ -63,8 +63,16 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
         path: The place. Its folder is made if it is missing; a link is followed.
         data: The contents.
         replace: Whether a file that is there already makes way; if not, FileExistsError.
+
+    Raises:
+        StateError: There is a fifo, a device or a socket, which does not make way.
+        OSError: The file cannot be written.
     """
     path = Path(os.path.realpath(path))
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise StateError(f"{path} is no regular file: no checkpoint is put in its place.")
     _make_folder(path.parent)
     sweep(path.parent, re.escape(_beginning(path.name)))
     descriptor, part = _new(path)

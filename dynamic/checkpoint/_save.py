@@ -140,10 +140,19 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
             touched.append(name)
             value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type] # what is no state is refused there
     except BaseException as error:
-        error.add_note(f"This was the state of {touched[-1]!r}; all objects are as they were before.")
-        for name in reversed(touched):
-            objects[name].set_state(before[name])
+        changed = [name for name in reversed(touched) if not _returned(objects[name], before[name])]
+        rest = f"all but {', '.join(map(repr, changed))}, which took no state any more," if changed else "all objects"
+        error.add_note(f"This was the state of {touched[-1]!r}; {rest} are as they were before.")
         raise
+
+
+def _returned(value: Stateful, state: Any) -> bool:
+    """Whether an object took back the state that it had."""
+    try:
+        value.set_state(state)
+    except Exception:  # noqa: BLE001 - the error that matters is the one on its way, whose note tells of this
+        return False
+    return True
 
 
 def _check(function: str, objects: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from dynamic import _cuda, _dlpack, _repr
 from dynamic._arithmetic import operand, spoken
 from dynamic._array import Array, asarray, current, device_of, is_array, library
 from dynamic._described import Views, rows
-from dynamic._layout import after_indexing, combined
+from dynamic._layout import after_indexing, combined, ndim_after_indexing
 from dynamic._origin import Origin
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
@@ -444,14 +444,21 @@ class SampleIndexer:
             return self._each(entries)
         plain = plain_index(entries)
         if batch.whole is not None and all(e.__class__ is int or isinstance(e, slice) or e is Ellipsis for e in plain):
-            part = batch.whole[(slice(None), *plain)]
-            return Batch(part, after_indexing(batch.layout, plain, part.ndim - 1), batch.origin)
+            try:
+                part = batch.whole[(slice(None), *plain)]
+            except IndexError:
+                if not len(batch):
+                    raise
+            else:
+                return Batch(part, after_indexing(batch.layout, plain, part.ndim - 1), batch.origin)
         return self._each(entries)
 
     def _each(self, entries: tuple[Any, ...]) -> Batch:
         batch, n = self._batch, len(self._batch)
         if not n:
-            raise IndexError("samples of an empty Batch cannot be indexed one by one")
+            plain = plain_index(tuple(map(_for_nothing, entries)))
+            ndim = ndim_after_indexing(batch.ndim, plain)
+            return Batch([], after_indexing(batch.layout, plain, ndim), batch.origin, batch._numpy_dtype, ndim)
         columns = [_column(entry, n) for entry in entries]
         parts, layout = [], None
         for i in range(n):
@@ -470,6 +477,13 @@ class SampleIndexer:
 
 def _values(entry: Any) -> tuple[Any, ...]:
     return (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else (entry,)
+
+
+def _for_nothing(entry: Any) -> Any:
+    """An entry that leaves as many dimensions as one whose parts are Batches, for samples that there are not."""
+    if isinstance(entry, slice):
+        return slice(None)
+    return numpy.zeros((1,) * entry.ndim, entry._numpy_dtype)[()] if isinstance(entry, Batch) else entry
 
 
 def _column(entry: Any, n: int) -> list[Any]:

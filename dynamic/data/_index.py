@@ -35,11 +35,13 @@ def _plain_entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, slice):
         bounds = (entry.start, entry.stop, entry.step)
-        return slice(*(b if b is None or b.__class__ is int else b.__index__() for b in bounds))
+        return slice(*(b if b is None or b.__class__ is int else _integer(b) for b in bounds))
     if isinstance(entry, bool):
         raise IndexError("a bool is no index; index with an array of bools, or with int(...)")
     if isinstance(entry, Data):
-        array = cast(Any, entry).array
+        array = getattr(entry, "array", None)
+        if array is None:
+            raise IndexError("a Batch is no index of a Tensor; batch.slice[...] takes an index for each of its samples")
         return array if array.ndim or array.dtype.kind == "b" else cast(Any, entry).__index__()
     if isinstance(entry, list):
         array = numpy.asarray(entry)

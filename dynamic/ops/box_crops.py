@@ -39,6 +39,7 @@ else:
 
 _NAME = "random_bbox_crop"
 _MOST = 10_000
+_MOST_ATTEMPTS = 1_000_000
 _TOLERANCE = 1e-5  # of coordinates: a start and an extent may add up to a little more than 1
 
 
@@ -86,7 +87,7 @@ def random_bbox_crop(
         crop_shape: The extents of the window in pixels, instead of `aspect_ratio` and `scaling`.
         input_shape: The extents of the image in pixels.
         ltrb: Whether boxes are "xyXY", or "xyzXYZ"; otherwise they are "xyWH", or "xyzWHD".
-        num_attempts: How many windows are drawn for a threshold.
+        num_attempts: How many windows are drawn for a threshold, at most 1,000,000.
         output_bbox_indices: Whether to tell which boxes are left.
         quiet: Whether not to warn if the window is only the best one found.
         scaling: The least and the largest extents of a window, in units of the image.
@@ -157,6 +158,8 @@ def _rules(call: Call) -> box_windows.Rules:
     whole = values["allow_no_crop"] and values["crop_shape"] is None
     if not thresholds:
         raise ArgumentError(_NAME, "thresholds", "one number or more", shown(given))
+    if values["num_attempts"] > _MOST_ATTEMPTS:
+        raise ArgumentError(_NAME, "num_attempts", f"at most {_MOST_ATTEMPTS}", str(values["num_attempts"]))
     return box_windows.Rules(
         thresholds=(*thresholds, None) if whole else tuple(thresholds),
         attempts=values["num_attempts"], most=values["total_num_attempts"] or _MOST, scaling=scaling,

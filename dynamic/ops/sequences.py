@@ -59,6 +59,9 @@ def permute_batch(
     """
     data = _data("permute_batch", input, batch_size, device)
     count = len(data) if isinstance(data, Batch) else 1
+    if isinstance(indices, Batch) and len(set(indices.shape)) > 1:
+        expected = f"{count} integers, one for each sample"
+        raise ArgumentError("permute_batch", "indices", expected, f"samples of shapes {shown(indices.shape)}")
     places = indices.dense() if isinstance(indices, Batch) else asarray(indices, "permute_batch", "indices")
     places = asarray(Tensor(places).cpu().array).reshape(-1)
     if len(places) != count or (places.dtype.kind not in "iu" and len(places)):

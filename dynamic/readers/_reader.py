@@ -231,11 +231,11 @@ class Reader(Placed, Generic[G]):
         start, stop = place.position + self._shard(place.epoch), place.position + batch_size * shards
         if place.position >= n or (self._last_batch == "drop" and stop > n):
             return None
-        places = numpy.arange(start, stop, shards)
-        inside = int(numpy.searchsorted(places, n))
+        inside = numpy.arange(start, min(stop, n), shards)
         if self._last_batch == "pad":
-            return _Share(numpy.minimum(places, n - 1), batch_size - inside, min(stop, n))
-        return _Share(places[:inside], 0, min(stop, n)) if inside else None
+            padding = batch_size - len(inside)
+            return _Share(numpy.append(inside, numpy.full(padding, n - 1)), padding, min(stop, n))
+        return _Share(inside, 0, min(stop, n)) if len(inside) else None
 
     def _steps(self, place: Place, batch_size: int) -> int:
         """How many more steps this shard makes in the epoch."""

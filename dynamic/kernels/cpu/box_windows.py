@@ -287,7 +287,8 @@ def _ratios(given: tuple[tuple[float, float], ...], ndim: int) -> tuple[dict[Pai
     pairs = itertools.combinations(range(ndim), 2)
     allowed = {pair: ranges[k % len(ranges)] for k, pair in enumerate(pairs)}
     fixed = {pair: least for pair, (least, largest) in allowed.items() if least == largest}
-    return allowed, {**fixed, **{(j, i): numpy.float32(1 / float(ratio)) for (i, j), ratio in fixed.items()}}
+    return allowed, {**fixed, **{(j, i): numpy.float32(1 / float(ratio) if ratio else math.inf)
+                              for (i, j), ratio in fixed.items()}}  # fmt: skip
 
 
 def _beside(values: Array, places: Array) -> Array:

@@ -23,6 +23,7 @@ from . import resizer, warp
 __all__ = ["Along", "Window", "scale", "show", "windows"]
 
 _BAND = 1 << 20  # bytes of an image that are resized at once
+_LEAST = 1e-3  # pixels; of a window without extent the library makes nothing at all
 _SHRUNK = 2.0  # times as many rows as those of the result, from which on to make these first pays
 _MOST_PADDING = 4096  # pixels; a window farther outside of the image is computed the general way
 
@@ -86,7 +87,7 @@ def _way(
     if max(known) > first + 1 or len(shape) < first + 2 or channels not in resizer.CHANNELS:
         return None
     name, *others = {step.filter for step in known.values()}
-    if others or name not in resizer.FILTERS:
+    if others or name not in resizer.FILTERS or any(abs(step.end - step.start) < _LEAST for step in known.values()):
         return None
     extents, sizes = shape[first : first + 2], made[first : first + 2]
     down, across = (known.get(axis) or Along(0, shape[axis], name, antialias=False) for axis in (first, first + 1))
