@@ -807,3 +807,22 @@ def test_a_second_reader_of_which_nothing_can_be_read_is_refused(tmp_path, bad):
         else:
             other = [number for outputs in pipe.next_epoch() for (number,) in outputs[1].tolist()]
             assert other == {0: [0, 1, 2, 3], 3: [3, 3, 3, 3]}[bad]
+
+
+@pytest.mark.parametrize("name", ["pipeline", "iterator", "stream x"])
+def test_names_that_a_checkpoint_has_for_other_things_are_refused(name):
+    @pipeline_def(batch_size=2)
+    def numbers():
+        return fn.external_source(lambda i: [i], name=name)
+
+    with numbers() as pipe, pytest.raises(ArgumentError, match=f"'name' must be another than .*; got str '{name}'"):
+        pipe.run()
+
+
+def test_a_former_name_stays_where_an_operator_has_no_such_argument():
+    @pipeline_def(batch_size=2)
+    def numbers():
+        return fn.flip(fn.external_source(lambda i: [[[i]]]), output_dtype=types.FLOAT)
+
+    with numbers() as pipe, pytest.raises(ArgumentError, match="output_dtype"):
+        pipe.run()
