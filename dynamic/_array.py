@@ -153,9 +153,10 @@ def from_torch(tensor: Any, operator: str, argument: str) -> Array:
         raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
                             "Pass tensor.detach().")  # fmt: skip
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
-    if tensor.device.type == "meta":
+    place = tensor.device.type
+    if place == "meta":
         raise ArgumentError(operator, argument, "data in memory", "a torch tensor of the device 'meta', which has none")
-    if tensor.device.type != "cpu":
+    if place != "cpu":
         return _from_dlpack(tensor, operator, argument)
     try:
         return checked_array(tensor.numpy(), operator, argument)

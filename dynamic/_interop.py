@@ -304,11 +304,14 @@ def _common_layout(operator: str, items: list[Tensor], layout: str | None) -> st
 def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
     """Compare what foreign tensors say of themselves, before the first of them is taken."""
     devices = [_foreign_device(x) for x in items]
-    _refuse_first_different_in(operator, devices, "device", "Move them to one device first.")
+    if devices.count(devices[0]) != len(devices):
+        _refuse_first_different_in(operator, list(map(_device_of, devices)), "device", "Move them to one device first.")
     _refuse_first_different_in(operator, [_foreign_ndim(x) for x in items], "dimensions", "")
     if to is None:
-        words = [_foreign_dtype(x) for x in items]
-        _refuse_first_different_in(operator, words, "dtype", "Pass dtype= to convert all samples to one.")
+        kinds = [getattr(x, "dtype", None) for x in items]
+        if kinds.count(kinds[0]) != len(kinds):
+            words = [_foreign_dtype(x) for x in items]
+            _refuse_first_different_in(operator, words, "dtype", "Pass dtype= to convert all samples to one.")
 
 
 def _refuse_first_different_in(operator: str, values: list[Any], what: str, hint: str) -> None:
@@ -323,11 +326,17 @@ def _itself(value: Any) -> Any:
 def _foreign_device(item: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(item, torch.Tensor):
-        kind, index = item.device.type, item.device.index
-        return Device.CPU if kind == "cpu" else Device("gpu", index or 0) if kind == "cuda" else item.device
+        return item.device
     if isinstance(item, numpy.ndarray):
         return Device.CPU
     return Device.from_dlpack(item.__dlpack_device__())
+
+
+def _device_of(device: Any) -> Any:
+    """A device of torch as one of ours, where we have it."""
+    if isinstance(device, Device):
+        return device
+    return Device.CPU if device.type == "cpu" else Device("gpu", device.index or 0) if device.type == "cuda" else device
 
 
 def _foreign_dtype(item: Any) -> str:
