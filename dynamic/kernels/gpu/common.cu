@@ -1,4 +1,4 @@
-// What all kernels share: names of types, conversion between them, and which sample a block works on.
+// What all kernels share: names of types, conversion between them, which sample a block works on, and borders.
 //
 // Compiled by NVRTC and by nvcc (no headers), and for tests by a C++ compiler. Products and sums are never fused unless
 // it is written so: the results are to be those of the CPU.
@@ -247,4 +247,27 @@ __device__ __forceinline__ Place place(const u32* __restrict__ first, u32 count,
     else high = middle;
   }
   return Place{low, block - first[low]};
+}
+
+// What is outside of an image.
+enum { CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP };
+
+__device__ __forceinline__ i32 modulo(i32 v, i32 period) {
+  const i32 rest = v % period;
+  return rest < 0 ? rest + period : rest;
+}
+
+// The pixel in place of one that is outside; -1 for none.
+__device__ __forceinline__ i32 bounded(i32 v, i32 extent, u32 border) {
+  if (v >= 0 && v < extent) return v;
+  if (border == CONSTANT || extent == 0) return -1;
+  if (border == REPLICATE) return v < 0 ? 0 : extent - 1;
+  if (border == WRAP) return modulo(v, extent);
+  if (border == REFLECT_101) {
+    if (extent == 1) return 0;
+    const i32 at = modulo(v, 2 * extent - 2);
+    return at < extent ? at : 2 * extent - 2 - at;
+  }
+  const i32 at = modulo(v, 2 * extent);
+  return at < extent ? at : 2 * extent - 1 - at;
 }

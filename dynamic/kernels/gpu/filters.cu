@@ -17,28 +17,6 @@ struct Filter {
   u32 across;  // tiles side by side
 };
 
-enum { REFLECT_101, REFLECT_1001, CLAMP, WRAP, CONSTANT };
-
-__device__ __forceinline__ i32 modulo(i32 v, i32 period) {
-  const i32 rest = v % period;
-  return rest < 0 ? rest + period : rest;
-}
-
-// The pixel in place of one that is outside; -1 for none.
-__device__ __forceinline__ i32 bounded(i32 v, i32 extent, u32 border) {
-  if (v >= 0 && v < extent) return v;
-  if (border == CONSTANT) return -1;
-  if (border == CLAMP) return v < 0 ? 0 : extent - 1;
-  if (border == WRAP) return modulo(v, extent);
-  if (border == REFLECT_101) {
-    if (extent == 1) return 0;
-    const i32 at = modulo(v, 2 * extent - 2);
-    return at < extent ? at : 2 * extent - 2 - at;
-  }
-  const i32 at = modulo(v, 2 * extent);
-  return at < extent ? at : 2 * extent - 1 - at;
-}
-
 template <class In, class Out, class Real>
 __device__ __forceinline__ void filter(const Filter* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each,
                                        const Real* __restrict__ weights, const Real* __restrict__ fills, u32 border, u32 even,

@@ -23,7 +23,7 @@ _FILTER = numpy.dtype([
 _OWN = frozenset({("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32")})
 _RANKED = ("uint8", "float32")  # with kernels of their own
 _RANKS = ("largest", "smallest", "median")
-_BORDERS = ("reflect_101", "reflect_1001", "clamp", "wrap", "constant")
+_BORDERS = ("constant", "clamp", "reflect_1001", "reflect_101", "wrap")
 
 
 def correlated(

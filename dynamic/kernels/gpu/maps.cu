@@ -18,7 +18,6 @@ struct Map {
 };
 
 enum { KEPT, PERSPECTIVE, GIVEN, SPHERE, WAVES };
-enum { CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP };
 enum { NEAREST, LINEAR, CUBIC };
 
 __device__ __forceinline__ void point(const Map& w, u32 column, u32 row, const f64* waves, i32 type_x, i32 type_y, f64* u,
@@ -49,26 +48,6 @@ __device__ __forceinline__ void point(const Map& w, u32 column, u32 row, const f
 __device__ __forceinline__ i32 before(f64 v) {
   const f64 far = 1e9;
   return v == v ? (i32)(v < -far ? -far : v > far ? far : v) : -1000000000;
-}
-
-__device__ __forceinline__ i32 modulo(i32 v, i32 period) {
-  const i32 rest = v % period;
-  return rest < 0 ? rest + period : rest;
-}
-
-// The pixel in place of one that is outside; -1 for none.
-__device__ __forceinline__ i32 bounded(i32 v, i32 extent, u32 border) {
-  if (v >= 0 && v < extent) return v;
-  if (border == CONSTANT || extent == 0) return -1;
-  if (border == REPLICATE) return v < 0 ? 0 : extent - 1;
-  if (border == WRAP) return modulo(v, extent);
-  if (border == REFLECT_101) {
-    if (extent == 1) return 0;
-    const i32 at = modulo(v, 2 * extent - 2);
-    return at < extent ? at : 2 * extent - 2 - at;
-  }
-  const i32 at = modulo(v, 2 * extent);
-  return at < extent ? at : 2 * extent - 1 - at;
 }
 
 // How much a pixel counts that is i pixels beyond the one before a point, which is t beyond that.
