@@ -646,3 +646,15 @@ def test_the_same_is_drawn_for_a_gpu(scheme):
     for one, other in zip(found.cpu().samples, expected.samples, strict=True):
         far = np.abs(one.astype(int) - other) > 1  # one level before a threshold is many behind it
         assert far.mean() < 0.05
+
+
+def test_the_sign_of_a_bare_magnitude_is_drawn_from_the_stream_that_is_given():
+    images = ndd.as_batch(IMAGES, layout="HWC")
+    before = ndd.random.get_default_rng().state
+    results = []
+    for seed in [*range(8), 0]:
+        turned = a.rotate(images, magnitude_bin=9, num_magnitude_bins=BINS, rng=RNG(seed))
+        results.append([sample.tobytes() for sample in turned.samples])
+    assert results[0] == results[-1]
+    assert all(len({result[i] for result in results}) == 2 for i in range(COUNT))  # both ways, for each image
+    assert ndd.random.get_default_rng().state == before
