@@ -361,6 +361,17 @@ def test_volumes_say_where_they_run():
     assert dynamic.flip(volume, depthwise=1).shape == (3, 4, 5, 1)
 
 
+def test_arrays_of_many_dimensions_say_what_a_gpu_takes():
+    array = dynamic.as_tensor(numpy.arange(2**7, dtype="uint8").reshape((2,) * 7))
+    for erased in (array, array[0]):
+        call = lambda x, ndim=erased.ndim: dynamic.erase(x, axes=[ndim - 1, 0], anchor=[1, 0], shape=[1, 1])  # noqa: E731
+        if erased.ndim > 6:
+            with pytest.raises(DeviceError, match="at most 6 dimensions"):
+                call(erased.gpu())
+        else:
+            alike(call(erased.gpu()), call(erased), part=0)
+
+
 def test_errors_are_those_of_the_cpu():
     image = dynamic.as_tensor(numpy.zeros((4, 5, 3), "uint8"), layout="HWC").gpu()
     with pytest.raises(ArgumentError, match="matrix"):
@@ -373,6 +384,31 @@ def test_errors_are_those_of_the_cpu():
         dynamic.gaussian_blur(image, window_size=4)
     with pytest.raises(ArgumentError, match="fill_value"):
         dynamic.pad(image, fill_value=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="fill_value"):
+        dynamic.erase(image, fill_value=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="fill_value"):
+        dynamic.paste(image, ratio=2.0, fill_value=[1.0, 2.0])
+    with pytest.raises(
+        ArgumentError, match=r"'out_anchors' must be such that window 0 is inside of \(9, 9\)"
+    ) as caught:
+        dynamic.multi_paste(image, output_size=(9, 9), out_anchors=[[7, 0]])
+    assert "In multi_paste(), sample 0 of 1" in caught.value.__notes__[0]
+    with pytest.raises(ArgumentError, match="'anchor' must be less than the extent of the filter, 2; got 2"):
+        dynamic.filter(image, numpy.ones((2, 2)), anchor=2)
+    with pytest.raises(ArgumentError, match="'fill_value' must be one number"):
+        dynamic.filter(image, numpy.ones((2, 2)), [1.0, 2.0], border="constant")
+    with pytest.raises(ArgumentError, match="'window_size' must be odd; got .*2"):
+        dynamic.experimental.median_blur(image, window_size=2)
+    with pytest.raises(ArgumentError, match="'anchor' must be less than the extent of the mask, 3; got 3"):
+        dynamic.experimental.dilate(image, anchor=3)
+    with pytest.raises(ArgumentError, match="window_size"):
+        dynamic.laplacian(image, window_size=4)
+    with pytest.raises(DeviceError, match=r"'images\[0\]' is on gpu:0 and 'images\[1\]' on cpu"):
+        dynamic.multi_paste(image, image.cpu())
+    for call in (dynamic.equalize, dynamic.grid_mask):
+        volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
+        with pytest.raises(DeviceError, match=rf"{call.__name__}\(\) of volumes runs on cpu"):
+            call(volume)
 
 
 def test_inputs_on_different_devices_are_refused_and_numbers_go_along():

@@ -49,12 +49,12 @@ def filled(target: Described, values: NDArray[Any], channel: int | None) -> None
 
     Args:
         target: Arrays in any strides.
-        values: For each what to fill with, one value or one for each channel: (M, 1) or (M, C).
-        channel: The dimension of the channels where there are several values.
+        values: For each what to fill with, one value, or one for each channel: (M, 1) or (M, C).
+        channel: The dimension of the channels where they have values of their own.
     """
     rows = _rows(target)
     rows["fill"] = numpy.arange(len(target)) * values.shape[1]
-    if channel is not None and values.shape[1] > 1:
+    if channel is not None:
         rows["from"][:, _DIMS - target.ndim + channel] = _CELL
     _launch(rows, target, target, cells(values.reshape(-1), target.dtype))
 
