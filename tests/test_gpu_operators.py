@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 
 import hypothesis.strategies as st
 import numpy
@@ -301,6 +302,37 @@ def test_random_windows_resized():
     found, expected = (dynamic.random_resized_crop(x, size=(20, 24), rng=random.RNG(5)) for x in (images.gpu(), images))
     alike(found, expected, part=0.5)
     alike(dynamic.random_resized_crop(images, size=(20, 24), rng=random.RNG(5), device="gpu"), expected, part=0.5)
+
+
+#: Calls of operators with more inputs than one, or of other modules.
+OTHERS = {
+    "filter": (lambda x: dynamic.filter(x, numpy.ones((2, 3))), {}),
+    "equalize": (dynamic.equalize, {}),
+    "median_blur": (dynamic.experimental.median_blur, {}),
+    "dilate": (dynamic.experimental.dilate, {"iterations": 2}),
+    "warp_perspective": (dynamic.experimental.warp_perspective, {"matrix": numpy.eye(3).tolist()}),
+    "remap": (lambda x: dynamic.experimental.remap(x, numpy.ones((3, 4)), numpy.ones((3, 4))), {}),
+    "sphere": (dynamic.sphere, {"interp_type": "linear"}),
+    "water": (dynamic.water, {}),
+    "color_space_conversion": (dynamic.color_space_conversion, {"image_type": "RGB", "output_type": "YCbCr"}),
+}
+
+
+@pytest.mark.parametrize("name", sorted({*CALLS, *OF_COLOURS, *OTHERS}))
+def test_videos_without_frames_and_images_without_pixels(name):
+    operator, arguments = (CALLS | OF_COLOURS | OTHERS)[name]
+    function = getattr(dynamic, operator) if isinstance(operator, str) else operator
+    for shapes, layout in (([(0, 5, 6, 3), (2, 5, 6, 3)], "FHWC"), ([(0, 5, 6, 3)] * 2, "FHWC"),
+                           ([(0, 6, 3), (5, 0, 3), (5, 6, 3)], "HWC")):  # fmt: skip
+        images = dynamic.as_batch([numpy.ones(shape, "uint8") for shape in shapes], layout=layout)
+        call = lambda x: function(x, **(arguments(x) if callable(arguments) else arguments))  # noqa: E731
+        try:
+            expected = call(images)
+        except ArgumentError as error:
+            with pytest.raises(ArgumentError, match=re.escape(str(error))):
+                call(images.gpu())
+        else:
+            alike(call(images.gpu()), expected)
 
 
 def test_grey_and_coloured_images_in_one_batch():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -165,9 +166,14 @@ def _laplacian_on_gpu(call: Call, inputs: list[Described], target: Described) ->
     names = ("window_size", "smoothing_size", "scale")
     kernels = [_laplacian(*each, normalized=call.fixed["normalized_kernel"])
                for each in zip(*map(call.column, names), strict=True)]  # fmt: skip
-    kernels = [kernels[i].transpose(order) for i in source.each(numpy.arange(call.count))]
-    middles = numpy.array([kernel.shape for kernel in kernels]).reshape(-1, 2) // 2
-    correlation.correlated(source, result, kernels, middles, "reflect_101")
+    middles = source.each(numpy.array([kernel.shape for kernel in kernels])[:, order] // 2)
+    correlation.correlated(source, result, _of_each(source, kernels, order), middles, "reflect_101")
+
+
+def _of_each(source: Images, kernels: Sequence[Array], order: list[int]) -> list[Array]:
+    """The kernel of each image, its height first; those that were one array still are."""
+    turned = {id(kernel): kernel.transpose(order) for kernel in kernels}
+    return [turned[id(kernels[i])] for i in source.each(numpy.arange(len(kernels)))]
 
 
 @functools.lru_cache(64)
@@ -295,10 +301,8 @@ def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     border = call.fixed["border"]
     if call.fixed["mode"] == "valid":
         places, border = numpy.zeros_like(places), "clamp"
-    turned = {id(kernel): kernel.transpose(order) for kernel in weights}
-    kernels = [turned[id(weights[i])] for i in source.each(numpy.arange(call.count))]
     values = source.each(numpy.array(fills, numpy.float64))
-    correlation.correlated(source, result, kernels, places, border, values)
+    correlation.correlated(source, result, _of_each(source, weights, order), places, border, values)
 
 
 def _anchors(anchor: Any, extents: tuple[int, ...]) -> list[int]:

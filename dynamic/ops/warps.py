@@ -79,7 +79,7 @@ def _matrices_of(call: Call, source: Images) -> Any:
     found = [
         _affine_rows("warp_affine", _matrices("warp_affine", one, 2, len(one)), inverse_map=inverse) for one in each
     ]
-    return numpy.concatenate(found)
+    return numpy.concatenate([numpy.empty((0, 2, 3)), *found])
 
 
 def _given_to(call: Call) -> list[Any]:

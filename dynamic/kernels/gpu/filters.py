@@ -41,6 +41,8 @@ def correlated(
         fills: For each image the value outside where `border` is "constant": (M,). With it integers are rounded half to
             even; without it half away from zero, and what is outside does not matter.
     """
+    if not len(source):  # videos without frames
+        return
     pair = (source.dtype.name, target.dtype.name)
     real = numpy.dtype(numpy.float32 if pair in _OWN else numpy.float64)
     own = {id(kernel): kernel for kernel in kernels}  # images often have the same
@@ -70,7 +72,7 @@ def ranked(source: Images, target: Images, sizes: NDArray[Any], anchors: NDArray
         border: What is outside of the images, as for `filter`; for "constant" there is nothing.
         which: "largest", "smallest" or "median".
     """
-    rows, tiles = _rows(source, target, sizes, anchors)
+    rows, tiles = _rows(source, target, sizes.reshape(-1, 2), anchors.reshape(-1, 2))
     name = source.dtype.name if source.dtype.name in _RANKED else "any"
     numbers = numpy.uint32(_BORDERS.index(border)), numpy.uint32(_RANKS.index(which))
     launch("filters", f"rank_{name}", tiles, [rows], (*numbers, code(source.dtype)))
