@@ -437,3 +437,9 @@ def test_tensors_in_lists_that_hold_no_numbers_are_refused_by_name():
                 make([bad, bad])
     with pytest.raises(ArgumentError, match="'meta', which has none"):
         as_tensor(torch.ones(2, device="meta"))
+
+
+@pytest.mark.parametrize("function", [np.sum, np.max, np.add.accumulate])
+def test_numpys_reductions_of_a_batch_tell_what_is_meant_instead(function):
+    with pytest.raises(TypeError, match=r"of a Batch: dynamic\.reductions has it for each sample, and as_tensor"):
+        function(as_batch([[1, 2], [3, 4]]))

@@ -271,7 +271,10 @@ class Batch(Data):
         return Tensor(self.dense()).__array__(dtype, copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or "out" in kwargs:
+        if method != "__call__":
+            hint = "dynamic.reductions has it for each sample, and as_tensor(batch) makes one array of all"
+            raise TypeError(f"numpy.{ufunc.__name__}.{method} of a Batch: {hint}.")
+        if "out" in kwargs:
             return NotImplemented
         operands: list[Batch | Array] = []
         for x in inputs:
