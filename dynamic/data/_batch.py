@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -274,14 +275,12 @@ class Batch(Data):
         if method != "__call__":
             hint = "dynamic.reductions has it for each sample, and as_tensor(batch) makes one array of all"
             raise TypeError(f"numpy.{ufunc.__name__}.{method} of a Batch: {hint}.")
-        if "out" in kwargs:
-            return NotImplemented
         operands: list[Batch | Array] = []
         for x in inputs:
             value = x if isinstance(x, Batch) else x.array if isinstance(x, Tensor) else operand(x)
             if value is None:
                 value = foreign_operand(x)
-            if value is None:
+            if value is None or "out" in kwargs:
                 return NotImplemented
             if isinstance(x, (list, tuple)) and self._ready is not None:
                 value = moved(value, self.device)
@@ -447,12 +446,8 @@ class SampleIndexer:
             return self._each(entries)
         plain = plain_index(entries)
         if batch.whole is not None and all(e.__class__ is int or isinstance(e, slice) or e is Ellipsis for e in plain):
-            try:
+            with contextlib.suppress(IndexError):  # the samples tell which of them
                 part = batch.whole[(slice(None), *plain)]
-            except IndexError:
-                if not len(batch):
-                    raise
-            else:
                 return Batch(part, after_indexing(batch.layout, plain, part.ndim - 1), batch.origin)
         return self._each(entries)
 
