@@ -241,6 +241,7 @@ class _Taps:
         ]
 
 
+@numpy.errstate(all="ignore")  # BLAS also computes with what it has beside small matrices, and NumPy tells of that
 def _product(matrix: _Matrix, source: Array, target: Array) -> None:
     """`target` = `matrix` @ `source`, in pieces that stay in the cache: many in one call, without Python's lock."""
     for rows, columns, block in matrix:

@@ -44,15 +44,19 @@ __device__ __forceinline__ void point(const Map& w, u32 column, u32 row, const f
   }
 }
 
-// The pixel before a coordinate; what is no number is outside.
-__device__ __forceinline__ i32 before(f64 v) {
+// A coordinate near enough for an integer that finds the same pixels. As on the CPU, what is infinite is nowhere where the
+// image repeats, and what is nowhere is two pixels before the first.
+__device__ __forceinline__ f64 folded(f64 v, i32 extent, u32 border) {
   const f64 far = 1e9;
-  return v == v ? (i32)(v < -far ? -far : v > far ? far : v) : -1000000000;
+  if (fabs(v) < far) return v;
+  if (border == CONSTANT || border == REPLICATE) return v > 0 ? far : v < 0 ? -far : -2;
+  const f64 period = border == WRAP ? extent : border == REFLECT ? 2.0 * extent : max(1, 2 * extent - 2);
+  const f64 rest = fmod(v, period);
+  return rest < 0 ? rest + period : rest == rest ? rest : -2;
 }
 
 // How much a pixel counts that is i pixels beyond the one before a point, which is t beyond that.
 __device__ __forceinline__ f64 weight(f64 t, i32 i, u32 kind) {
-  if (!(t == t)) return i == 0;  // of infinities it is no number
   const f64 d = fabs(t - (f64)i), a = -0.75;  // OpenCV's cubic
   if (kind == LINEAR) return 1 - d;
   return d < 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
@@ -75,7 +79,8 @@ __device__ __forceinline__ void map(const Map* __restrict__ table, const u32* __
     const u8* source = (const u8*)w.source;
     u8* to = (u8*)w.target + (i64)y * w.to[0] + (i64)x * w.to[1];
     if (kind == NEAREST || w.way == KEPT) {
-      const i32 row = bounded(before(floor(v + 0.5)), w.height, border), column = bounded(before(floor(u + 0.5)), w.width, border);
+      const i32 row = bounded((i32)folded(floor(v + 0.5), w.height, border), w.height, border);
+      const i32 column = bounded((i32)folded(floor(u + 0.5), w.width, border), w.width, border);
       const bool outside = row < 0 || column < 0;
       const u8* from = outside ? (const u8*)fill : source + (i64)row * w.from[0] + (i64)column * w.from[1];
       const i64 step = outside ? sizeof(u64) : w.from[2];
@@ -83,6 +88,8 @@ __device__ __forceinline__ void map(const Map* __restrict__ table, const u32* __
       for (u32 c = 0; c < w.channels; c++, from += step, to += w.to[2]) Move<T, T>::one(from, type, to, type);
       continue;
     }
+    v = folded(v, w.height, border);
+    u = folded(u, w.width, border);
     const f64 above = floor(v), beside = floor(u);
     const i32 low = kind == LINEAR ? 0 : -1, high = kind == LINEAR ? 1 : 2;
 #pragma unroll 1
@@ -91,12 +98,12 @@ __device__ __forceinline__ void map(const Map* __restrict__ table, const u32* __
       Real sum = 0;
 #pragma unroll 1
       for (i32 i = low; i <= high; i++) {
-        const i32 row = bounded(before(above) + i, w.height, border);
+        const i32 row = bounded((i32)above + i, w.height, border);
         const u8* from = source + (i64)row * w.from[0] + (i64)c * w.from[2];
         Real line = 0;
 #pragma unroll 1
         for (i32 k = low; k <= high; k++) {
-          const i32 column = bounded(before(beside) + k, w.width, border);
+          const i32 column = bounded((i32)beside + k, w.width, border);
           const bool inside = row >= 0 && column >= 0;
           const Real value = inside ? Source<T, Real>::at(from + (i64)column * w.from[1], type) : outside;
           line += value * (Real)weight(u - beside, k, kind);
