@@ -580,3 +580,14 @@ def test_a_result_that_no_memory_holds_is_told_with_the_operator():
     with pytest.raises(MemoryError, match=r"No memory has room for an array of shape \(1, \d+, \d+\)") as caught:
         resize(np.zeros((2, 2), "uint8"), size=[1e15, 1e15])
     assert caught.value.__notes__ == ["This was resize() of 1 samples."]
+
+
+@pytest.mark.parametrize(
+    "region", [{"roi_start": [0, 0], "roi_end": [1e7, 5]}, {"roi_start": [0, -2e6], "roi_end": [5, 5]}]
+)
+def test_a_region_farther_outside_than_there_is_memory_for_is_refused(region):
+    image = as_tensor(np.zeros((8, 9), "uint8"), layout="HW")
+    for call in (lambda **x: resize(image, size=[2, 3], **x), lambda **x: tensor_resize(image, sizes=[2, 3], **x)):
+        with pytest.raises(ArgumentError, match="'roi_end' must be such that the region is within 1048576 pixels"):
+            call(**region)
+    assert resize(image, size=[2, 3], roi_start=[0, 0], roi_end=[1e5, 1e5]).shape == (2, 3)

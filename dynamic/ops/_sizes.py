@@ -20,6 +20,7 @@ __all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "tensor_
 _LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding shows something all the same
 _MOST_STRETCH = 10.0
 _FARTHEST = 1e9
+_FARTHEST_REGION = 1 << 20  # pixels
 
 
 class Span(NamedTuple):
@@ -157,6 +158,14 @@ def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list
     return _each(operator, "roi_start", start, count), _each(operator, "roi_end", end, count)
 
 
+def _check_near(operator: str, extents: Sequence[int], spans: Sequence[Span], roi_end: Any) -> None:
+    """Refuse a region whose pixels nobody has memory for: those outside of the input are made too."""
+    for extent, (_, start, end) in zip(extents, spans, strict=True):
+        if roi_end is not None and max(abs(start), abs(end)) > extent + _FARTHEST_REGION:
+            expected = f"such that the region is within {_FARTHEST_REGION} pixels of the input"
+            raise ArgumentError(operator, "roi_end", expected, shown(roi_end))
+
+
 @functools.lru_cache(1024)  # photos often are alike
 def image_spans(
     operator: str, shape: tuple[int, ...], layout: str, size: Any, resize_x: float | None, resize_y: float | None,
@@ -187,6 +196,7 @@ def image_spans(
         region=_given_region(operator, roi_start, roi_end, len(places)), relative=roi_relative,
         subpixel_scale=subpixel_scale, empty=0 in shape,
     )  # fmt: skip
+    _check_near(operator, [shape[place] for place in places], found, roi_end)
     return dict(zip(places, found, strict=True))
 
 
@@ -248,4 +258,5 @@ def tensor_spans(
         region=region, relative=roi_relative, subpixel_scale=subpixel_scale,
         alignment=spread("alignment", alignment, [0.5] * len(shape)), rounding=size_rounding, empty=0 in shape,
     )  # fmt: skip
+    _check_near(name, shape, found, roi_end)
     return dict(enumerate(found))
