@@ -64,17 +64,12 @@ def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 def _matrices_of(call: Call, source: Images) -> Any:
     """The matrix of each image, (M, 2, 3)."""
-    given, video = _given_to(call), "F" in (call.layout or "")
-    alike = not video and len({numpy.shape(each) for each in given}) == 1 and numpy.ndim(given[0]) < 3
-    if alike:  # all at once
+    given, images = _given_to(call), source.owners is None
+    if images and len({numpy.shape(each) for each in given}) == 1 and numpy.ndim(given[0]) < 3:  # all at once
         rows = numpy.array(given, numpy.float64)
         each = [rows.reshape(call.count, -1, 3) if rows[0].size in {6, 9} else rows]
     else:
-        each = (
-            [_matrices("warp_affine", one, 2, None) for one in given]
-            if not video
-            else _of_frames("warp_affine", given, source)
-        )
+        each = _of_images("warp_affine", given, source)
     inverse = call.fixed["inverse_map"]
     found = [
         _affine_rows("warp_affine", _matrices("warp_affine", one, 2, len(one)), inverse_map=inverse) for one in each
@@ -90,9 +85,10 @@ def _given_to(call: Call) -> list[Any]:
     return list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
 
 
-def _of_frames(operator: str, given: list[Any], source: Images) -> list[Any]:
-    """The matrices of each video, one for each of its frames."""
-    assert source.owners is not None, "frames have"
+def _of_images(operator: str, given: list[Any], source: Images) -> list[Any]:
+    """The matrices of each sample, one for an image or for each frame of a video."""
+    if source.owners is None:
+        return [_matrices(operator, one, 2, None) for one in given]
     counts = numpy.bincount(source.owners, minlength=len(given)).tolist()
     found = [(_matrices(operator, one, 2, count), count) for one, count in zip(given, counts, strict=True)]
     return [numpy.broadcast_to(matrices, (count, *matrices.shape[1:])) for matrices, count in found if count]
@@ -212,14 +208,11 @@ def _perspective(
 
 def _perspective_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images(_PERSPECTIVE, data, call.layout or "") for data in (inputs[0], target))
-    given, video = _given_to(call), "F" in (call.layout or "")
-    each = _of_frames(_PERSPECTIVE, given, source) if video else [_matrices(_PERSPECTIVE, one, 2, None)
-                                                                  for one in given]  # fmt: skip
-    if each:
-        how = {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
-        matrices = _found_by(numpy.concatenate([_homogeneous(one) for one in each]), **how)
-        gpu_maps.read(source, result, gpu_maps.PERSPECTIVE, matrices.reshape(-1, 9), fill=call.fixed["fill_value"],
-                      border=call.fixed["border_mode"], interpolation=call.fixed["interp_type"])  # fmt: skip
+    given = [_homogeneous(one) for one in _of_images(_PERSPECTIVE, _given_to(call), source)]
+    how = {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
+    matrices = _found_by(numpy.concatenate([numpy.empty((0, 3, 3)), *given]), **how)
+    gpu_maps.read(source, result, gpu_maps.PERSPECTIVE, matrices.reshape(-1, 9), fill=call.fixed["fill_value"],
+                  border=call.fixed["border_mode"], interpolation=call.fixed["interp_type"])  # fmt: skip
 
 
 def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
