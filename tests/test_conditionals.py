@@ -241,7 +241,7 @@ def test_the_origin_of_samples_stays(folder):
     (lambda x: (fn.decoders.image(fn.constant(idata=[1], dtype="uint8"), on_error="skip"), x * 2 if x > 1 else x)[1],
      r"calls before a condition all give 3 samples; got 0 of fn\.decoders\.image\(\)"),
     (lambda x: (fn.decoders.image(fn.constant(idata=[1], dtype="uint8"), on_error="skip") if x > 1 else x),
-     "one whose outputs have 1 samples for 1; got one of 0"),
+     "one whose outputs have as many samples as there are, or go this way: 1; got one of 0"),
     (lambda x: (fn.multi_paste(fn.zeros(shape=[2, 2, 3]), in_ids=x) if x > 1 else x), "'in_ids'"),
     (lambda x: (fn.normalize(x, batch=True) if x > 1 else x), r"fn\.normalize\(\): argument 'batch'"),
 ])  # fmt: skip

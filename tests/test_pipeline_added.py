@@ -275,6 +275,23 @@ def test_sources_that_are_fed_are_known_by_name():
         made(lambda: fn.external_source())
 
 
+def test_what_is_known_of_readers_needs_no_more_data(tmp_path):
+    names = [f"{i}.bin" for i in range(5)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+
+    @pipeline_def(batch_size=2)
+    def made():
+        return fn.external_source(name="x"), fn.readers.file(files=names, file_root=tmp_path, name="files")[1]
+
+    with made() as pipe:
+        with pytest.raises(RuntimeError, match="has no data"):  # nobody has asked for the reader yet
+            pipe.epoch_size("files")
+        pipe.run(x=[1, 2])
+        assert pipe.epoch_size("files") == 5
+        assert [output.tolist() for output in pipe.run(x=[3, 4])] == [[3, 4], [[2], [3]]]
+
+
 def test_a_checkpoint_of_a_pipeline_that_is_fed_goes_on_with_its_other_sources():
     with fed_pipeline() as pipe:
         pipe.run(x=[1])

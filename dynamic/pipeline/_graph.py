@@ -104,6 +104,11 @@ class Graph:
         return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
 
     @property
+    def has_run(self) -> bool:
+        """Whether the function has been run, so that what it reads from is known."""
+        return bool(self._calls)
+
+    @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
         primary = self.sources.get(self.primary or "")

@@ -263,7 +263,8 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> Any:
         """What `get_metadata` of a reader returns, or a dict of that for all readers."""
-        self._peek()
+        if self._graph is None or not self._graph.has_run:
+            self._peek()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata() for key, reader in readers.items()}

@@ -201,7 +201,7 @@ class Run:
 
     def _output(self, value: Any) -> Output:
         if self.decided and isinstance(value, Batch) and len(value) != self._size:
-            expected = f"one whose outputs have {self._size} samples for {self._size}"
+            expected = f"one whose outputs have as many samples as there are, or go this way: {self._size}"
             raise ArgumentError("Pipeline", "function", expected, f"one of {len(value)}")
         return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
 
