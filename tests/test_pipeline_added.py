@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -299,3 +301,78 @@ def test_a_checkpoint_of_a_pipeline_that_is_fed_goes_on_with_its_other_sources()
     with Pipeline(pipe._function, batch_size=3, checkpoint=text) as again:
         x, counted = again.run(x=[7])
         assert (x.tolist(), counted.tolist()) == ([7], [1])
+
+
+def test_two_readers_or_sources_have_not_one_name(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"a")
+    reader = lambda: fn.readers.file(files=["a.bin"], file_root=tmp_path, name="r")  # noqa: E731
+    source = lambda values: fn.external_source(lambda i: values, name="r")  # noqa: E731
+    for function in (lambda: (*reader(), *reader()), lambda: (source([1]), source([2])),
+                     lambda: (*reader(), fn.external_source(name="r"))):  # fmt: skip
+        with pytest.raises(ArgumentError, match=r"'name' must be another than .*sources above; got str 'r'"):
+            made(function)
+
+
+def test_a_source_gives_as_many_samples_as_the_first_reader(tmp_path):
+    names = [f"{i}.bin" for i in range(3)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+
+    @pipeline_def(batch_size=2)
+    def pairs():
+        return fn.readers.file(files=names, file_root=tmp_path, name="r")[1], fn.external_source(name="x")
+
+    with pairs() as pipe:
+        pipe.run(x=[1, 2])
+        with pytest.raises(ArgumentError, match="one that makes as many as 'r' gives, 1; got a batch of 2"):
+            pipe.run(x=[3, 4])
+        assert [output.tolist() for output in pipe.run(x=[3])] == [[[2]], [3]]
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_pipeline_that_is_closed_gives_nothing_more(depth):
+    @pipeline_def(batch_size=2, prefetch_queue_depth=depth)
+    def numbers():
+        return fn.external_source(lambda i: [i, i])
+
+    pipe = numbers()
+    assert pipe.run()[0].tolist() == [0, 0]
+    pipe.reader_meta()
+    pipe.close()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="closed"):
+            pipe.run()
+
+
+def test_batches_may_be_fed_by_another_thread():
+    @pipeline_def(batch_size=1)
+    def numbers():
+        return fn.external_source(name="x")
+
+    interval, count = sys.getswitchinterval(), 400
+    with numbers() as pipe:
+        pipe.feed_input("x", [0])
+        thread = threading.Thread(target=lambda: [pipe.feed_input("x", [i]) for i in range(1, count)])
+        sys.setswitchinterval(1e-6)
+        try:
+            thread.start()
+            found = []
+            while len(found) < count:
+                try:
+                    found += pipe.run()[0].tolist()
+                except RuntimeError:
+                    assert thread.is_alive() or pipe._fed.waiting["x"].keys() - {len(found) - 1}
+        finally:
+            sys.setswitchinterval(interval)
+            thread.join()
+    assert found == list(range(count))
+
+
+def test_a_name_that_nobody_asks_for_is_told_once():
+    with fed_pipeline() as pipe:
+        pipe.feed_input("y", [1])
+        with pytest.raises(RuntimeError, match=r"source 'x' has no data: .* There is data for 'y'\."):
+            pipe.run()
+        with pytest.raises(ArgumentError, match="'data_node' must be the name of a source without a function; got 'y'"):
+            pipe.run(x=[1])
+        assert pipe.run(x=[2])[0].tolist() == [2]

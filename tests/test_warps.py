@@ -651,3 +651,19 @@ def test_a_row_of_pixels_is_reflected_in_the_end(shape, interpolation, border):
     matrix = [[1.1, 0.02, 0.1], [0.01, 0.9, -0.2], [0.01, 0.002, 1]]
     arguments = {"matrix": matrix, "size": [5.0, 7.0], "border_mode": border, "interp_type": interpolation}
     assert (warp_perspective(image, **arguments).numpy() == 7).all()
+
+
+@pytest.mark.parametrize("fill", [None, -1])
+@pytest.mark.parametrize("kind", ["nn", "linear"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_whole_pixels_may_be_many(fill, kind, axis):
+    image = np.arange(70000, dtype=np.int32).reshape((70000, 1, 1) if axis == 0 else (1, 70000, 1))
+    for shift in (40000, -80000, 32000, -32001, 10**12, -(10**300)):
+        matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+        matrix[1 - axis][2] = float(shift)
+        found = warp_affine(image, matrix=matrix, fill_value=fill, interp_type=kind).numpy().reshape(-1)
+        places = np.arange(70000) + max(min(shift, 10**6), -(10**6))
+        expected = image.reshape(-1)[places.clip(0, 69999)]
+        if fill is not None:
+            expected = np.where((places >= 0) & (places < 70000), expected, fill)
+        assert np.array_equal(found, expected), shift

@@ -52,6 +52,8 @@ class Ahead(Generic[X]):
         """The next result, which stays the next."""
         if self.pid != os.getpid():
             raise RuntimeError("This iteration began in another process, which has forked; begin one here.")
+        if self._closed:
+            raise RuntimeError("The pipeline is closed.")
         if not self._depth:
             if not self._made:
                 self._made.append((self._make(), None))
@@ -111,7 +113,8 @@ class Ahead(Generic[X]):
             except BaseException as caught:  # noqa: BLE001 - raised where the result is taken
                 error = caught
             with self._changed:
-                self._made.append((result, error))
+                if not self._closed:
+                    self._made.append((result, error))
                 self._failed = error is not None
                 self._changed.notify_all()
             del result, error  # or the last batch would stay until the next is made

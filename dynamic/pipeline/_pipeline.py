@@ -87,6 +87,7 @@ class Pipeline:
         self._fed = Fed()
         self.device_id = device_id
         self._ahead: Ahead[Step] | None = None
+        self._end: Any = None  # what closes it where nobody refers to this any more
         self._graph: Graph | None = None
 
     @property
@@ -109,7 +110,9 @@ class Pipeline:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = self._graphed(self._states)
             ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
-            weakref.finalize(self, ahead.close)
+            if self._end is not None:
+                self._end.detach()
+            self._end = weakref.finalize(self, ahead.close)
             ahead.start()
             self._graph, self._ahead = graph, ahead
         return self._ahead
@@ -125,11 +128,12 @@ class Pipeline:
 
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
-        if self._fed.waiting.keys() - self._fed.asked:
+        if self._fed.unknown:
             self._peek()
-        if unknown := self._fed.waiting.keys() - self._fed.asked:
+        if unknown := self._fed.unknown:
             self._ahead = None  # what has been made may have used what is taken back
-            names = ", ".join(map(repr, sorted(unknown)))
+            self._fed.forget(unknown)
+            names = ", ".join(map(repr, unknown))
             raise ArgumentError("Pipeline.feed_input", "data_node", "the name of a source without a function", names)
         return self._asked(Ahead.take)
 
@@ -179,6 +183,9 @@ class Pipeline:
         Raises:
             ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
         """
+        self._feed(data_node, data, layout, None)
+
+    def _feed(self, data_node: str, data: Any, layout: str | None, by: object) -> None:
         states = self._states or {}
         names = sorted(self._fed.asked & states.keys())  # once a whole run has asked for them
         if not isinstance(data_node, str) or (names and data_node not in names):
@@ -193,7 +200,7 @@ class Pipeline:
             self._forget_what_is_ahead()
             self._depth = 0
         state: Any = states.get(data_node, {})
-        self._fed.put(data_node, given, state.get("iteration", 0))
+        self._fed.put(data_node, given, state.get("iteration", 0), by)
 
     def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
         """The next batch: what the function returned, as a tuple of Batches.
@@ -207,14 +214,14 @@ class Pipeline:
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
-        before = dict(self._fed.waiting)
+        this = object()
         try:
             for name, data in pipeline_inputs.items():
-                self.feed_input(name, data)
+                self._feed(name, data, None, this)
             step = self._take()
         except BaseException:
             if pipeline_inputs:
-                self._fed.waiting = before
+                self._fed.take_back(this)
             raise
         self._states = step.states
         self._epoch = step.epoch

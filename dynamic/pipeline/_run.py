@@ -131,6 +131,7 @@ class Run:
         self._conditionals = conditionals
         self._counts: collections.Counter[str] = collections.Counter()
         self._taken: dict[str, Any] = {}
+        self._read_already: set[str] = set()  # the names of readers and sources that were called on this way
         self._samples: Batch | None = None  # those that random numbers belong to
         self._streams: list[str] = []  # of random numbers that belong to no samples
         self._group: NDArray[numpy.intp] | None = None  # the samples that go this way; None is all
@@ -173,6 +174,7 @@ class Run:
         """
         self._group, self._known, self._record = group, known, []
         self._counts.clear()
+        self._read_already.clear()
         try:
             results = function()
         except _Fork as fork:
@@ -290,9 +292,10 @@ class Run:
     # -- readers and sources ------------------------------------------------------------------------------------------
 
     def _read(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        if label in (OWN, ITERATOR) or label.startswith("stream "):
-            expected = f"another than {OWN!r} and {ITERATOR!r}, and not a stream's"
+        if label in (OWN, ITERATOR, *self._read_already) or label.startswith("stream "):
+            expected = f"another than {OWN!r}, {ITERATOR!r}, a stream's, and those of readers and sources above"
             raise ArgumentError(f"fn.{path}", "name", expected, shown(label))
+        self._read_already.add(label)
         if label not in self._taken and self.decided:
             raise ArgumentError(f"fn.{path}", "name", "that of a reader or source that is called before any condition",
                                 shown(label))  # fmt: skip
@@ -342,9 +345,10 @@ class Run:
     def _from_source(self, source: ExternalSource) -> Any:
         outputs = source(self._size if source._batch is False else None)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        if len(outputs[0]) > self.graph.batch_size:
-            expected = f"one that makes at most {self.graph.batch_size} samples at a time"
-            raise ArgumentError("fn.external_source", "source", expected, f"a batch of {len(outputs[0])}")
+        count, first = len(outputs[0]), next(iter(self._taken), None)
+        if count > self.graph.batch_size or (first is not None and count != self._size):
+            which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {self._size}"
+            raise ArgumentError("fn.external_source", "source", f"one that makes {which}", f"a batch of {count}")
         return outputs
 
 

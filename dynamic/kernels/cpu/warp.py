@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _TILE = 1024, 1024  # rows and columns; OpenCV has coordinates in float32: at scale 1 exact to 1/4000 pixel there
+_FARTHEST = 2.0**52  # pixels; no image is so large
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
 NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
@@ -98,7 +99,9 @@ def _turned(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def _whole(place: float) -> int:
     """The pixel that a point along an axis lies in, as `_whole_places` finds it."""
-    return math.floor(round((min(max(place, -OPENCV_LIMIT), OPENCV_LIMIT) + 0.5) * _FIXED) / _FIXED)
+    if abs(place) >= OPENCV_LIMIT:
+        return math.floor(min(max(place, -_FARTHEST), _FARTHEST) + 0.5)
+    return math.floor(round((place + 0.5) * _FIXED) / _FIXED)
 
 
 def _shifted(image: Any, shift: Sequence[int], out: Any, fill: Any) -> None:
