@@ -376,3 +376,52 @@ def test_a_name_that_nobody_asks_for_is_told_once():
         with pytest.raises(ArgumentError, match="'data_node' must be the name of a source without a function; got 'y'"):
             pipe.run(x=[1])
         assert pipe.run(x=[2])[0].tolist() == [2]
+
+
+def test_what_a_source_gave_that_cannot_go_back_is_told():
+    unlucky = [False]
+
+    @pipeline_def(batch_size=1, prefetch_queue_depth=0)
+    def numbers(values):
+        x = fn.external_source(values, name="x")
+        if unlucky[0]:
+            raise OSError("unlucky")
+        return x
+
+    with numbers(iter([[0], [1], [2]])) as pipe:
+        assert pipe.run()[0].tolist() == [0]
+        unlucky[0] = True
+        with pytest.raises(OSError, match="unlucky") as caught:
+            pipe.run()
+        assert caught.value.__notes__[0].startswith(
+            "What 'x' gave in this run is lost: only a source that is a function"
+        )
+        unlucky[0] = False
+        assert pipe.run()[0].tolist() == [2]
+    with numbers(lambda i: [i]) as pipe:  # which can be asked again
+        unlucky[0] = True
+        with pytest.raises(OSError, match="unlucky") as caught:
+            pipe.run()
+        assert not getattr(caught.value, "__notes__", [])
+        unlucky[0] = False
+        assert pipe.run()[0].tolist() == [0]
+
+
+def test_batches_of_a_source_that_cannot_go_back_are_not_made_again_in_silence():
+    @pipeline_def(batch_size=1)
+    def numbers(values):
+        return fn.external_source(values), fn.external_source(name="x")
+
+    with numbers(iter([[0], [1], [2]])) as pipe:
+        with pytest.raises(RuntimeError, match="has no data") as caught:
+            pipe.run()
+        assert "is lost" in caught.value.__notes__[0]
+
+    @pipeline_def(batch_size=1)
+    def counted(values):
+        return fn.external_source(values)
+
+    with counted(iter([[0], [1], [2], [3], [4]])) as pipe:
+        pipe.reader_meta()
+        with pytest.warns(ndd.StateWarning, match="'external_source 1' gave before .* is lost"):
+            pipe._end_epochs("pad")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from dynamic import StateMismatch
+from dynamic import ExternalSource, StateMismatch
 from dynamic._state import JSON, State
 from dynamic.checkpoint._file import decoded
 from dynamic.random import RNG
@@ -94,7 +94,9 @@ class Graph:
             outputs = run.made(self._function)
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
-            self._return(before, run.ended)
+            if lost := self._return(before, run.ended):
+                error.add_note(f"What {', '.join(map(repr, lost))} gave in this run is lost: only a source that is a "
+                               "function of one argument can be asked again.")  # fmt: skip
             if isinstance(error, StopIteration) and run.ended is not None:
                 ended = self.sources[run.ended]
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
@@ -131,8 +133,13 @@ class Graph:
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
 
-    def _return(self, before: Mapping[str, State], ended: str | None) -> None:
-        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays."""
+    def _return(self, before: Mapping[str, State], ended: str | None) -> list[str]:
+        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays.
+
+        Returns:
+            The names of sources that have given something and cannot go back.
+        """
+        lost = [name for name in self.moved(before) if name != ended]
         kinds: tuple[dict[str, Any], ...] = (self.sources, self.streams)
         for kind in kinds:
             for name in list(kind):
@@ -144,6 +151,17 @@ class Graph:
                         self._waiting[name] = self._given[name]
         if self.primary not in self.sources:
             self.primary = None
+        return lost
+
+    def moved(self, since: Mapping[str, JSON]) -> list[str]:
+        """The names of sources that cannot go back, and have given something since some states."""
+        found = []
+        for name, source in self.sources.items():
+            if isinstance(source, ExternalSource) and not source.resumable:
+                now, then = source.get_state(), cast(Any, since.get(name, {}))
+                if any(now[key] != then.get(key, 0) for key in ("epoch", "iteration", "sample")):
+                    found.append(name)
+        return found
 
     def _compare(self, calls: list[str], *, ways: bool) -> None:
         """Refuse a checkpoint of another pipeline; notice a function that does not always call the same.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, overload
 
-from dynamic import ArgumentError, EvalContext, StateMismatch, batch
+from dynamic import ArgumentError, EvalContext, StateMismatch, StateWarning, batch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.context import within
@@ -83,6 +84,7 @@ class Pipeline:
         self._seed = _seed(seed, self._states)
         self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
+        self._over = False  # whether the batch that was taken last was the last of its epoch
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
         self.device_id = device_id
@@ -164,6 +166,10 @@ class Pipeline:
         if self._ahead is not None:
             self.close()
             self._ahead = None
+            if self._states is None and self._graph is not None and (lost := self._graph.moved({})):
+                warnings.warn(f"Pipeline: what {', '.join(map(repr, lost))} gave before its batches were made again is "
+                              "lost: only a source that is a function of one argument can be asked again. Build the "
+                              "pipeline later.", StateWarning, stacklevel=4)  # fmt: skip
 
     def feed_input(
         self, data_node: str, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
@@ -212,7 +218,8 @@ class Pipeline:
 
         Raises:
             StopIteration: A source has ended; after `reset` its next epoch begins.
-            Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
+            Exception: What the function raised, with its traceback. Nothing is lost, the next call tries again; but for
+                what sources gave that cannot go back, which a note of the error names.
         """
         this = object()
         try:
@@ -225,6 +232,7 @@ class Pipeline:
             raise
         self._states = step.states
         self._epoch = step.epoch
+        self._over = step.last
         return step.outputs
 
     def next_epoch(self) -> Iterator[Outputs]:
@@ -245,6 +253,7 @@ class Pipeline:
                 return
             step = self._take()
             self._states = step.states
+            self._over = step.last
             yield step.outputs
             if step.last and self._states is step.states:
                 self._epoch = epoch + 1

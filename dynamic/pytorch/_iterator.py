@@ -221,7 +221,8 @@ class GenericIterator:
                 raise StopIteration
             return list(self._runs())
         for pipeline in self._pipelines:
-            pipeline._peek()  # if one fails, all stay where they are
+            if self._epochs is None or not pipeline._over:
+                pipeline._peek()  # if one fails, all stay where they are
         if self._epochs is None:
             self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
         outputs = [next(epoch, None) for epoch in self._epochs]
