@@ -18,10 +18,11 @@ from ._locks import new_lock
 from .devices import Device
 from .kernels.gpu.copies import window
 
-__all__ = ["gathered", "moved", "moved_samples"]
+__all__ = ["copies", "gathered", "moved", "moved_samples"]
 
 _SLOTS = 3  # blocks for each GPU
 _LARGEST = 1 << 28  # bytes that go through a block at once
+_SHARED = 1 << 16  # bytes from which memory that is used again is faster
 
 
 class _Slot:
@@ -74,7 +75,7 @@ def moved(array: Array, device: Device) -> Array:
     source = device_of(array)
     if device == source:
         with _cuda.working(source.device_id):
-            return array.copy()
+            return copies([array])[0] if source.device_type == "cpu" else array.copy()
     if source.device_type == "cpu":
         return _to_gpu([array], device)[0]
     if device.device_type == "cpu":
@@ -82,11 +83,21 @@ def moved(array: Array, device: Device) -> Array:
     return _between(array, source, device)
 
 
+def copies(samples: Sequence[Array]) -> list[Array]:
+    """Copies of arrays on the CPU, dense and in C order."""
+    size = sum(sample.nbytes for sample in samples)
+    if size < _SHARED:
+        return [sample.copy() for sample in samples]
+    found = [empty(sample.shape, sample.dtype) for sample in samples]
+    _pool.run(lambda i: numpy.copyto(found[i], samples[i]), len(samples), 2 * size, "copies")
+    return found
+
+
 def moved_samples(samples: Sequence[Array], device: Device) -> list[Array] | Views:
     """Copies of one or more samples on a device, in one buffer, copied at once."""
     source = Device("gpu", samples.device_id) if isinstance(samples, Views) else device_of(samples[0])
     if source.device_type == "cpu":
-        return [s.copy() for s in samples] if device == source else _to_gpu(samples, device)
+        return copies(samples) if device == source else _to_gpu(samples, device)
     if device.device_type == "cpu":
         return _to_host(samples, source)
     views = _packed_views(samples, source)

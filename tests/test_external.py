@@ -86,7 +86,7 @@ def test_what_takes_no_argument_is_called_or_iterated():
     assert isinstance(external(), Tensor)
     assert values(external(batch_size=3)) == [1, 1, 1]  # one Tensor is repeated
     assert [t.item() for t in ExternalSource([1, 2, 3]).next_epoch()] == [1, 2, 3]
-    assert isinstance(ExternalSource([1], 1)(), Tensor)
+    assert isinstance(ExternalSource([1])(), Tensor)
     assert values(ExternalSource([as_batch([[1], [2, 3]])])()) == [[1], [2, 3]]
     assert values(ExternalSource([[[1], [2, 3]]], batch=True)()) == [[1], [2, 3]]
 
@@ -302,12 +302,13 @@ def test_a_source_that_fails_stays():
 @pytest.mark.parametrize(("arguments", "told"), [
     ((3,), "'source' must be a function of at most one argument, or an iterable; got int 3"),
     ((lambda a, b: a,), "'source' must be a function of at most one argument; got one of 2"),
-    ((lambda: 1, None, {"batch_info": True}), "'source' must be a function of one argument; got one of 0"),
-    (([1], None, {"batch_info": True}), "'batch_info' must be False where the source is an iterable"),
     (([1], None, {"cycle": "always"}), "'cycle' must be None, 'no', 'quiet' or 'raise'"),
     (([1], None, {"cycle": 2}), "'cycle' must be"),
     (([1], 0), "'num_outputs' must be an integer of 1 or more"),
-    (([1], 2, {"layout": ["HWC"]}), "'layout' must be one, or a list of 2; got a list of 1"),
+    (([1], 2, {"layout": ["HWC"] * 3}), "'layout' must be one, or a list of 2; got a list of 3"),
+    (([1], 2, {"dtype": ["uint8"]}), "'dtype' must be one, or a list of 2; got a list of 1"),
+    (([1], None, {"ndim": -1}), "'ndim' must be an integer of 0 or more; got int -1"),
+    (([1], None, {"no_copy": 3}), "'no_copy' must be True or False"),
     (([1], None, {"batch": 1}), "'batch' must be True or False"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(arguments, told):
@@ -320,9 +321,9 @@ def test_wrong_arguments_are_named(arguments, told):
 def test_what_a_source_should_not_make_is_told():
     with pytest.raises(ArgumentError, match="batches of 2 samples, as asked for; got a batch of 3"):
         ExternalSource(of_index)(batch_size=2)
-    with pytest.raises(ArgumentError, match="a tuple of 2 outputs; got 3"):
+    with pytest.raises(ArgumentError, match="'num_outputs'; got 3"):
         ExternalSource([(1, 2, 3)], 2)()
-    with pytest.raises(ArgumentError, match="a tuple of 2 outputs; got int 1"):
+    with pytest.raises(ArgumentError, match="'num_outputs'; got int 1"):
         ExternalSource([1], 2)()
     with pytest.raises(ArgumentError, match="'batch_size' must be an integer of 1 or more"):
         ExternalSource([1])(batch_size=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random as python_random
 import sys
 import threading
@@ -13,7 +14,7 @@ from interrupts import Interruption
 
 from dynamic import EvalContext, ExternalSource, _locks, _pool, checkpoint, get_num_threads
 from dynamic.context import within
-from dynamic.pipeline import fn, pipeline_def
+from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 
@@ -225,19 +226,31 @@ def test_no_limit_of_a_task_is_left(monkeypatch):
             run(interruption)
 
 
-def test_a_source_of_samples_loses_nothing():
+SOURCES = {
+    "SampleInfo": lambda: (lambda info: [info.idx_in_epoch, info.iteration], {"batch": False}),
+    "samples": lambda: (iter(range(12)), {"batch": False}),
+    "batches": lambda: (iter([[i] * 3 for i in range(4)]), {"batch": True}),
+    "no argument": lambda: (itertools.count().__next__, {"batch": False}),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_source_loses_nothing(kind, piped):
     def run(interruption):
-        source, received = ExternalSource(lambda info: [info.idx_in_epoch, info.iteration], batch=False), []
+        given, arguments = SOURCES[kind]()
+        source, received = ExternalSource(given, **arguments), []
+        pipe = Pipeline(lambda: fn.external_source(given, **arguments), batch_size=3, prefetch_queue_depth=0, seed=5)
 
         def take():
             while len(received) < 4:
-                received.append(source(3))
+                received.append(pipe.run()[0] if piped else source(3))
 
         interrupted(interruption, take)
         return [batch.tolist() for batch in received], source.get_state()
 
     expected = run(Interruption(None))
-    for interruption in every_turn(run, 1000):
+    for interruption in every_turn(run, 100 if piped else 1000):
         assert run(interruption) == expected, interruption.turn
 
 

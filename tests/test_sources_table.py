@@ -138,7 +138,7 @@ def test_what_a_source_may_give(row):
 
 
 def test_arguments_of_dalis_that_mean_nothing_here_are_taken():
-    without_effect = {"parallel": True, "no_copy": True, "blocking": True, "prefetch_queue_depth": 2, "ndim": 1,
+    without_effect = {"blocking": True, "prefetch_queue_depth": 2,
                       "use_copy_kernel": False, "cuda_stream": None, "bytes_per_sample_hint": 100}  # fmt: skip
     with pipeline({"source": by_index, **without_effect}) as pipe:
         assert following(pipe, 1) == [[[[0], [0, 1]]]]

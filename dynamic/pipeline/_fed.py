@@ -1,13 +1,23 @@
-"""Batches that a pipeline is fed from outside."""
+"""`fn.external_source`: what gives a pipeline data from outside, or what it is fed with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from dynamic import Batch
+from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._locks import new_lock
+from dynamic.errors import shown
+from dynamic.readers._checks import flag
 
-__all__ = ["Fed"]
+__all__ = ["Fed", "check_given", "external_source"]
+
+_OPERATOR = "fn.external_source"
+#: What means nothing here.
+_OF_DALIS = frozenset(
+    ["seed", "cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth", "bytes_per_sample_hint", "preserve"]
+)
 
 
 class Fed:
@@ -46,13 +56,28 @@ class Fed:
         """Names under which batches wait that no run has asked for."""
         return sorted(self.waiting.keys() - self.asked)
 
-    def source(self, name: str) -> Callable[[int], Batch]:
-        """A source that gives the batch of a number, and forgets those before it."""
+    def refuse(self, name: str, number: int) -> None:
+        """Take the batch of a number back, which is not what its source should give."""
+        with self._lock:
+            entry = self.waiting.get(name, {}).get(number)
+            if entry is not None:
+                self.take_back(entry[1])
+
+    def source(self, name: str, *, repeat: bool = False) -> Callable[[int], Batch]:
+        """A source that gives the batch of a number, and forgets those before it.
+
+        Args:
+            name: The name.
+            repeat: Let the batch before be the next one too, where none is given.
+        """
 
         def fed(number: int) -> Batch:
             self.asked.add(name)
             with self._lock:
-                waiting = {place: entry for place, entry in self.waiting.get(name, {}).items() if place >= number}
+                needed = number - 1 if repeat else number
+                waiting = {place: entry for place, entry in self.waiting.get(name, {}).items() if place >= needed}
+                if repeat and number not in waiting and needed in waiting:
+                    waiting[number] = waiting[needed]
                 if number in waiting:
                     self.waiting[name] = waiting
                     return waiting[number][0]
@@ -61,3 +86,64 @@ class Fed:
             raise RuntimeError(f"The pipeline's source {name!r} has no data: {how}.{others}")
 
         return fed
+
+
+class _Source(ExternalSource):
+    _operator = _OPERATOR
+
+
+class _FedSource(_Source):
+    """A source of batches that were fed.
+
+    Args:
+        fed: Those.
+        name: The name that they were fed under.
+        repeat: Let the last batch be the next one too, where none is given.
+        arguments: Of `ExternalSource`.
+    """
+
+    def __init__(self, fed: Fed, name: str, *, repeat: bool, **arguments: Any) -> None:
+        arguments |= {"batch": True, "batch_info": False, "no_copy": True}  # it has been copied
+        super().__init__(fed.source(name, repeat=repeat), name=name, **arguments)
+        self._fed, self._label = fed, name
+
+    def _own(self, given: Any) -> tuple[Any, ...]:
+        try:
+            return super()._own(given)
+        except ArgumentError as error:
+            self._fed.refuse(self._label, self._iteration)
+            argument, expected = error.argument.replace("source", "data"), error.expected.replace("one that gives ", "")
+            raise ArgumentError("Pipeline.feed_input", argument, expected, error.got, error.hint) from error
+
+
+def check_given(inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
+    """Refuse a source without a function and without a name."""
+    if (inputs[0] if inputs else arguments.get("source")) is None:
+        raise ArgumentError(_OPERATOR, "source", "given, or 'name', to feed it by", "neither")
+
+
+def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], fed: Fed) -> ExternalSource:
+    """What a call of ``fn.external_source`` makes.
+
+    Args:
+        name: Its name.
+        inputs: The source, and the number of its outputs, if they are given without their names.
+        arguments: The others.
+        fed: Batches for sources that are none.
+    """
+    given = dict(zip(("source", "num_outputs"), inputs, strict=False)) | dict(arguments)
+    given = {key: value for key, value in given.items() if value is not None and key not in _OF_DALIS}
+    repeat = flag(_OPERATOR, "repeat_last", given.pop("repeat_last", False))
+    parallel = flag(_OPERATOR, "parallel", given.pop("parallel", False))
+    known = inspect.signature(ExternalSource).parameters
+    for key in given:
+        if key not in known:
+            raise ArgumentError.unknown(_OPERATOR, key, [*known, "parallel", "repeat_last"])
+    if "source" not in given:
+        if "num_outputs" in given:
+            raise ArgumentError(_OPERATOR, "num_outputs", "left out for a source that is fed: call one for each output",
+                                shown(given["num_outputs"]))  # fmt: skip
+        return _FedSource(fed, name, repeat=repeat, **given)
+    if repeat:
+        raise ArgumentError(_OPERATOR, "repeat_last", "False, but for a source that is fed", "bool True")
+    return _Source(given.pop("source"), **{"batch": not parallel, **given}, name=name)

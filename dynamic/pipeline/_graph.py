@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from dynamic import ExternalSource, StateMismatch
 from dynamic._state import JSON, State
 from dynamic.checkpoint._file import decoded
 from dynamic.random import RNG
+from dynamic.readers._answers import Answers
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._fed import Fed
@@ -44,6 +45,15 @@ class Ended(StopIteration):
         self.states, self.epoch = states, epoch
 
 
+def _set_state(object_: Any, state: Any) -> None:
+    object_.set_state(state)
+
+
+def _go_to(object_: Any, state: Any) -> None:
+    """Return to a state of this object's own, which an iterable can do as well."""
+    (object_._go_to if isinstance(object_, ExternalSource) else object_.set_state)(state)
+
+
 class Graph:
     """What lasts from one run to the next.
 
@@ -55,6 +65,8 @@ class Graph:
         last_batch: How the first reader ends its epochs, if not as it is told to in the function.
         fed: What sources without a function are given.
         conditionals: Whether a Batch may be a condition, for each sample.
+        answers: What the iterables among the sources gave, from a batch on that somebody may go back to. By default
+            what the last run got is kept.
     """
 
     def __init__(
@@ -67,12 +79,14 @@ class Graph:
         fed: Fed,
         *,
         conditionals: bool = False,
+        answers: dict[str, Answers[Any]] | None = None,
     ) -> None:
         self.batch_size, self.rng, self.last_batch, self.fed = batch_size, RNG(seed), last_batch, fed
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, RNG] = {}
         self.primary: str | None = None
         self._function, self._conditionals = function, conditionals
+        self._answers, self._hold = {} if answers is None else answers, answers is not None
         self._calls: list[str] = []
         self._varying = False
         self._runs = 0
@@ -94,9 +108,7 @@ class Graph:
             outputs = run.made(self._function)
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
-            if lost := self._return(before, run.ended):
-                error.add_note(f"What {', '.join(map(repr, lost))} gave in this run is lost: only a source that is a "
-                               "function of one argument can be asked again.")  # fmt: skip
+            self._return(before, run.ended)
             if isinstance(error, StopIteration) and run.ended is not None:
                 ended = self.sources[run.ended]
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
@@ -133,35 +145,19 @@ class Graph:
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
 
-    def _return(self, before: Mapping[str, State], ended: str | None) -> list[str]:
-        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays.
-
-        Returns:
-            The names of sources that have given something and cannot go back.
-        """
-        lost = [name for name in self.moved(before) if name != ended]
+    def _return(self, before: Mapping[str, State], ended: str | None) -> None:
+        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays."""
         kinds: tuple[dict[str, Any], ...] = (self.sources, self.streams)
         for kind in kinds:
             for name in list(kind):
-                if name in before and name != ended and getattr(kind[name], "resumable", True):
-                    kind[name].set_state(before[name])
+                if name in before and name != ended:
+                    _go_to(kind[name], before[name])
                 elif name not in before and name != ended:
                     del kind[name]
                     if name in self._given:
                         self._waiting[name] = self._given[name]
         if self.primary not in self.sources:
             self.primary = None
-        return lost
-
-    def moved(self, since: Mapping[str, JSON]) -> list[str]:
-        """The names of sources that cannot go back, and have given something since some states."""
-        found = []
-        for name, source in self.sources.items():
-            if isinstance(source, ExternalSource) and not source.resumable:
-                now, then = source.get_state(), cast(Any, since.get(name, {}))
-                if any(now[key] != then.get(key, 0) for key in ("epoch", "iteration", "sample")):
-                    found.append(name)
-        return found
 
     def _compare(self, calls: list[str], *, ways: bool) -> None:
         """Refuse a checkpoint of another pipeline; notice a function that does not always call the same.
@@ -194,7 +190,12 @@ class Graph:
     def source(self, name: str, make: Callable[[], Source]) -> Source:
         """The reader or source of a name, made when it is first asked for."""
         if name not in self.sources:
-            self.sources[name] = self._resumed(name, make())
+            made = self._resumed(name, make(), _go_to if name in self._answers else _set_state)
+            if isinstance(made, ExternalSource) and made._answers is not None:
+                made._answers = self._answers.setdefault(name, made._answers)
+                if self._hold and made._answers.held is None:
+                    made._answers.held = made._sample
+            self.sources[name] = made
             self.primary = self.primary or name
         return self.sources[name]
 
@@ -211,10 +212,10 @@ class Graph:
         for label in labels:
             self.streams.pop(f"stream {label}", None)
 
-    def _resumed(self, name: str, object_: Any) -> Any:
+    def _resumed(self, name: str, object_: Any, go_to: Callable[[Any, Any], None] = _set_state) -> Any:
         """An object that was just made, with its state of the checkpoint."""
         if name in self._waiting:
-            object_.set_state(self._waiting[name])
+            go_to(object_, self._waiting[name])
             del self._waiting[name]
         return object_
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, overload
 
-from dynamic import ArgumentError, EvalContext, StateMismatch, StateWarning, batch
+from dynamic import ArgumentError, EvalContext, StateMismatch, batch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.context import within
 from dynamic.errors import shown
+from dynamic.readers._answers import Answers
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
@@ -87,6 +87,7 @@ class Pipeline:
         self._over = False  # whether the batch that was taken last was the last of its epoch
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
+        self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
         self.device_id = device_id
         self._ahead: Ahead[Step] | None = None
         self._end: Any = None  # what closes it where nobody refers to this any more
@@ -110,7 +111,7 @@ class Pipeline:
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
-            graph = self._graphed(self._states)
+            graph = self._graphed(self._states, answers=self._answers)
             ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
             if self._end is not None:
                 self._end.detach()
@@ -119,10 +120,12 @@ class Pipeline:
             self._graph, self._ahead = graph, ahead
         return self._ahead
 
-    def _graphed(self, states: Mapping[str, JSON] | None, seed: int | None = None) -> Graph:
+    def _graphed(
+        self, states: Mapping[str, JSON] | None, seed: int | None = None, answers: dict[str, Answers[Any]] | None = None
+    ) -> Graph:
         """What its runs need, at a place."""
         return Graph(self._function, self._batch_size, self._seed if seed is None else seed, states, self._last_batch,
-                     self._fed, conditionals=self._conditionals)  # fmt: skip
+                     self._fed, conditionals=self._conditionals, answers=answers)  # fmt: skip
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
@@ -130,6 +133,9 @@ class Pipeline:
 
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
+        states: Any = self._states or {}
+        for name, answers in list(self._answers.items()):
+            answers.held = states[name]["sample"] if name in states else answers.held
         if self._fed.unknown:
             self._peek()
         if unknown := self._fed.unknown:
@@ -166,10 +172,6 @@ class Pipeline:
         if self._ahead is not None:
             self.close()
             self._ahead = None
-            if self._states is None and self._graph is not None and (lost := self._graph.moved({})):
-                warnings.warn(f"Pipeline: what {', '.join(map(repr, lost))} gave before its batches were made again is "
-                              "lost: only a source that is a function of one argument can be asked again. Build the "
-                              "pipeline later.", StateWarning, stacklevel=4)  # fmt: skip
 
     def feed_input(
         self, data_node: str, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
@@ -189,7 +191,11 @@ class Pipeline:
         Raises:
             ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
         """
-        self._feed(data_node, data, layout, None)
+        self._feed(data_node, data, layout, object())
+
+    def input_feed_count(self, input_name: str) -> int:  # noqa: ARG002 - DALI's
+        """How often `feed_input` must be called for a source before the first run: once."""
+        return 1
 
     def _feed(self, data_node: str, data: Any, layout: str | None, by: object) -> None:
         states = self._states or {}
@@ -198,7 +204,12 @@ class Pipeline:
             known = f"; the pipeline has {names}" if names else ""
             expected = f"the name of a source without a function{known}"
             raise ArgumentError("Pipeline.feed_input", "data_node", expected, shown(data_node))
-        given = batch(data, layout=layout)
+        try:
+            given = batch(data, layout=layout)
+        except ArgumentError as error:
+            argument = error.argument.replace("tensors", "data")
+            expected = f"{error.expected} (for {data_node!r})"
+            raise ArgumentError("Pipeline.feed_input", argument, expected, error.got, error.hint) from error
         if len(given) > self._batch_size:
             expected = f"at most {self._batch_size} samples, the batch size"
             raise ArgumentError("Pipeline.feed_input", "data", expected, str(len(given)))
@@ -218,8 +229,7 @@ class Pipeline:
 
         Raises:
             StopIteration: A source has ended; after `reset` its next epoch begins.
-            Exception: What the function raised, with its traceback. Nothing is lost, the next call tries again; but for
-                what sources gave that cannot go back, which a note of the error names.
+            Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
         this = object()
         try:
@@ -274,16 +284,23 @@ class Pipeline:
         Args:
             name: The reader's name; by default a dict of all readers is returned.
         """
-        sizes = {key: value["epoch_size"] for key, value in self.reader_meta().items()}
-        return sizes if name is None else sizes[name]
+        if name is not None:
+            return self.reader_meta(name)["epoch_size"]
+        return {key: value["epoch_size"] for key, value in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> Any:
-        """What `get_metadata` of a reader returns, or a dict of that for all readers."""
+        """What `get_metadata` of a reader returns, or a dict of that for all readers.
+
+        Raises:
+            ArgumentError: There is no reader of that name.
+        """
         if self._graph is None or not self._graph.has_run:
             self._peek()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata() for key, reader in readers.items()}
+        if name is not None and name not in found:
+            raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:

@@ -25,7 +25,7 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._added import FORMER
-from ._fed import Fed
+from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
 
@@ -258,8 +258,8 @@ class Run:
     ) -> Any:
         name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
         label = name if name is not None else f"{path} {self._counts[path]}"
-        if path == "external_source" and name is None and not inputs and arguments.get("source") is None:
-            raise ArgumentError("fn.external_source", "source", "given, or 'name', to feed it by", "neither")
+        if path == "external_source" and name is None:
+            check_given(inputs, arguments)
         reads = path == "external_source" or path.startswith("readers.")
         if not self.decided:
             self.calls.append(told(path, inputs, arguments if reads or seed is None else {**arguments, "seed": seed}))
@@ -306,13 +306,12 @@ class Run:
             if new and self._streams and self.graph.primary == label:
                 raise _Again
         outputs = self._taken[label] if self._group is None else _chosen(self._taken[label], self._group)
-        return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 else outputs
+        several = isinstance(source, ExternalSource) and source._outputs is not None
+        return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 and not several else outputs
 
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
-            if not inputs and arguments.get("source") is None:
-                arguments = {**arguments, "source": self.graph.fed.source(label), "batch": True, "batch_info": False}
-            return external_source(label, inputs, arguments)
+            return external_source(label, inputs, arguments, self.graph.fed)
         kind = SOURCES.get(path.lower())
         if kind is None:
             known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
@@ -417,16 +416,6 @@ def _seed(path: str, seed: Any) -> int | None:
     return None if none else natural(f"fn.{path}", "seed", seed)
 
 
-def external_source(label: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> ExternalSource:
-    """What a call of ``fn.external_source`` makes, with the arguments of DALI's that mean nothing here left out."""
-    known = inspect.signature(ExternalSource).parameters
-    given = {name: value for name, value in arguments.items() if value is not None and name not in _OF_DALIS_SOURCES}
-    for name in given:
-        if name not in known:
-            raise ArgumentError.unknown("fn.external_source", name, known)
-    return ExternalSource(*inputs, **{"batch": True, **given}, name=label)
-
-
 def columns(outputs: Any) -> tuple[Batch, ...]:
     """The Batches that a reader gave, with or without names."""
     found: tuple[Batch, ...] = tuple(outputs.values()) if isinstance(outputs, dict) else outputs
@@ -473,11 +462,6 @@ _ACROSS = {"permute_batch": None, "batch_permutation": None, "random.batch_permu
 
 #: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
 _FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}
-
-_OF_DALIS_SOURCES = frozenset(
-    ["seed", "cuda_stream", "use_copy_kernel", "blocking", "parallel", "no_copy", "prefetch_queue_depth", "ndim",
-     "bytes_per_sample_hint", "preserve"]
-)  # fmt: skip
 
 
 def worded(value: Any) -> str:

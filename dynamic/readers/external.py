@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 
 import numpy
 
-from dynamic._interop import as_batch, as_tensor
+from dynamic._array import only_numbers
+from dynamic._interop import as_batch, as_tensor, batch, tensor
 from dynamic._locks import new_lock
 from dynamic._origin import Origin
 from dynamic._state import State, untold
+from dynamic._transfer import copies
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import DTypeLike
+from dynamic.dtypes import dtype as dtype_of
 from dynamic.errors import ArgumentError, StateError, StateMismatch, StateWarning, shown
 from dynamic.types import BatchInfo, SampleInfo
 
+from ._answers import Answers
 from ._checks import flag, natural
 
 __all__ = ["ExternalSource"]
@@ -46,23 +51,29 @@ class ExternalSource:
       ``batch_info=True``, and makes whole batches, which a place counts.
 
     It ends an epoch by StopIteration. The place of an iterable, or of a function without an argument, is not known to
-    anybody: its state says so, and `set_state` warns that it goes on from wherever it is.
+    anybody: its state says so, and `set_state` warns that it goes on from wherever it is. After an error the next call
+    gets what the one that failed had got from it, so nothing is lost.
 
     Args:
         source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
             can be started again.
-        num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
+        num_outputs: How many outputs it makes at a time, as a tuple or list, even if that is one. By default it makes
+            one that is in no tuple.
         cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
             place goes to its next epoch instead, unless the word is "no".
         name: A name to show.
         device: Where the outputs are put; "cpu".
-        layout: The layout of the samples, or a list with one for each output.
-        dtype: Element type to convert to, or a list with one for each output.
+        layout: The layout of the samples, or a list with one for each output; the last outputs may be left out.
+        dtype: Element type, or a list with one for each output. Numbers of Python are made of it; what has another is
+            refused.
+        ndim: Number of dimensions that a sample must have, or a list with one for each output.
+        no_copy: Whether outputs may share memory with what the source gives, which must not change that afterwards. By
+            default they do not, so that it may use its memory again.
         batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
             or single samples, of which as many are taken as are asked for. By default functions of one argument make
             batches, and what else a source gives is one Tensor, unless it is a Batch.
-        batch_info: Whether a source of batches gets a `BatchInfo` instead of a number.
+        batch_info: Whether a function of one argument that makes batches gets a `BatchInfo` instead of a number.
 
     Raises:
         ArgumentError: The source is none, or does not go with the other arguments.
@@ -81,23 +92,25 @@ class ExternalSource:
     def __init__(
         self,
         source: Callable[..., Any] | Iterable[Any],
-        num_outputs: int | None = 1,
+        num_outputs: int | None = None,
         *,
         cycle: str | bool | None = None,
         name: str | None = None,
         device: DeviceLike = "cpu",
         layout: str | Sequence[str | None] | None = None,
         dtype: DTypeLike | Sequence[DTypeLike] = None,
+        ndim: int | Sequence[int | None] | None = None,
+        no_copy: bool | None = False,
         batch: bool | None = None,
         batch_info: bool | None = False,
     ) -> None:
         operator = self._operator
         self._source: Any = source
-        outputs = natural(operator, "num_outputs", 1 if num_outputs is None else num_outputs, 1)
-        self._outputs = outputs if outputs > 1 else None
-        self._name, self._device = name, device
+        self._outputs = None if num_outputs is None else natural(operator, "num_outputs", num_outputs, 1)
+        self._name, self._device, self._no_copy = name, device, flag(operator, "no_copy", no_copy)
         self._layouts = self._for_each_output("layout", layout)
-        self._dtypes = self._for_each_output("dtype", dtype)
+        self._dtypes = [None if to is None else dtype_of(to) for to in self._for_each_output("dtype", dtype)]
+        self._ndims = [None if n is None else natural(operator, "ndim", n) for n in self._for_each_output("ndim", ndim)]
         self._batch = None if batch is None else flag(operator, "batch", batch)
         self._kind: Kind = _kind(source, self._batch, batch_info=flag(operator, "batch_info", batch_info))
         if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
@@ -112,7 +125,7 @@ class ExternalSource:
             raise ArgumentError(operator, "source", "what can begin again, with cycle", shown(source), hint)
         self._epoch = self._iteration = self._sample = self._batch_size = 0
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
-        self._iterator: Iterator[Any] | None = None
+        self._answers = None if self.resumable else Answers(self._begun, self._own)
         self._ended = False
         self._lock = new_lock()
 
@@ -146,6 +159,8 @@ class ExternalSource:
         try:
             with self._lock:
                 before = self._place
+                if self._answers is not None:
+                    self._answers.forget(self._sample)
                 try:
                     outputs = self._taken(size)
                     after = self._place
@@ -202,81 +217,114 @@ class ExternalSource:
     def _samples(self, size: int | None) -> tuple[Output, ...]:
         """Samples that are asked for one by one."""
         found: list[tuple[Any, ...]] = []
+        first = self._sample
         while len(found) < (size or 1):
             try:
-                found.append(self._split(self._next(len(found))))
+                found.append(self._next(len(found)))
             except StopIteration:
                 break
         if not found:
             self._end()
         origin = None
         if self.resumable:
-            ids = numpy.arange(self._sample, self._sample + len(found), dtype=numpy.uint64)
+            ids = numpy.arange(first, first + len(found), dtype=numpy.uint64)
             origin = Origin(self._epoch, ids, [f"sample {i}" for i in ids])
+            self._sample += len(found)
         batches = []
-        for samples, layout, dtype in zip(zip(*found, strict=True), self._layouts, self._dtypes, strict=True):
-            made = as_batch(samples, dtype, self._device, layout)
+        for i, samples in enumerate(zip(*found, strict=True)):
+            made = self._made(i, list(samples), as_batch)
             batches.append(Batch(made.samples if made.whole is None else made.whole, made.layout, origin))
-        self._sample += len(found)
-        return tuple(batches) if size is not None else tuple(batch._sample(0) for batch in batches)
+        return tuple(batches) if size is not None else tuple(made._sample(0) for made in batches)
 
     def _whole(self, size: int | None) -> tuple[Output, ...]:
         """What the source makes at a time."""
         try:
-            made = self._split(self._next())
+            outputs = self._next()
         except StopIteration:
             self._end()
-        batches = self._batch if self._batch is not None else self._kind in _COUNTED
-        outputs = tuple(
-            as_batch(output, dtype, self._device, layout)
-            if batches or isinstance(output, Batch)
-            else as_tensor(output, dtype, self._device, layout)
-            for output, layout, dtype in zip(made, self._layouts, self._dtypes, strict=True)
-        )
+        if self._batch is False:
+            outputs = tuple(self._made(i, output, as_tensor) for i, output in enumerate(outputs))
         if size is not None:
             outputs = tuple(self._of_size(output, size) for output in outputs)
             self._batch_size = size
         return outputs
 
-    def _next(self, index: int = 0) -> Any:
+    def _next(self, index: int = 0) -> tuple[Any, ...]:
         """What the source gives next, which is the sample of an index in the batch where it makes samples."""
-        if self._kind == "iterable":
-            if self._iterator is None:
-                self._iterator = self._begun()
+        if self._answers is not None:
             try:
-                return next(self._iterator)
+                given = self._answers[self._sample]
             except StopIteration:
+                if index and self._cycle != "quiet":
+                    raise  # the samples before it come first, and then the end
+                self._sample += 1
                 if self._cycle != "quiet":
                     raise
-                self._iterator = self._begun()
                 self._epoch, self._iteration = self._epoch + 1, 0
-                return next(self._iterator)
-        if self._kind == "call":
-            return self._source()
+                given = self._answers[self._sample]
+            self._sample += 1
+            return given
         place: Any = self._iteration
         if self._kind == "sample":
             place = SampleInfo(self._sample + index, index, self._iteration, self._epoch)
         elif self._kind == "batch":
             place = BatchInfo(self._iteration, self._epoch)
-        return self._source(place)
+        return self._own(self._source(place))
 
     def _begun(self) -> Iterator[Any]:
-        """An iterator from the start of an iterable."""
+        """An iterator from the start of what is no function of its place."""
+        if self._kind == "call":
+            return itertools.starmap(self._source, itertools.repeat(()))
         return iter(self._source() if _makes_generators(self._source) else self._source)
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
-        self._ended = self._cycle == "no" or (self._cycle is None and self._kind not in _COUNTED)
+        self._ended = self._cycle == "no" or (self._cycle is None and not self.resumable)
         if not self._ended:
-            self._epoch, self._iteration, self._sample, self._iterator = self._epoch + 1, 0, 0, None
+            self._epoch, self._iteration = self._epoch + 1, 0
+            if self.resumable:
+                self._sample = 0
         raise StopIteration
+
+    def _own(self, given: Any) -> tuple[Any, ...]:
+        """The outputs in what the source gave, in memory of their own: samples as they are, or Batches."""
+        outputs = self._split(given)
+        if self._batch is False:
+            return outputs if self._no_copy else tuple(map(_copied, outputs))
+        batches = self._batch if self._batch is not None else self.resumable
+        return tuple(
+            self._made(i, output, as_batch if batches or isinstance(output, Batch) else as_tensor)
+            for i, output in enumerate(outputs)
+        )
+
+    def _made(self, index: int, output: Any, make: Callable[..., Any]) -> Any:
+        """One of the outputs, checked."""
+        dtype, layout = self._dtypes[index], self._layouts[index]
+        operator, which = self._operator, "" if self._name is None else f"The source is {self._name!r}."
+        numbers = only_numbers(output)
+        try:
+            made = make(output, dtype if numbers else None)
+            if layout is not None and made.layout is None:
+                made = make(made, layout=layout)
+        except ArgumentError as error:
+            argument = error.argument.replace("tensors", "source").replace("data", "source")
+            hint = f"{error.hint} {which}".strip()
+            raise ArgumentError(operator, argument, error.expected, error.got, hint) from error
+        for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
+            if wanted is not None and getattr(made, what) != wanted:
+                expected = f"one that gives samples of {what} {wanted}, as it is told to"
+                raise ArgumentError(operator, "source", expected, f"{getattr(made, what)}", which)
+        moved = made.to_device(self._device)
+        if moved is not made or self._no_copy or numbers or self._batch is False:
+            return moved
+        return batch(made) if isinstance(made, Batch) else tensor(made)
 
     def _split(self, made: Any) -> tuple[Any, ...]:
         if self._outputs is None:
             return (made,)
         if not isinstance(made, (tuple, list)) or len(made) != self._outputs:
             got = f"{len(made)}" if isinstance(made, (tuple, list)) else shown(made)
-            expected = f"one that makes a tuple of {self._outputs} outputs"
+            expected = f"one that makes a tuple of {self._outputs} output{'s' * (self._outputs > 1)}, its 'num_outputs'"
             raise ArgumentError(self._operator, "source", expected, got)
         return tuple(made)
 
@@ -292,6 +340,8 @@ class ExternalSource:
         count = self._outputs or 1
         if not isinstance(value, (list, tuple)):
             return [value] * count
+        if argument == "layout" and len(value) < count:
+            return [*value, *[None] * (count - len(value))]
         if len(value) != count:
             raise ArgumentError(self._operator, argument, f"one, or a list of {count}", f"a list of {len(value)}")
         return list(value)
@@ -338,12 +388,14 @@ class ExternalSource:
             warnings.warn(f"{operator}: there is no telling where its source was: it had given {state['iteration']} in "
                           f"epoch {state['epoch']}, and goes on from wherever it is. A function of one argument can go "
                           "on exactly.", StateWarning, stacklevel=2)  # fmt: skip
-            return
+        self._go_to(state)
+
+    def _go_to(self, place: Any) -> None:
+        """Return to a place of this source's own, which is one that it can go to."""
         with self._lock:
-            place: Any = state
             self._epoch, self._iteration = place["epoch"], place["iteration"]
             self._sample, self._batch_size = place["sample"], place["batch_size"]
-            self._expected = 0 if self._kind == "sample" else self._batch_size
+            self._expected = self._batch_size if self._kind in ("batch", "index") else 0
             self._ended = False
 
     def state_dict(self) -> State:
@@ -370,13 +422,23 @@ def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:
         arguments = _positional(source)
         if arguments == 1:
             return counted
-        if arguments == 0 and not batch_info:
+        if arguments == 0:
             return "call"
-        raise ArgumentError("ExternalSource", "source", f"a function of {'' if batch_info else 'at most '}one argument",
-                            f"one of {arguments}")  # fmt: skip
-    if batch_info:
-        raise ArgumentError("ExternalSource", "batch_info", "False where the source is an iterable", "bool True")
+        raise ArgumentError("ExternalSource", "source", "a function of at most one argument", f"one of {arguments}")
     return "iterable"
+
+
+def _copied(sample: Any) -> Any:
+    """A sample in memory of its own."""
+    if sample.__class__ is numpy.ndarray and sample.dtype.kind in "biuf":
+        return copies([sample])[0]
+    if isinstance(sample, numpy.ndarray):
+        return sample.copy()
+    if isinstance(sample, (list, tuple)):
+        return list(map(_copied, sample))
+    if isinstance(sample, (bool, int, float, bytes, str, numpy.generic, Batch, type(None))):
+        return sample
+    return tensor(sample)
 
 
 def _makes_generators(source: Any) -> bool:

@@ -1,0 +1,65 @@
+"""What an iterable has given, kept so that it can be asked for again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from dynamic._locks import new_lock
+
+__all__ = ["Answers"]
+
+X = TypeVar("X")
+_END = object()
+
+
+class Answers(Generic[X]):
+    """What an iterable has given, numbered from where it is asked first: the same number gives the same again.
+
+    Args:
+        begin: Makes the iterator; called again after it has ended.
+        keep: Makes what is kept of what the iterator gave.
+
+    Attributes:
+        held: What has this number or a later one is kept; None keeps what the last call asked for.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[Any]], keep: Callable[[Any], X]) -> None:
+        self.held: int | None = None
+        self._begin, self._keep = begin, keep
+        self._iterator: Iterator[Any] | None = None
+        self._given: dict[int, Any] = {}  # what is not kept yet
+        self._kept: dict[int, Any] = {}
+        self._lock = new_lock()
+
+    def forget(self, number: int) -> None:
+        """Nobody will ask for those before a number any more, unless they are held."""
+        with self._lock:
+            number = number if self.held is None else min(number, self.held)
+            for old in [other for other in self._kept if other < number]:
+                del self._kept[old]
+
+    def __getitem__(self, number: int) -> X:
+        """What the iterable gave, or gives, as that number.
+
+        Raises:
+            StopIteration: It ended there.
+        """
+        with self._lock:
+            if number not in self._kept:
+                if number not in self._given:
+                    if self._iterator is None:
+                        self._iterator = self._begin()
+                    once = itertools.starmap(self._iterator.__next__, [()])
+                    self._given.update(zip((number,), once, strict=False))  # all in C, so that no Ctrl-C comes between
+                    if number not in self._given:
+                        self._given[number], self._iterator = _END, None
+                given = self._given[number]
+                self._kept[number] = given if given is _END else self._keep(given)
+                del self._given[number]
+            kept = self._kept[number]
+            if kept is _END:
+                raise StopIteration
+            found: X = kept
+            return found

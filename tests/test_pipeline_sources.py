@@ -1,0 +1,260 @@
+"""Sources of a pipeline: nothing that they give is lost, or changes afterwards; what they should give is checked."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import dynamic as ndd
+from dynamic import ArgumentError
+from dynamic.pipeline import fn, pipeline_def, types
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["iterator", "list", "function", "samples", "generator function"])
+def test_failed_runs_lose_nothing_of_an_iterable(kind, depth):
+    failing = itertools.cycle([False, True, False, False, True, True])
+    counter = itertools.count()
+    sources = {
+        "iterator": lambda: iter([[i] for i in range(8)]), "list": lambda: [[i] for i in range(8)],
+        "function": lambda: lambda: [next(counter)] if counter.__reduce__()[1][0] < 8 else next(iter([])),
+        "samples": lambda: iter(range(8)), "generator function": lambda: generated}  # fmt: skip
+
+    def generated():
+        yield from ([i] for i in range(8))
+
+    @pipeline_def(batch_size=1, prefetch_queue_depth=depth)
+    def numbers(values):
+        x = fn.external_source(values, name="x", batch=kind != "samples")
+        if next(failing):
+            raise OSError("unlucky")
+        return x
+
+    found = []
+    with numbers(sources[kind]()) as pipe:
+        while True:
+            try:
+                found += pipe.run()[0].tolist()
+            except OSError:
+                continue
+            except StopIteration:
+                break
+    assert found == list(range(8))
+
+
+def test_batches_that_are_made_again_take_what_an_iterable_gave_already():
+    @pipeline_def(batch_size=1)
+    def counted(values):
+        return fn.external_source(values)
+
+    with counted(iter([[0], [1], [2], [3], [4]])) as pipe:
+        pipe.reader_meta()
+        pipe._end_epochs("pad")
+        assert pipe.run()[0].tolist() == [0]
+        pipe.feed_input("nobody", [1])
+        with pytest.raises(ArgumentError, match="'nobody'"):
+            pipe.run()
+        assert [run[0].tolist() for run in pipe] == [[1], [2], [3], [4]]
+
+    @pipeline_def(batch_size=1)
+    def fed(values):
+        return fn.external_source(values), fn.external_source(name="x")
+
+    with fed(iter([[0], [1], [2]])) as pipe:
+        with pytest.raises(RuntimeError, match="has no data"):
+            pipe.run()
+        assert [[part.tolist() for part in pipe.run(x=[i])] for i in range(3)] == [[[i], [i]] for i in range(3)]
+
+
+def test_only_what_may_be_asked_for_again_is_kept():
+    given = []
+
+    def numbered():
+        for i in range(20):
+            given.append(weakref.ref(array := np.array([i])))
+            yield [array]
+            del array
+
+    @pipeline_def(batch_size=1)
+    def numbers():
+        return fn.external_source(numbered, no_copy=True)
+
+    with numbers() as pipe:
+        for i in range(12):
+            pipe.run()
+            gc.collect()
+            assert sum(reference() is not None for reference in given[: max(0, i - 4)]) == 0
+
+
+def test_a_forked_child_goes_on_with_what_an_iterable_gave():
+    @pipeline_def(batch_size=1)
+    def numbers(values):
+        return fn.external_source(values)
+
+    with numbers(iter([[0], [1], [2], [3]])) as pipe:
+        assert pipe.run()[0].tolist() == [0]
+        pipe._peek()
+        time.sleep(0.2)  # until what is made ahead is made
+        child = os.fork()
+        if not child:
+            os._exit(int([run[0].tolist() for run in pipe] != [[1], [2], [3]]))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# What a source gives
+
+
+@pytest.mark.parametrize("kind", ["batches", "lists", "samples", "tensors"])
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_source_may_use_its_memory_again(kind, depth):
+    memory = np.zeros((2, 3), np.int32)
+
+    def by_batch(i):
+        if i == 5:
+            raise StopIteration
+        memory[:] = i
+        return memory if kind == "batches" else list(memory) if kind == "lists" else ndd.as_batch(memory)
+
+    def by_sample(info):
+        if info.idx_in_epoch == 10:
+            raise StopIteration
+        memory[0] = info.iteration
+        return memory[0]
+
+    @pipeline_def(batch_size=2, prefetch_queue_depth=depth)
+    def numbers():
+        return fn.external_source(by_sample if kind == "samples" else by_batch, batch=kind != "samples")
+
+    with numbers() as pipe:
+        pipe.build()
+        runs = [run[0] for run in pipe]
+    assert [run.tolist() for run in runs] == [[[i] * 3] * 2 for i in range(5)]
+    eager = ndd.ExternalSource(by_sample if kind == "samples" else by_batch, batch=kind != "samples")
+    assert [made.tolist() for made in list(eager.next_epoch(2))] == [[[i] * 3] * 2 for i in range(5)]
+
+
+def test_memory_is_shared_where_that_is_asked_for():
+    memory = np.zeros((2, 3), np.int32)
+    assert np.shares_memory(ndd.ExternalSource(lambda i: memory, no_copy=True)().whole, memory)
+    shared = ndd.ExternalSource(lambda info: memory[info.idx_in_batch], no_copy=True, batch=False)(2)
+    assert all(np.shares_memory(sample, memory) for sample in shared.samples)
+    assert not np.shares_memory(ndd.ExternalSource(lambda i: memory)().whole, memory)
+
+
+@pytest.mark.parametrize("source", [lambda i: ([[i]],), lambda: ([[7]],), [([[1]],)]])
+def test_one_output_that_is_asked_for_is_in_a_tuple(source):
+    @pipeline_def(batch_size=1)
+    def numbers():
+        (x,) = fn.external_source(source, num_outputs=1)
+        return x
+
+    with numbers() as pipe:
+        assert len(pipe.run()) == 1
+        assert pipe.seed is not None
+    assert len(ndd.ExternalSource(source, 1)()) == 1
+    with pytest.raises(ArgumentError, match="a tuple of 1 output, its 'num_outputs'; got"):
+        ndd.ExternalSource([np.zeros(3)], 1)()
+
+
+IMAGES = np.zeros((2, 4, 4, 3), np.uint8)
+
+
+@pytest.mark.parametrize(("declared", "given", "told"), [
+    ({"dtype": types.FLOAT}, IMAGES, "dtype f32, as it is told to; got u8"),
+    ({"dtype": types.FLOAT}, list(IMAGES), "dtype f32, as it is told to; got u8"),
+    ({"ndim": 2}, IMAGES, "ndim 2, as it is told to; got 3"),
+    ({"layout": "HW"}, IMAGES, "a letter for each of the 3 dimensions of the sample; got 2"),
+    ({"layout": "CHW"}, ndd.as_batch(IMAGES, layout="HWC"), "layout CHW, as it is told to; got HWC"),
+])  # fmt: skip
+def test_what_a_source_should_give_is_checked(declared, given, told):
+    @pipeline_def(batch_size=2, prefetch_queue_depth=0)
+    def numbers(source):
+        return fn.external_source(source, name="x", **declared)
+
+    with numbers(lambda i: given) as pipe, pytest.raises(ArgumentError, match="fn.external_source") as caught:
+        pipe.run()
+    assert told in str(caught.value)
+    assert str(caught.value).endswith("The source is 'x'.")
+    with numbers(None) as pipe:
+        pipe.feed_input("x", given)
+        with pytest.raises(ArgumentError, match="Pipeline.feed_input") as caught:
+            pipe.run()
+        assert told in str(caught.value)
+        assert str(caught.value).endswith("The source is 'x'.")
+        with pytest.raises(RuntimeError, match="'x' has no data"):  # it has been taken back
+            pipe.run()
+    right = {"dtype": types.UINT8, "ndim": 3, "layout": "HWC"}
+    with numbers(None) as pipe:
+        pipe._function = lambda: fn.external_source(name="x", **right)
+        assert pipe.run(x=IMAGES)[0].layout == "HWC"
+
+
+def test_numbers_of_python_are_made_of_the_dtype_that_is_asked_for():
+    external = ndd.ExternalSource(lambda info: [info.idx_in_epoch], batch=False, dtype=ndd.float64, ndim=1)
+    assert str(external(3).dtype) == "f64"
+    assert str(ndd.ExternalSource([[1, 2]], batch=True, dtype=ndd.uint8)().dtype) == "u8"
+    assert len(ndd.ExternalSource([[]], batch=True, dtype=ndd.uint8)()) == 0
+
+
+def test_parallel_sources_make_samples_unless_they_are_told_to_make_batches():
+    @pipeline_def(batch_size=2)
+    def numbers(**arguments):
+        return fn.external_source(lambda place: [getattr(place, "idx_in_epoch", place)], parallel=True, **arguments)
+
+    with numbers() as pipe:
+        assert pipe.run()[0].tolist() == [[0], [1]]
+    with numbers(batch=True) as pipe:
+        assert pipe.run()[0].tolist() == [0]
+
+
+def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
+    @pipeline_def(batch_size=1)
+    def numbers():
+        return fn.external_source(None, name="x", repeat_last=True)
+
+    with numbers() as pipe:
+        assert pipe.input_feed_count("x") == 1
+        with pytest.raises(RuntimeError, match="has no data"):
+            pipe.run()
+        pipe.feed_input("x", [1])
+        assert [pipe.run()[0].tolist() for _ in range(3)] == [[1]] * 3
+        pipe.feed_input("x", [2])
+        pipe.feed_input("x", [3])
+        assert [pipe.run()[0].tolist() for _ in range(3)] == [[2], [3], [3]]
+        checkpoint = pipe.checkpoint()
+    with numbers(checkpoint=checkpoint) as pipe:
+        pipe.feed_input("x", [4])
+        assert [pipe.run()[0].tolist() for _ in range(2)] == [[4], [4]]
+
+
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda: fn.external_source(), "'source' must be given, or 'name', to feed it by; got neither"),
+    (lambda: fn.external_source(None), "'source' must be given, or 'name', to feed it by; got neither"),
+    (lambda: fn.external_source(None, 2, name="x"), "'num_outputs' must be left out for a source that is fed"),
+    (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
+    (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
+])  # fmt: skip
+def test_sources_that_cannot_be_are_refused(call, told):
+    with pipeline_def(call)(batch_size=1) as pipe, pytest.raises(ArgumentError, match="fn.external_source") as caught:
+        pipe.run()
+    assert told in str(caught.value)
+
+
+def test_the_metadata_of_a_reader_that_is_none_is_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+
+    @pipeline_def(batch_size=1)
+    def files():
+        return fn.readers.numpy(file_root=tmp_path, name="photos")
+
+    with files() as pipe:
+        assert pipe.epoch_size("photos") == pipe.epoch_size()["photos"] == pipe.reader_meta("photos")["epoch_size"]
+        for ask in (pipe.epoch_size, pipe.reader_meta):
+            with pytest.raises(ArgumentError, match=r"'name' must be that of a reader, one of \['photos'\]; got"):
+                ask("phtos")
