@@ -601,10 +601,105 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: select([a.invert], [0.0, 0.0], x), "'selected_op_idx' must be an integer"),
     (lambda x: select([a.invert, lambda x: ndd.cast(x, dtype="int8")], [0, 1], x), r"'ops\[1\]'.*dtype u8.*got i8"),
     (lambda x: select([a.invert, lambda x: 3], [0, 1], x), r"'ops\[1\]' must be a function that gives 1 samples"),
+    (lambda x: select([a.invert, lambda x: 3], 1, x), r"'ops\[1\]' must be a function that gives 2 samples"),
+    (lambda x: select([a.invert], [0, 0, 0], x), "'selected_op_idx' must be one number for each of 2 samples"),
+    (lambda x: select([a.invert], [0, 0], ndd.as_tensor(IMAGES[0])), "one number for each of 1 samples"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, num_magnitude_bins=1), "'m' must be an integer of 0 to 0; got int 1"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, seeed=5), "'seeed'.*'seed'"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, excluded="rotate"), "'excluded' must be a list of names"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs=(3, 4, 5)), "'max_translate_abs' must be a number of 0"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs="x"), "'max_translate_abs' must be a number of 0"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs=-3), "'max_translate_abs' must be a number of 0"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, shape=(-9, 12)), "'shape' must be height and width"),
+    (lambda x: signed_bin(-3), "'magnitude_bin' must be an integer of 0 or more"),
+    (lambda x: signed_bin(3, ndd.as_batch([0, 2])), "'random_sign' must be a Batch of 0 and 1"),
+    (lambda x: signed_bin(3, 1), "'random_sign' must be a Batch of 0 and 1"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(call, match):
     with pytest.raises(ArgumentError, match=match):
         call(ndd.as_batch(IMAGES[:2], layout="HWC"))
+
+
+APPLIED = {
+    "rand": functools.partial(ra.rand_augment, n=1, m=9),
+    "trivial": ta.trivial_augment_wide,
+    "auto": aa.auto_augment,
+}
+
+
+@pytest.mark.parametrize(("change", "arguments", "match"), [
+    (lambda x: ndd.cast(x, dtype="float32"), {}, "'data' must be of uint8; got f32"),
+    (lambda x: ndd.pad(x, axes=[2], shape=[5]), {}, "channels"),
+    (lambda x: ndd.as_batch([*x.samples[:1], *ndd.pad(x, axes=[2], shape=[5]).samples], layout="HWC"), {}, "channels"),
+    (lambda x: x, {"interp_type": "cubist"}, "interp_type"),
+    (lambda x: x, {"fill_value": "red"}, "fill_value"),
+    (lambda x: x, {"shape": [[1, 2]]}, "'shape' must be height and width"),
+])  # fmt: skip
+@pytest.mark.parametrize("scheme", APPLIED)
+def test_what_one_augmentation_refuses_is_refused_whatever_is_drawn(scheme, change, arguments, match):
+    data, rng = change(ndd.as_batch(IMAGES[:1], layout="HWC")), RNG(5)
+    for seed in range(5):
+        with pytest.raises(ArgumentError, match=match):
+            APPLIED[scheme](data, rng=RNG(seed).keyed(np.arange(len(data))), **arguments)
+    with pytest.raises(ArgumentError, match=match):
+        APPLIED[scheme](data, rng=rng, **arguments)
+    assert rng.state == RNG(5).state
+
+
+def test_own_augmentations_are_told_what_they_miss_before_anything_is_drawn():
+    needy = augmentation(lambda x, p, unit: x, name="needy")
+    three = augmentation(lambda x, p: x, name="three", mag_range=np.array([1.0, 2.0, 3.0]))
+    data, rng = ndd.as_batch(IMAGES, layout="HWC"), RNG(5)
+    for wrong, match in ((needy, "'unit' must be given"), (three, "'num_magnitude_bins' must be 3")):
+        with pytest.raises(ArgumentError, match=match):
+            ra.apply_rand_augment([a.identity] * 99 + [wrong], data, 1, 2, 4, rng=rng)
+    assert rng.state == RNG(5).state
+
+
+def test_a_stream_goes_back_where_an_augmentation_fails():
+    def failing(images, _):
+        raise OSError("unlucky")
+
+    data, rng = ndd.as_batch(IMAGES, layout="HWC"), RNG(5)
+    with pytest.raises(OSError, match="unlucky"):
+        ta.apply_trivial_augment([augmentation(failing)], data, rng=rng)
+    assert rng.state == RNG(5).state
+
+    def drawing(images, _):
+        ndd.random.uniform(rng=rng)
+        raise OSError("unlucky")
+
+    with pytest.raises(OSError, match="unlucky"):
+        ta.apply_trivial_augment([augmentation(drawing)], data, rng=rng)
+    assert rng.state != RNG(5).state  # others have drawn
+
+
+def test_in_augmentations_an_index_is_one_of_each_sample_and_a_condition_none():
+    @augmentation(mag_range=(0, 10), mag_to_param=lambda m: np.array([m, 2 * m], np.float32))
+    def second(samples, parameter):
+        return samples * 0 + parameter[1]
+
+    @augmentation
+    def undecided(samples, _):
+        return samples or -samples
+
+    data = ndd.as_batch([1.0, 2.0, 3.0])
+    assert second(data, magnitude_bin=ndd.as_batch([1, 2, 3]), num_magnitude_bins=11).tolist() == [2.0, 4.0, 6.0]
+    assert data[1].tolist() == 2.0
+
+    @pipeline_def(batch_size=3, enable_conditionals=True)
+    def piped():
+        x = fn.external_source([data], cycle="quiet")
+        return second(x, magnitude_bin=2, num_magnitude_bins=11), ra.apply_rand_augment([undecided], x, 1, 0, 1)
+
+    told = r"undecided\(\) is called for 3 samples at once.*core.select"
+    with piped() as pipe, pytest.raises(ValueError, match=told):
+        pipe.run()
+
+
+def test_one_sample_goes_through_the_function_that_is_selected():
+    image = ndd.as_tensor(IMAGES[0], layout="HWC")
+    assert np.array_equal(np.asarray(select([lambda x: x, a.invert], 1, image)), 255 - IMAGES[0])
 
 
 def test_parameters_of_several_shapes_and_missing_arguments_are_named():

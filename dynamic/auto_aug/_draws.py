@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
-from dynamic.random import RNG, Keyed
+from dynamic.random import RNG, Keyed, get_default_rng
 
 __all__ = ["Source", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme", "whole_number"]
 
@@ -54,6 +55,9 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*inputs: P.args, **arguments: P.kwargs) -> R:
+        known = signature.parameters
+        if unknown := [] if "kwargs" in known else [argument for argument in arguments if argument not in known]:
+            raise ArgumentError.unknown(path, unknown[0], known)
         given = dict(signature.bind(*inputs, **arguments).arguments)
         further = given.pop("kwargs", {})
         return handed(path, function, (), {**given, **further})
@@ -77,8 +81,11 @@ def sample_scheme(function: Callable[Concatenate[Any, P], Any]) -> SampleScheme[
     return cast("SampleScheme[P]", scheme(function))
 
 
-def drawn(name: str, data: Batch, count: int, rng: Source | None) -> NDArray[numpy.float64]:
-    """Numbers in [0, 1) of each sample, in shape (N, count); here the source moves on, once.
+@contextlib.contextmanager
+def drawn(name: str, data: Batch, count: int, rng: Source | None) -> Iterator[NDArray[numpy.float64]]:
+    """Numbers in [0, 1) of each sample, in shape (N, count), for what is done with them.
+
+    Here the source moves on, once; where what is done fails it goes back, if nobody else has drawn since.
 
     Args:
         name: What errors call the caller.
@@ -91,12 +98,18 @@ def drawn(name: str, data: Batch, count: int, rng: Source | None) -> NDArray[num
     single = isinstance(rng, Keyed) and rng.batch_size is None
     if isinstance(rng, Keyed) and (1 if single else rng.batch_size) != len(data):
         raise ArgumentError(name, "rng", f"for {len(data)} samples, like the data", f"one for {rng.batch_size or 1}")
-    size = None if single else len(data)
+    size, stream = None if single else len(data), get_default_rng() if rng is None else rng
+    before = None if isinstance(stream, Keyed) else stream.get_state()
     found = dynamic.random.uniform(
-        range=(0.0, 1.0), shape=count, dtype="float64", batch_size=size, device="cpu", rng=rng
+        range=(0.0, 1.0), shape=count, dtype="float64", batch_size=size, device="cpu", rng=stream
     )
-    numbers: NDArray[numpy.float64] = numpy.asarray(found, numpy.float64)
-    return numbers.reshape(len(data), count)
+    after = None if isinstance(stream, Keyed) else stream.get_state()
+    try:
+        yield numpy.asarray(found, numpy.float64).reshape(len(data), count)
+    except BaseException:
+        if not isinstance(stream, Keyed) and before is not None and stream.get_state() == after:
+            stream.set_state(before)
+        raise
 
 
 def on_samples(function: Callable[[Batch], Batch], data: Any) -> Tensor | Batch:

@@ -11,6 +11,7 @@ magnitudes. Samples are uint8, images "HWC" or videos "FHWC", or with their chan
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def _sizes(samples: Batch, shape: Any) -> NDArray[numpy.float32]:
         places = [layout.index("W"), layout.index("H")]
         return numpy.array([[extents[i] for i in places] for extents in samples.shape], numpy.float32)
     given = shape.cpu().samples if isinstance(shape, Batch) else [numpy.asarray(shape)] * len(samples)
-    if any(one.ndim != 1 or one.size < 2 for one in given):
+    if any(one.ndim != 1 or one.size < 2 or one.dtype.kind not in "iuf" or not (one >= 0).all() for one in given):
         raise ArgumentError("auto_aug.translate", "shape", "height and width", shown(shape))
     return numpy.array([[one[1], one[0]] for one in given], numpy.float32)
 
@@ -253,9 +254,16 @@ def suite(
         threshold: From where on values are inverted.
         centred: Whether the range of colours begins where nothing changes, and goes both ways.
     """
+    return [*moves, *_suite(shear, angle, enhance, bits, threshold, centred)]
+
+
+@functools.cache
+def _suite(
+    shear: float, angle: float, enhance: tuple[float, float], bits: tuple[float, float], threshold: tuple[float, float],
+    centred: bool,
+) -> tuple[Augmentation, ...]:  # fmt: skip
     param, kernel = (shift_enhance_range, sharpness_kernel) if centred else (None, sharpness_kernel_shifted)
-    return [
-        *moves,
+    return (
         *(each.augmentation((0, shear)) for each in (shear_x, shear_y)),
         rotate.augmentation((0, angle)),
         *(each.augmentation(enhance, centred, param) for each in (brightness, contrast, color)),
@@ -265,7 +273,7 @@ def suite(
         equalize,
         auto_contrast,
         identity,
-    ]
+    )
 
 
 def translations(
@@ -279,14 +287,25 @@ def translations(
         expected = f"left out where translations are by {'parts of the shape' if use_shape else 'pixels'}"
         raise ArgumentError(name, wrong, expected, shown(given))
     own, default = (most_rel, default_rel) if use_shape else (most_abs, default_abs)
-    high, wide = (default, default) if own is None else own if isinstance(own, (list, tuple)) else (own, own)
+    limits = numpy.asarray(default if own is None else own)
+    if limits.dtype.kind not in "iuf" or limits.shape not in ((), (2,)) or not (limits >= 0).all():
+        argument = "max_translate_rel" if use_shape else "max_translate_abs"
+        raise ArgumentError(name, argument, "a number of 0 or more, or two, by height and by width", shown(own))
+    high, wide = numpy.broadcast_to(limits, 2).tolist()
     across, down = (translate_x, translate_y) if use_shape else (translate_x_no_shape, translate_y_no_shape)
-    return [across.augmentation((0, wide)), down.augmentation((0, high))]
+    return [_up_to(across, wide), _up_to(down, high)]
+
+
+@functools.lru_cache(256)
+def _up_to(move: Augmentation, limit: float) -> Augmentation:
+    return move.augmentation((0, limit))
 
 
 def without(name: str, suite: list[Augmentation], excluded: Sequence[str] | None) -> list[Augmentation]:
     """The augmentations of a suite that are not excluded by name."""
     names = [each.name for each in suite]
+    if isinstance(excluded, str):
+        raise ArgumentError(name, "excluded", "a list of names", shown(excluded))
     for word in excluded or ():
         if word not in names:
             raise ArgumentError.unknown(name, word, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,8 +12,9 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
+from ._bins import SignedMagnitudeBin
 from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
-from .core import Augmentation, Policy, SignedMagnitudeBin, check_arguments, select
+from .core import Augmentation, Policy, check, select
 
 __all__ = [
     "apply_auto_augment",
@@ -213,24 +215,24 @@ def apply_auto_augment(
     name = "apply_auto_augment"
     if not isinstance(policy, Policy) or not policy.sub_policies:
         raise ArgumentError(name, "policy", "a Policy with sequences", shown(policy))
-    check_arguments(name, policy.augmentations.values(), kwargs)
     steps = max(map(len, policy.sub_policies))
     nothing: tuple[Augmentation, float, int | None] = (a.identity, 0.0, None)
     padded = [[*sequence, *[nothing] * (steps - len(sequence))] for sequence in policy.sub_policies]
 
     def augmented(batch: Batch) -> Batch:
         batch = laid_out(batch)
-        numbers = drawn(name, batch, 1 + 2 * steps, rng)
-        sequence = whole_number(numbers[:, 0], len(padded))
-        for step in range(steps):
-            here = [each[step] for each in padded]
-            kinds = list(dict.fromkeys([a.identity, *(kind for kind, _, _ in here)]))
-            done = numbers[:, 1 + 2 * step] < numpy.array([p for _, p, _ in here])[sequence]
-            which = numpy.where(done, numpy.array([kinds.index(kind) for kind, _, _ in here])[sequence], 0)
-            magnitude = Batch(numpy.array([magnitude or 0 for _, _, magnitude in here])[sequence])
-            sign = Batch((numbers[:, 2 + 2 * step] < 0.5).astype(numpy.int32))
-            batch = select(kinds, which, batch, magnitude_bin=SignedMagnitudeBin(magnitude, sign),
-                           num_magnitude_bins=policy.num_magnitude_bins, **kwargs)  # fmt: skip
+        check(name, [*policy.augmentations.values()], batch, policy.num_magnitude_bins, kwargs)
+        with drawn(name, batch, 1 + 2 * steps, rng) as numbers:
+            sequence = whole_number(numbers[:, 0], len(padded))
+            for step in range(steps):
+                here = [each[step] for each in padded]
+                kinds = list(dict.fromkeys([a.identity, *(kind for kind, _, _ in here)]))
+                done = numbers[:, 1 + 2 * step] < numpy.array([p for _, p, _ in here])[sequence]
+                which = numpy.where(done, numpy.array([kinds.index(kind) for kind, _, _ in here])[sequence], 0)
+                magnitude = Batch(numpy.array([magnitude or 0 for _, _, magnitude in here])[sequence])
+                sign = Batch((numbers[:, 2 + 2 * step] < 0.5).astype(numpy.int32))
+                batch = select(kinds, which, batch, magnitude_bin=SignedMagnitudeBin(magnitude, sign),
+                               num_magnitude_bins=policy.num_magnitude_bins, **kwargs)  # fmt: skip
         return batch
 
     return on_samples(augmented, data)
@@ -244,13 +246,18 @@ def _policy(name: str, steps: str, moves: list[Augmentation]) -> Policy:
         steps: For each sequence a line with, for each step, augmentation, probability and magnitude; "-" is none.
         moves: What moves images.
     """
-    suite = a.suite(moves, shear=0.3, angle=30, enhance=(0.1, 1.9), bits=(0, 4), threshold=(0, 256), centred=False)
+    return Policy(name, _BINS, _parsed(steps, *moves))
+
+
+@functools.lru_cache(256)
+def _parsed(steps: str, *moves: Augmentation) -> tuple[tuple[tuple[Augmentation, float, int | None], ...], ...]:
+    suite = a.suite([*moves], shear=0.3, angle=30, enhance=(0.1, 1.9), bits=(0, 4), threshold=(0, 256), centred=False)
     kinds = {each.name: each for each in (*suite, a.solarize_add, a.invert)}
     sequences = []
     for line in steps.split("\n"):
         words = [step.split() for step in line.split(",")]
-        sequences.append([(kinds[kind], float(p), None if m == "-" else int(m)) for kind, p, m in words])
-    return Policy(name, _BINS, sequences)
+        sequences.append(tuple((kinds[kind], float(p), None if m == "-" else int(m)) for kind, p, m in words))
+    return tuple(sequences)
 
 
 def get_image_net_policy(

@@ -2,112 +2,25 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-import dynamic
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic.data._index import deciding, inside_samples
 from dynamic.errors import shown
-from dynamic.random import Keyed
 
+from ._bins import SignedMagnitudeBin, bins_of, chosen, each_of, is_whole, signed_bin
 from ._draws import Source, drawn, handed, on_samples
 
 __all__ = ["Augmentation", "Policy", "SignedMagnitudeBin", "augmentation", "select", "signed_bin"]
 
 Bin: TypeAlias = "int | Batch | Tensor | SignedMagnitudeBin"
-
-
-def chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
-    """What concerns some of the samples."""
-    return value._selected(places) if isinstance(value, (Batch, SignedMagnitudeBin)) else value
-
-
-class SignedMagnitudeBin:
-    """A magnitude and its sign, for each sample: made by `signed_bin`.
-
-    Args:
-        magnitude_bin: An integer, or one for each sample.
-        random_sign: 1 for each sample whose magnitude is negated, and 0 for others.
-    """
-
-    __slots__ = ("_bin", "_sign")
-
-    def __init__(self, magnitude_bin: int | Batch, random_sign: Batch) -> None:
-        self._bin, self._sign = magnitude_bin, random_sign
-
-    @property
-    def bin(self) -> int | Batch:
-        """The magnitude."""
-        return self._bin
-
-    @property
-    def random_sign(self) -> Batch:
-        """1 for each sample whose magnitude is negated, and 0 for others."""
-        return self._sign
-
-    def __getitem__(self, index: int) -> SignedMagnitudeBin:
-        """The magnitude of one of several augmentations, each of which has a number in every sample."""
-        own = self._bin.slice[index] if isinstance(self._bin, Batch) and self._bin.ndim else self._bin
-        return SignedMagnitudeBin(own, self._sign.slice[index])
-
-    def _selected(self, places: NDArray[numpy.intp]) -> SignedMagnitudeBin:
-        return SignedMagnitudeBin(chosen(self._bin, places), chosen(self._sign, places))
-
-
-def signed_bin(
-    magnitude_bin: int | Batch, random_sign: Batch | None = None, seed: int | None = None,
-    shape: int | Sequence[int] | None = None, *, batch_size: int | None = None, rng: Source | None = None,
-) -> SignedMagnitudeBin:  # fmt: skip
-    """Give magnitudes signs, so that several augmentations negate alike.
-
-    Args:
-        magnitude_bin: An integer of 0 or more, or a Batch of them.
-        random_sign: A Batch of 0 and 1, which is negated; by default drawn.
-        seed: In pipelines only: calls of one seed draw alike.
-        shape: How many signs a sample has, for several augmentations.
-        batch_size: Number of samples where the magnitude is no Batch.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
-
-    Raises:
-        ArgumentError: The magnitude is no integer; there are signs, and a shape or seed for others; or nobody knows how
-            many samples there are.
-
-    >>> from dynamic.auto_aug.core import signed_bin
-    >>> signed_bin(3, batch_size=4, rng=dynamic.random.RNG(5)).random_sign.tolist()
-    [0, 0, 0, 1]
-    """
-    name = "auto_aug.signed_bin"
-    if not isinstance(magnitude_bin, Batch) and not _is_whole(magnitude_bin):
-        raise ArgumentError(name, "magnitude_bin", "an integer, or a Batch of them", shown(magnitude_bin))
-    if random_sign is not None:
-        if seed is not None or shape is not None:
-            got = "both"
-            raise ArgumentError(name, "random_sign", "left out where there is a 'seed' or 'shape' to draw by", got)
-        return SignedMagnitudeBin(magnitude_bin, random_sign)
-    if isinstance(magnitude_bin, Batch):
-        if batch_size not in (None, len(magnitude_bin)):
-            raise ArgumentError(name, "batch_size", f"{len(magnitude_bin)}, like 'magnitude_bin'", shown(batch_size))
-        batch_size = len(magnitude_bin)
-    arguments: dict[str, Any] = {"batch_size": batch_size, "shape": shape, "rng": rng, "seed": seed}
-    signs = handed(name, _signs, (), {k: value for k, value in arguments.items() if value is not None})
-    return SignedMagnitudeBin(magnitude_bin, signs)
-
-
-def _signs(*, batch_size: int | None = None, shape: Any = None, rng: Source | None = None) -> Batch:
-    if batch_size is None and not isinstance(rng, Keyed):
-        raise ArgumentError("auto_aug.signed_bin", "batch_size", "given where 'magnitude_bin' is no Batch", "nothing")
-    found = dynamic.random.uniform(
-        values=[0, 1], dtype="int32", shape=shape, batch_size=batch_size, device="cpu", rng=rng
-    )
-    return found if isinstance(found, Batch) else dynamic.as_batch([found])
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
 
 
 _KEEP: Any = object()
@@ -206,8 +119,9 @@ class Augmentation:
 
     def _negated(self, data: Any, *, rng: Source | None = None, magnitude_bin: Any, **arguments: Any) -> Tensor | Batch:
         def signed(batch: Batch) -> Batch:
-            sign = Batch((drawn(f"auto_aug.{self.name}", batch, 1, rng)[:, 0] < 0.5).astype(numpy.int32))
-            return self._applied(batch, magnitude_bin=SignedMagnitudeBin(magnitude_bin, sign), **arguments)
+            with drawn(f"auto_aug.{self.name}", batch, 1, rng) as numbers:
+                sign = Batch((numbers[:, 0] < 0.5).astype(numpy.int32))
+                return self._applied(batch, magnitude_bin=SignedMagnitudeBin(magnitude_bin, sign), **arguments)
 
         return on_samples(signed, data)
 
@@ -216,10 +130,22 @@ class Augmentation:
             return data
         own = self._accepted(kwargs)
         parameter = self._parameter(data, magnitude_bin, num_magnitude_bins)
+        return contextvars.copy_context().run(self._called, data, parameter, own)
+
+    def _called(self, data: Batch, parameter: Batch | None, own: dict[str, Any]) -> Batch:
+        """What the function makes: for it indices and conditions are as in the function of a pipeline."""
+        inside_samples.set(True)
+        deciding.set(self._undecided)
         found: Batch = self._op(data, parameter, **own)
         return found
 
-    def takes(self) -> dict[str, bool] | None:
+    def _undecided(self, condition: Batch) -> bool:
+        hint = "For one of each sample: dynamic.auto_aug.core.select."
+        raise ValueError(f"auto_aug.{self.name}() is called for {len(condition)} samples at once, so no Batch is a "
+                         f"condition in it. {hint}")  # fmt: skip
+
+    @functools.cached_property
+    def _takes(self) -> dict[str, bool] | None:
         """The arguments beside samples and parameter, and whether each must be given; None is any."""
         further = list(inspect.signature(self._op).parameters.values())[2:]
         if any(p.kind is p.VAR_KEYWORD for p in further):
@@ -229,7 +155,7 @@ class Augmentation:
 
     def _accepted(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Those arguments that the function takes."""
-        takes = self.takes()
+        takes = self._takes
         if takes is None:
             return arguments
         for name, needed in takes.items():
@@ -262,13 +188,13 @@ class Augmentation:
         if magnitude_bin is None:
             raise ArgumentError(name, "magnitude_bin", "given, as there is a 'mag_range'", "nothing")
         signed = isinstance(magnitude_bin, SignedMagnitudeBin)
-        bins = _each(name, "magnitude_bin", magnitude_bin.bin if signed else magnitude_bin, count)
+        bins = each_of(name, "magnitude_bin", magnitude_bin.bin if signed else magnitude_bin, count)
         if (bins < 0).any() or (bins >= len(magnitudes)).any():
             wrong = bins[(bins < 0) | (bins >= len(magnitudes))][0]
             raise ArgumentError(name, "magnitude_bin", f"0 to {len(magnitudes) - 1}", str(wrong))
         negated = numpy.zeros(count, bool)
         if signed and self.randomly_negate:
-            negated = _each(name, "random_sign", magnitude_bin.random_sign, count) % 2 == 1
+            negated = each_of(name, "random_sign", magnitude_bin.random_sign, count) % 2 == 1
         kinds, which = numpy.unique(2 * bins + negated, return_inverse=True)
         values = [numpy.asarray(self.mag_to_param(-magnitudes[k // 2] if k % 2 else magnitudes[k // 2])) for k in kinds]
         if len({(value.shape, value.dtype) for value in values}) > 1:
@@ -280,6 +206,11 @@ class Augmentation:
         device = data.device if self.param_device == "auto" else self.param_device
         return parameters.to_device(device)
 
+    @functools.cached_property
+    def _key(self) -> Any:
+        """The same of augmentations that do the same."""
+        return self._op, self.mag_to_param, self.param_device, type(self), repr(self)
+
     def __repr__(self) -> str:
         """The same in each process: it is compared with that of a checkpoint."""
         span = self.mag_range
@@ -288,27 +219,6 @@ class Augmentation:
         else:
             what = "" if span is None else f", magnitudes {span[0]:g} to {span[1]:g}"
         return f"<augmentation {self.name}{what}{', negated or not' if self.randomly_negate else ''}>"
-
-
-def bins_of(name: str, value: Any) -> int:
-    """A number of magnitudes."""
-    if not _is_whole(value) or value < 1:
-        raise ArgumentError(name, "num_magnitude_bins", "an integer of 1 or more", shown(value))
-    return int(value)
-
-
-def _each(name: str, argument: str, value: Any, count: int) -> NDArray[numpy.int64]:
-    """An integer for each sample."""
-    if isinstance(value, Batch):
-        if len(value) != count or any(sample.size != 1 for sample in value.samples):
-            raise ArgumentError(name, argument, f"one number for each of {count} samples", shown(value.shape))
-        value = numpy.concatenate([sample.reshape(1) for sample in value.cpu().samples])
-    elif isinstance(value, Tensor):
-        value = value.item()
-    numbers = numpy.asarray(value)
-    if numbers.dtype.kind not in "iu":
-        raise ArgumentError(name, argument, "an integer, or one for each sample", shown(value))
-    return numpy.broadcast_to(numbers.astype(numpy.int64), (count,))
 
 
 @overload
@@ -326,7 +236,8 @@ def augmentation(
 ) -> Augmentation | Callable[[Callable[..., Any]], Augmentation]:  # fmt: skip
     """Make an augmentation of a function of samples and a parameter.
 
-    The function is called with a Batch, of some of the samples, and a Batch of as many parameters.
+    The function is called with a Batch, of some of the samples, and a Batch of as many parameters. As in the function
+    of a pipeline an index, ``parameter[0]``, is one of each sample, which is ``parameter.slice[0]`` elsewhere.
 
     Args:
         function: Where it is decorated without arguments.
@@ -362,7 +273,8 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
     Args:
         ops: The functions, of Batches of some of the samples.
         selected_op_idx: For each sample the number of its function, as a Batch or an array.
-        op_args: The samples, and other arguments; of Batches each function gets the entries of its samples.
+        op_args: The samples, and other arguments; of Batches each function gets the entries of its samples. Where no
+            argument is a Batch there is one sample, and one function.
         op_kwargs: Other arguments.
 
     Returns:
@@ -378,20 +290,21 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
     """
     name = "auto_aug.select"
     batches = [value for value in (*op_args, *op_kwargs.values()) if isinstance(value, Batch)]
-    count = len(batches[0]) if batches else 0
+    count = len(batches[0]) if batches else 1
     if any(len(batch) != count for batch in batches):
         raise ArgumentError(name, "op_kwargs", f"Batches of {count} samples", f"sizes {[len(b) for b in batches]}")
     if not count:
-        return batches[0] if batches else None
-    if not isinstance(selected_op_idx, Batch):
-        selected_op_idx = Batch(numpy.broadcast_to(numpy.asarray(selected_op_idx), (count,)))
-    which = _each(name, "selected_op_idx", selected_op_idx, count)
+        return batches[0]
+    which = each_of(name, "selected_op_idx", selected_op_idx, count)
     if (which < 0).any() or (which >= len(ops)).any():
         wrong = which[(which < 0) | (which >= len(ops))][0]
         raise ArgumentError(name, "selected_op_idx", f"0 to {len(ops) - 1}", str(wrong))
     kinds = numpy.unique(which)
     if len(kinds) == 1:
-        return ops[kinds[0]](*op_args, **op_kwargs)
+        alone = ops[kinds[0]](*op_args, **op_kwargs)
+        if batches and (not isinstance(alone, Batch) or len(alone) != count):
+            raise ArgumentError(name, f"ops[{kinds[0]}]", f"a function that gives {count} samples", shown(alone))
+        return alone
     samples: list[Any] = [None] * count
     first: Batch | None = None
     for kind in kinds:
@@ -411,15 +324,72 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
     return Batch(samples, first.layout, batches[0].origin)
 
 
-def check_arguments(name: str, augmentations: Iterable[Augmentation], arguments: Iterable[str]) -> None:
-    """Refuse arguments that none of the augmentations takes."""
-    takes = [each.takes() for each in augmentations]
-    if None in takes:
-        return
+_checked: dict[Any, None] = {}  # what has been found to be right
+_MOST_CHECKED = 256
+
+
+def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: int, arguments: dict[str, Any]) -> None:
+    """Refuse what one of the augmentations would, whichever will be drawn.
+
+    Those of `augmentations` are tried with a few pixels; of a user's own, which may do anything, only the arguments and
+    magnitudes are looked at.
+
+    Args:
+        name: What errors call the caller.
+        augmentations: All that may be drawn.
+        data: The samples.
+        bins: How many magnitudes there are.
+        arguments: Further arguments of the augmentations.
+
+    Raises:
+        ArgumentError: None of the augmentations takes an argument, or one of them refuses one or the samples.
+    """
+    takes = [each._takes for each in augmentations]
     known = sorted({argument for each in takes for argument in each or ()})
-    for argument in arguments:
+    for argument in () if None in takes else arguments:
         if argument not in known:
             raise ArgumentError.unknown(name, argument, known)
+    channels = (data.layout or "").find("C")
+    kinds = {shape[channels] if channels >= 0 else 0: i for i, shape in enumerate(data.shape)}
+    worded = [(key, _kind_of(value)) for key, value in sorted(arguments.items())]
+    key = (
+        *(each._key for each in augmentations),
+        data.dtype,
+        data.layout,
+        data.ndim,
+        data.device,
+        bins,
+        *kinds,
+        *worded,
+    )
+    if key in _checked:
+        return
+    for each in augmentations:
+        each.magnitudes(bins)
+        each._accepted(arguments)
+    for i in kinds.values():
+        sample = data.samples[i][tuple(slice(_TRIED.get(letter)) for letter in data.layout or "")]
+        for each in augmentations if sample.size else ():
+            if each.op.__module__ == _OURS:
+                place = numpy.array([i])
+                given = {key: chosen(value, place) for key, value in arguments.items()}
+                strength = SignedMagnitudeBin(0, Batch(numpy.zeros(1, numpy.int32)))
+                tried = Batch([sample], data.layout)
+                each(tried, magnitude_bin=strength, num_magnitude_bins=bins, **given)
+    while len(_checked) >= _MOST_CHECKED:
+        _checked.pop(next(iter(_checked), None), None)
+    _checked[key] = None
+
+
+_OURS = "dynamic.auto_aug.augmentations"
+_TRIED = {"H": 2, "W": 2, "F": 1}
+
+
+def _kind_of(value: Any) -> Any:
+    """What a check of an argument looks at."""
+    if isinstance(value, (Batch, Tensor)):
+        return type(value).__name__, value.dtype, value.layout, value.ndim, value.device
+    return repr(value)
 
 
 class Policy:
@@ -463,7 +433,7 @@ class Policy:
         most = self.num_magnitude_bins - 1
         if magnitude is None and each.mag_range is not None:
             raise ArgumentError("Policy", place, f"with a magnitude of 0 to {most}, as {each.name} has those", "None")
-        if magnitude is not None and (not _is_whole(magnitude) or not 0 <= magnitude <= most):
+        if magnitude is not None and (not is_whole(magnitude) or not 0 <= magnitude <= most):
             raise ArgumentError("Policy", place, f"of a magnitude of 0 to {most}", shown(magnitude))
 
     @property

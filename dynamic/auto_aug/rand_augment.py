@@ -11,8 +11,9 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
 
 from . import augmentations as a
+from ._bins import SignedMagnitudeBin, bins_of
 from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
-from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
+from .core import Augmentation, check, select
 
 __all__ = [
     "apply_rand_augment",
@@ -86,25 +87,21 @@ def apply_rand_augment(
     """
     name, bins = "apply_rand_augment", bins_of("apply_rand_augment", num_magnitude_bins)
     for argument, value, most in (("n", n, None), ("m", m, bins - 1)):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, numpy.integer))
-            or value < 0
-            or value > (most or value)
-        ):
+        whole = isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
+        if not whole or value < 0 or (most is not None and value > most):
             expected = "an integer of 0 or more" if most is None else f"an integer of 0 to {most}"
             raise ArgumentError(name, argument, expected, shown(value))
     if n and not augmentations:
         raise ArgumentError(name, "augmentations", "at least one", "none")
-    check_arguments(name, augmentations, kwargs)
 
     def augmented(batch: Batch) -> Batch:
         batch = laid_out(batch)
-        numbers = drawn(name, batch, 2 * n, rng).reshape(len(batch), n, 2)
-        for step in range(n):
-            which, sign = whole_number(numbers[:, step, 0], len(augmentations)), numbers[:, step, 1] < 0.5
-            strength = SignedMagnitudeBin(int(m), Batch(sign.astype(numpy.int32)))
-            batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
+        check(name, augmentations, batch, bins, kwargs)
+        with drawn(name, batch, 2 * n, rng) as numbers:
+            for step in range(n):
+                which, sign = whole_number(numbers[:, 2 * step], len(augmentations)), numbers[:, 2 * step + 1] < 0.5
+                strength = SignedMagnitudeBin(int(m), Batch(sign.astype(numpy.int32)))
+                batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
         return batch
 
     return on_samples(augmented, data)

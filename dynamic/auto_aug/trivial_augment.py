@@ -10,8 +10,9 @@ import numpy
 from dynamic import ArgumentError, Batch, Tensor
 
 from . import augmentations as a
+from ._bins import SignedMagnitudeBin, bins_of
 from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
-from .core import Augmentation, SignedMagnitudeBin, bins_of, check_arguments, select
+from .core import Augmentation, check, select
 
 __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
 
@@ -74,15 +75,17 @@ def apply_trivial_augment(
     name, bins = "apply_trivial_augment", bins_of("apply_trivial_augment", num_magnitude_bins)
     if not augmentations:
         raise ArgumentError(name, "augmentations", "at least one", "none")
-    check_arguments(name, augmentations, kwargs)
 
     def augmented(batch: Batch) -> Batch:
         batch = laid_out(batch)
-        numbers = drawn(name, batch, 3, rng)
-        sign = Batch((numbers[:, 1] < 0.5).astype(numpy.int32))
-        strength = SignedMagnitudeBin(Batch(whole_number(numbers[:, 2], bins)), sign)
-        which = whole_number(numbers[:, 0], len(augmentations))
-        found: Batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
+        check(name, augmentations, batch, bins, kwargs)
+        with drawn(name, batch, 3, rng) as numbers:
+            sign = Batch((numbers[:, 1] < 0.5).astype(numpy.int32))
+            strength = SignedMagnitudeBin(Batch(whole_number(numbers[:, 2], bins)), sign)
+            which = whole_number(numbers[:, 0], len(augmentations))
+            found: Batch = select(
+                augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs
+            )
         return found
 
     return on_samples(augmented, data)
