@@ -189,6 +189,11 @@ def _is_dalis(data: Any) -> bool:
     return type(data).__module__.startswith("nvidia.dali") and hasattr(data, "layout")
 
 
+def is_batch(data: Any) -> bool:
+    """Whether this is a Batch, or one of DALI's."""
+    return isinstance(data, Batch) or (_is_dalis(data) and type(data).__name__.startswith(("Batch", "TensorList")))
+
+
 def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
     """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI's holds, with its layout.
 

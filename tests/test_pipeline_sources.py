@@ -157,9 +157,9 @@ def test_one_output_that_is_asked_for_is_in_a_tuple(source):
     with numbers() as pipe:
         assert len(pipe.run()) == 1
         assert pipe.seed is not None
-    assert len(ndd.ExternalSource(source, 1)()) == 1
-    with pytest.raises(ArgumentError, match="a tuple of 1 output, its 'num_outputs'; got"):
-        ndd.ExternalSource([np.zeros(3)], 1)()
+    with pipeline_def(lambda: fn.external_source([np.zeros((1, 3))], num_outputs=1))(batch_size=1) as pipe:  # noqa: SIM117
+        with pytest.raises(ArgumentError, match="a tuple of 1 output, its 'num_outputs'; got"):
+            pipe.run()
 
 
 IMAGES = np.zeros((2, 4, 4, 3), np.uint8)
@@ -196,10 +196,11 @@ def test_what_a_source_should_give_is_checked(declared, given, told):
 
 
 def test_numbers_of_python_are_made_of_the_dtype_that_is_asked_for():
-    external = ndd.ExternalSource(lambda info: [info.idx_in_epoch], batch=False, dtype=ndd.float64, ndim=1)
-    assert str(external(3).dtype) == "f64"
-    assert str(ndd.ExternalSource([[1, 2]], batch=True, dtype=ndd.uint8)().dtype) == "u8"
-    assert len(ndd.ExternalSource([[]], batch=True, dtype=ndd.uint8)()) == 0
+    sources = [(lambda info: [info.idx_in_epoch], {"batch": False, "ndim": 1}), ([[1.5, 2], []], {})]
+    for source, arguments in sources:
+        with pipeline_def(lambda: fn.external_source(source, dtype=types.FLOAT64, **arguments))(batch_size=2) as pipe:
+            assert [str(pipe.run()[0].dtype) for _ in range(2)] == ["f64", "f64"]
+    assert str(ndd.ExternalSource(lambda: np.full(3, 1.7), dtype="int32")().dtype) == "i32"  # outside all is converted
 
 
 def test_parallel_sources_make_samples_unless_they_are_told_to_make_batches():
@@ -239,6 +240,8 @@ def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
     (lambda: fn.external_source(None, 2, name="x"), "'num_outputs' must be left out for a source that is fed"),
     (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
     (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
+    (lambda: fn.external_source([[1]], ndim=-1), "'ndim' must be an integer of 0 or more; got int -1"),
+    (lambda: fn.external_source([[1]], 2, layout=["X"] * 3), "'layout' must be one, or a list of 2; got a list of 3"),
 ])  # fmt: skip
 def test_sources_that_cannot_be_are_refused(call, told):
     with pipeline_def(call)(batch_size=1) as pipe, pytest.raises(ArgumentError, match="fn.external_source") as caught:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dynamic import ArgumentError, Batch, ExternalSource
+from dynamic._array import only_numbers
 from dynamic._locks import new_lock
 from dynamic.errors import shown
-from dynamic.readers._checks import flag
+from dynamic.readers._checks import flag, natural
 
 __all__ = ["Fed", "check_given", "external_source"]
 
@@ -89,7 +90,38 @@ class Fed:
 
 
 class _Source(ExternalSource):
+    """A source that gives what it is told to, or fails.
+
+    Args:
+        source: The source.
+        num_outputs: How many outputs it gives in a tuple, even if that is one; by default one, in none.
+        ndim: Number of dimensions that a sample must have, or a list with one for each output.
+        layout: The layout of the samples, or a list with one for each output; the last may be left out.
+        arguments: Of `ExternalSource`. Numbers of Python are made of its `dtype`, what has another is refused.
+    """
+
     _operator = _OPERATOR
+
+    def __init__(
+        self, source: Any, num_outputs: int | None = None, *, ndim: Any = None, layout: Any = None, **arguments: Any
+    ) -> None:
+        if isinstance(layout, (list, tuple)):
+            layout = [*layout, *[None] * ((num_outputs or 1) - len(layout))]
+        super().__init__(source, num_outputs, layout=layout, **arguments)
+        self._outputs = num_outputs
+        every = self._for_each_output("ndim", ndim)
+        self._ndims = [None if one is None else natural(_OPERATOR, "ndim", one) for one in every]
+
+    def _as_declared(self, index: int, output: Any, make: Callable[..., Any]) -> Any:
+        dtype, layout = self._dtypes[index], self._layouts[index]
+        made = make(output, dtype if only_numbers(output) else None)
+        if layout is not None and made.layout is None:
+            made = make(made, layout=layout)
+        for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
+            if wanted is not None and getattr(made, what) != wanted:
+                expected = f"one that gives samples of {what} {wanted}, as it is told to"
+                raise ArgumentError(_OPERATOR, "source", expected, f"{getattr(made, what)}")
+        return made
 
 
 class _FedSource(_Source):
@@ -135,10 +167,10 @@ def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, 
     given = {key: value for key, value in given.items() if value is not None and key not in _OF_DALIS}
     repeat = flag(_OPERATOR, "repeat_last", given.pop("repeat_last", False))
     parallel = flag(_OPERATOR, "parallel", given.pop("parallel", False))
-    known = inspect.signature(ExternalSource).parameters
+    known = [*inspect.signature(ExternalSource).parameters, "ndim", "parallel", "repeat_last"]
     for key in given:
         if key not in known:
-            raise ArgumentError.unknown(_OPERATOR, key, [*known, "parallel", "repeat_last"])
+            raise ArgumentError.unknown(_OPERATOR, key, known)
     if "source" not in given:
         if "num_outputs" in given:
             raise ArgumentError(_OPERATOR, "num_outputs", "left out for a source that is fed: call one for each output",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 import numpy
 
 from dynamic._array import only_numbers
-from dynamic._interop import as_batch, as_tensor, batch, tensor
+from dynamic._interop import as_batch, as_tensor, batch, is_batch, tensor
 from dynamic._locks import new_lock
 from dynamic._origin import Origin
 from dynamic._state import State, untold
@@ -57,17 +57,14 @@ class ExternalSource:
     Args:
         source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
             can be started again.
-        num_outputs: How many outputs it makes at a time, as a tuple or list, even if that is one. By default it makes
-            one that is in no tuple.
+        num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
         cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
             place goes to its next epoch instead, unless the word is "no".
         name: A name to show.
         device: Where the outputs are put; "cpu".
-        layout: The layout of the samples, or a list with one for each output; the last outputs may be left out.
-        dtype: Element type, or a list with one for each output. Numbers of Python are made of it; what has another is
-            refused.
-        ndim: Number of dimensions that a sample must have, or a list with one for each output.
+        layout: The layout of the samples, or a list with one for each output.
+        dtype: Element type to convert to, or a list with one for each output.
         no_copy: Whether outputs may share memory with what the source gives, which must not change that afterwards. By
             default they do not, so that it may use its memory again.
         batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
@@ -92,25 +89,24 @@ class ExternalSource:
     def __init__(
         self,
         source: Callable[..., Any] | Iterable[Any],
-        num_outputs: int | None = None,
+        num_outputs: int | None = 1,
         *,
         cycle: str | bool | None = None,
         name: str | None = None,
         device: DeviceLike = "cpu",
         layout: str | Sequence[str | None] | None = None,
         dtype: DTypeLike | Sequence[DTypeLike] = None,
-        ndim: int | Sequence[int | None] | None = None,
         no_copy: bool | None = False,
         batch: bool | None = None,
         batch_info: bool | None = False,
     ) -> None:
         operator = self._operator
         self._source: Any = source
-        self._outputs = None if num_outputs is None else natural(operator, "num_outputs", num_outputs, 1)
+        outputs = natural(operator, "num_outputs", 1 if num_outputs is None else num_outputs, 1)
+        self._outputs = outputs if outputs > 1 else None
         self._name, self._device, self._no_copy = name, device, flag(operator, "no_copy", no_copy)
         self._layouts = self._for_each_output("layout", layout)
         self._dtypes = [None if to is None else dtype_of(to) for to in self._for_each_output("dtype", dtype)]
-        self._ndims = [None if n is None else natural(operator, "ndim", n) for n in self._for_each_output("ndim", ndim)]
         self._batch = None if batch is None else flag(operator, "batch", batch)
         self._kind: Kind = _kind(source, self._batch, batch_info=flag(operator, "batch_info", batch_info))
         if not isinstance(cycle, str | bool | None) or cycle not in _CYCLES:
@@ -293,31 +289,25 @@ class ExternalSource:
             return outputs if self._no_copy else tuple(map(_copied, outputs))
         batches = self._batch if self._batch is not None else self.resumable
         return tuple(
-            self._made(i, output, as_batch if batches or isinstance(output, Batch) else as_tensor)
+            self._made(i, output, as_batch if batches or is_batch(output) else as_tensor)
             for i, output in enumerate(outputs)
         )
 
     def _made(self, index: int, output: Any, make: Callable[..., Any]) -> Any:
         """One of the outputs, checked."""
-        dtype, layout = self._dtypes[index], self._layouts[index]
-        operator, which = self._operator, "" if self._name is None else f"The source is {self._name!r}."
-        numbers = only_numbers(output)
         try:
-            made = make(output, dtype if numbers else None)
-            if layout is not None and made.layout is None:
-                made = make(made, layout=layout)
+            made = self._as_declared(index, output, make)
         except ArgumentError as error:
             argument = error.argument.replace("tensors", "source").replace("data", "source")
-            hint = f"{error.hint} {which}".strip()
-            raise ArgumentError(operator, argument, error.expected, error.got, hint) from error
-        for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
-            if wanted is not None and getattr(made, what) != wanted:
-                expected = f"one that gives samples of {what} {wanted}, as it is told to"
-                raise ArgumentError(operator, "source", expected, f"{getattr(made, what)}", which)
+            hint = error.hint if self._name is None else f"{error.hint} The source is {self._name!r}.".strip()
+            raise ArgumentError(self._operator, argument, error.expected, error.got, hint) from error
         moved = made.to_device(self._device)
-        if moved is not made or self._no_copy or numbers or self._batch is False:
+        if moved is not made or self._no_copy or only_numbers(output) or self._batch is False:
             return moved
         return batch(made) if isinstance(made, Batch) else tensor(made)
+
+    def _as_declared(self, index: int, output: Any, make: Callable[..., Any]) -> Any:
+        return make(output, self._dtypes[index], layout=self._layouts[index])
 
     def _split(self, made: Any) -> tuple[Any, ...]:
         if self._outputs is None:
@@ -340,8 +330,6 @@ class ExternalSource:
         count = self._outputs or 1
         if not isinstance(value, (list, tuple)):
             return [value] * count
-        if argument == "layout" and len(value) < count:
-            return [*value, *[None] * (count - len(value))]
         if len(value) != count:
             raise ArgumentError(self._operator, argument, f"one, or a list of {count}", f"a list of {len(value)}")
         return list(value)
