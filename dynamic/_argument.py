@@ -119,7 +119,8 @@ class Word:
     def convert(self, value: Any) -> str:
         """The word that a value means."""
         if self.enumeration is not None:
-            if isinstance(value, int) and not isinstance(value, bool):
+            foreign = isinstance(value, enum.Enum) and type(value).__name__ != self.enumeration.__name__
+            if isinstance(value, int) and not isinstance(value, bool) and not foreign:
                 value = self.enumeration(value).name
             elif type(value).__name__ == self.enumeration.__name__:  # one of nvidia.dali.types
                 value = value.name
@@ -161,7 +162,7 @@ class Argument:
     def one(self, value: Any) -> Any:
         """The value that a kernel sees, for a value given for all samples."""
         try:
-            return self.kind.convert(_plain(value, self.kind))
+            return self.kind.convert(_plain(value, self.kind, exact=not self.per_sample))
         except (TypeError, ValueError, OverflowError):
             hint = ""
             if self.per_sample and isinstance(value, (list, tuple, numpy.ndarray, Tensor)):
@@ -232,8 +233,14 @@ def _shown(value: Any) -> str:
     return shown(value)
 
 
-def _plain(value: Any, kind: _Kind) -> Any:
-    """A value as Python numbers and sequences, where it is an array of them."""
+def _plain(value: Any, kind: _Kind, *, exact: bool = False) -> Any:
+    """A value as Python numbers and sequences, where it is an array of them.
+
+    Args:
+        value: The value.
+        kind: What is said of it.
+        exact: Whether floats that mean integers must be whole.
+    """
     if isinstance(value, Batch):
         raise TypeError("a Batch is taken by `each`")
     if isinstance(value, Tensor):
@@ -246,9 +253,10 @@ def _plain(value: Any, kind: _Kind) -> Any:
     if kind.arrays:
         return array
     if kind.integral and array.dtype.kind == "f":
-        if not numpy.isfinite(array).all():
+        whole = rounded(numpy, array)
+        if not numpy.isfinite(array).all() or (exact and (whole != array).any()):
             raise ValueError(value)
-        array = rounded(numpy, array)
+        array = whole
         return _integers(array.item() if kind.scalar and array.size == 1 else array.tolist())
     return array.item() if kind.scalar and array.size == 1 else array.tolist()
 

@@ -896,3 +896,19 @@ def test_devices():
 def test_a_device_of_torch_is_one():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     assert ndd.device(torch.device("cpu")) == ndd.Device("cpu")
+
+
+def test_constants_of_another_enumeration_are_refused():
+    image = np.zeros((4, 5, 3), np.uint8)
+    with pytest.raises(ArgumentError, match="'interp_type' must be one of 'nn', 'linear'.*; got DALIImageType"):
+        ndd.resize(image, size=[2, 2], interp_type=ndd.types.DALIImageType.RGB)
+    with pytest.raises(ArgumentError, match="'output_type' must be one of .*; got DALIInterpType"):
+        ndd.color_space_conversion(image, image_type="RGB", output_type=ndd.types.DALIInterpType.INTERP_LINEAR)
+
+
+def test_what_counts_dimensions_is_whole():
+    array = np.ones((2, 3))
+    assert ndd.reductions.sum(array, axes=np.array([1.0])).shape == (2,)
+    for axes in (np.array([0.6]), as_tensor([0.6]), np.array([np.nan]), [0.6]):
+        with pytest.raises(ArgumentError, match="'axes' must be an integer or a sequence"):
+            ndd.reductions.sum(array, axes=axes)
