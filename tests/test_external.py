@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -116,7 +117,7 @@ def test_a_generator_function_can_be_started_again():
         def __call__(self):
             yield from three()
 
-    for source in (three, Three()):
+    for source in (three, Three(), functools.partial(three), functools.partial(Three())):
         quiet, raises, once = (ExternalSource(source, cycle=cycle, batch=True) for cycle in ("quiet", "raise", None))
         assert [values(quiet()) for _ in range(4)] == [[0, 0], [1, 1], [2, 2], [0, 0]]
         assert [len(list(raises.next_epoch())) for _ in range(2)] == [3, 3]
@@ -297,6 +298,32 @@ def test_a_source_that_fails_stays():
     assert values(external(3)) == [[0, 3], [0, 4], [0, 5]]
 
 
+def test_what_a_call_that_fails_got_from_an_iterable_comes_again():
+    batches = ExternalSource(iter([[1, 2, 3], [4, 5]]), batch=True)
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="batches of 2 samples, as asked for; got a batch of 3"):
+            batches(batch_size=2)
+    assert (values(batches(3)), values(batches(2))) == ([1, 2, 3], [4, 5])
+    mixed = ExternalSource(iter([np.zeros(1, np.int32), np.ones(1, np.int64), np.ones(1, np.int64)]), batch=False)
+    for size in (2, 3):
+        with pytest.raises(ArgumentError, match=r"source\[1\]"):
+            mixed(size)
+    assert [values(mixed(size)) for size in (1, 2)] == [[[0]], [[1], [1]]]
+    unlucky = iter([OSError("unlucky"), 0, 1, OSError("unlucky"), 2])
+
+    def one():
+        given = next(unlucky)
+        if isinstance(given, OSError):
+            raise given
+        return given
+
+    failing, found = ExternalSource(one, batch=False), []
+    while len(found) < 3:
+        with contextlib.suppress(OSError):
+            found += values(failing(3))
+    assert found == [0, 1, 2]
+
+
 # What is refused
 
 
@@ -306,6 +333,7 @@ def test_a_source_that_fails_stays():
     (([1], None, {"cycle": "always"}), "'cycle' must be None, 'no', 'quiet' or 'raise'"),
     (([1], None, {"cycle": 2}), "'cycle' must be"),
     (([1], 0), "'num_outputs' must be an integer of 1 or more"),
+    ((max,), "'source' must be a function whose arguments can be told; got builtin_function_or_method"),
     (([1], 2, {"layout": ["HWC"]}), "'layout' must be one, or a list of 2; got a list of 1"),
     (([1], 2, {"dtype": ["uint8"]}), "'dtype' must be one, or a list of 2; got a list of 1"),
     (([1], None, {"no_copy": 3}), "'no_copy' must be True or False"),

@@ -203,6 +203,23 @@ def test_numbers_of_python_are_made_of_the_dtype_that_is_asked_for():
     assert str(ndd.ExternalSource(lambda: np.full(3, 1.7), dtype="int32")().dtype) == "i32"  # outside all is converted
 
 
+def test_the_last_outputs_may_have_no_layout():
+    @pipeline_def(batch_size=1)
+    def pairs():
+        return fn.external_source(lambda i: ([[i]], [[i]]), num_outputs=2, layout=["X"])
+
+    with pairs() as pipe:
+        assert [output.layout for output in pipe.run()] == ["X", None]
+    with pipeline_def(lambda: fn.external_source(lambda i: [[i]], layout=["X"]))(batch_size=1) as pipe:
+        assert pipe.run()[0].layout == "X"
+
+
+@pytest.mark.parametrize("arguments", [{"batch": False}, {"batch_info": True}, {"no_copy": False}])
+def test_a_source_that_is_fed_gets_batches(arguments):
+    with pipeline_def(lambda: fn.external_source(name="x", **arguments))(batch_size=2) as pipe:
+        assert pipe.run(x=[1, 2])[0].tolist() == [1, 2]
+
+
 def test_parallel_sources_make_samples_unless_they_are_told_to_make_batches():
     @pipeline_def(batch_size=2)
     def numbers(**arguments):
