@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints, overload
 
 import numpy
 
@@ -25,7 +25,7 @@ from .devices import device as device_named
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
 
-__all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "on_cpu", "sampled"]
+__all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "of_numbers", "on_cpu", "sampled"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,41 @@ def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
     return _declared.get(_name(function), ({}, {}))[0]
 
 
-def distribution(function: Callable[P, R]) -> Callable[P, R]:
+class OfInput(Protocol[P]):
+    """A distribution with an input, as type checkers see it."""
+
+    @overload
+    def __call__(self, data: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
+    @overload
+    def __call__(self, data: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
+    @overload
+    def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
+
+
+class OfNumbers(Protocol[P]):
+    """A distribution that needs no input, as type checkers see it."""
+
+    @overload
+    def __call__(self, shape_like: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
+    @overload
+    def __call__(self, shape_like: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
+    @overload
+    def __call__(self, /, *, batch_size: int, **arguments: Any) -> Batch: ...
+    @overload
+    def __call__(self, shape_like: Any = None, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
+
+
+def of_numbers(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfNumbers[P]:
+    """`distribution` of what may be called without an input."""
+    found: Any = distribution(function)
+    return found  # type: ignore[no-any-return]
+
+
+@overload  # mypy sees no difference between one result and several
+def distribution(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]: ...  # type: ignore[overload-overlap]
+@overload
+def distribution(function: Callable[P, R]) -> Callable[P, R]: ...
+def distribution(function: Callable[..., R]) -> Callable[..., R]:
     """Read a declaration once, and refuse arguments that it does not have in the words of this library."""
     name = _name(function)
     parameters = inspect.signature(function).parameters.values()
@@ -68,7 +102,7 @@ def distribution(function: Callable[P, R]) -> Callable[P, R]:
     ignored = WITHOUT_EFFECT.get(name, frozenset())
 
     @functools.wraps(function)
-    def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
+    def checked(*inputs: Any, **arguments: Any) -> R:
         for key in ignored & arguments.keys():
             del arguments[key]
         if not arguments.keys() <= keywords:

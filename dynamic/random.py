@@ -18,7 +18,7 @@ import numpy
 from . import _distributions, _rejection
 from ._argument import Between, DTypeArgument, PerSample
 from ._array import Array, asarray
-from ._drawing import Call, Part, distribution
+from ._drawing import Call, Part, distribution, of_numbers
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import RNG, Keyed, Source, get_default_rng, set_seed, source
 from .data import Batch, Tensor
@@ -53,7 +53,7 @@ def _limits(low: float, high: float, dtype: numpy.dtype[Any]) -> tuple[bool, tup
     return bool(fine), limits, bool(fine) and _distributions.sums_are_exact(limits)
 
 
-@distribution
+@of_numbers
 def uniform(
     shape_like: Any = None,
     /,
@@ -143,7 +143,7 @@ def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
     return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.picked(d, n, to, numbers, *own)))
 
 
-@distribution
+@of_numbers
 def normal(
     shape_like: Any = None,
     /,
@@ -188,7 +188,7 @@ def normal(
     return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind)))
 
 
-@distribution
+@of_numbers
 def coin_flip(
     shape_like: Any = None,
     /,
@@ -375,7 +375,7 @@ def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
     return Batch(samples, layout, dtype=kind, ndim=ndim + a.ndim - 1)
 
 
-@distribution
+@of_numbers
 def beta(
     shape_like: Any = None,
     /,
