@@ -315,6 +315,9 @@ def test_signs_are_drawn_where_they_are_needed_and_not_given():
     assert set(np.asarray(SCALED(data, magnitude_bin=3, num_magnitude_bins=11))) == {3.0}
     several = signed_bin(ndd.as_batch([[1, 2], [3, 4]]), ndd.as_batch([[0, 1], [1, 0]]))
     assert [several[1].bin.tolist(), several[1].random_sign.tolist()] == [[2, 4], [1, 0]]
+    one = signed_bin(ndd.as_batch([3, 4]), ndd.as_batch([[0, 1], [1, 0]]))
+    assert [one[0].bin.tolist(), one[0].random_sign.tolist()] == [[3, 4], [0, 1]]
+    assert signed_bin(0, ndd.as_batch([1])).bin == 0
     assert signed_bin(ndd.as_batch([1, 2, 3]), rng=RNG(5)).random_sign.shape == [()] * 3
     assert signed_bin(2, rng=RNG(5).keyed([4, 5])).random_sign.shape == [()] * 2
     assert signed_bin(2, shape=3, batch_size=4, rng=RNG(5)).random_sign.shape == [(3,)] * 4
@@ -332,6 +335,8 @@ def test_a_parameter_is_of_any_shape_and_of_32_bits():
     assert found.tolist() == [9.0, 2.0]
     assert seen == [(ndd.float32, [(2,), (2,)], 3, 2)]
     assert repr(kept) == "<augmentation kept, magnitudes [1.0, 4.0, 9.0]>"
+    assert repr(a.rotate) == "<augmentation rotate, magnitudes 0 to 30, negated or not>"
+    assert kept(ndd.as_batch([1.0, 2.0]), magnitude_bin=ndd.as_tensor(1), unit=3).tolist() == [4.0, 8.0]
     assert isinstance(kept.augmentation(name="other", augmentation_cls=type("Own", (Augmentation,), {})), Augmentation)
 
 
@@ -600,6 +605,8 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: select([a.invert], 0, x, y=ndd.as_batch([1])), "Batches of 2 samples"),
     (lambda x: select([a.invert], [0.0, 0.0], x), "'selected_op_idx' must be an integer"),
     (lambda x: select([a.invert, lambda x: ndd.cast(x, dtype="int8")], [0, 1], x), r"'ops\[1\]'.*dtype u8.*got i8"),
+    (lambda x: select([a.invert, lambda x: ndd.cast(x, dtype="int8")], [0, 1], x), r"like those of ops\[0\]; got i8"),
+    (lambda x: select([a.invert], ndd.as_batch([[0, 0], [0, 0]]), x), "'selected_op_idx' must be one number for each"),
     (lambda x: select([a.invert, lambda x: 3], [0, 1], x), r"'ops\[1\]' must be a function that gives 1 samples"),
     (lambda x: select([a.invert, lambda x: 3], 1, x), r"'ops\[1\]' must be a function that gives 2 samples"),
     (lambda x: select([a.invert], [0, 0, 0], x), "'selected_op_idx' must be one number for each of 2 samples"),

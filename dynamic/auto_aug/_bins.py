@@ -106,6 +106,7 @@ def _signs(*, batch_size: int | None = None, shape: Any = None, rng: Source | No
 
 
 def is_whole(value: Any) -> bool:
+    """Whether a value is an integer, and no truth value."""
     return isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
 
 

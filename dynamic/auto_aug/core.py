@@ -194,7 +194,7 @@ class Augmentation:
             raise ArgumentError(name, "magnitude_bin", f"0 to {len(magnitudes) - 1}", str(wrong))
         negated = numpy.zeros(count, bool)
         if signed and self.randomly_negate:
-            negated = each_of(name, "random_sign", magnitude_bin.random_sign, count) % 2 == 1
+            negated = each_of(name, "random_sign", magnitude_bin.random_sign, count) == 1
         kinds, which = numpy.unique(2 * bins + negated, return_inverse=True)
         values = [numpy.asarray(self.mag_to_param(-magnitudes[k // 2] if k % 2 else magnitudes[k // 2])) for k in kinds]
         if len({(value.shape, value.dtype) for value in values}) > 1:
