@@ -45,17 +45,34 @@ def fitting(layout: str | None, ndim: int) -> str | None:
     return layout if layout and len(layout) == ndim else None
 
 
-def after_indexing(layout: str | None, index: tuple[Any, ...], result_ndim: int) -> str | None:
+def after_indexing(
+    layout: str | None, index: tuple[Any, ...], result_ndim: int, added: Sequence[str | None] = ()
+) -> str | None:
     """The layout after ``array[index]``: an integer drops its letter, a slice keeps it, a new axis leaves no layout.
 
     An array keeps its letter, which goes first where NumPy puts its dimension first.
+
+    Args:
+        layout: Before.
+        index: Integers, slices, arrays, None and Ellipsis.
+        result_ndim: How many dimensions there are then.
+        added: The letters of new axes, None for those that have none.
+
+    Raises:
+        IndexError: A new axis has a letter, and other dimensions have none.
     """
+    named = [letter for letter in added if letter is not None]
     if layout is None:
-        return None
+        if named and len(named) < result_ndim:
+            raise IndexError(f"newaxis({named[0]!r}) has a letter, but there is no layout that it could be part of")
+        return "".join(named) or None
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     letters: list[str] = []
-    place = 0
+    place, names = 0, iter(added)
     for entry in index:
+        if entry is None and (name := next(names, None)) is not None:
+            letters.append(name)
+            continue
         if entry is None or _is_mask_of_many(entry):
             return None
         if entry is Ellipsis:
@@ -89,8 +106,9 @@ def ndim_after_indexing(ndim: int, index: tuple[Any, ...]) -> int:
 
 
 def _are_apart(index: tuple[Any, ...]) -> bool:
-    """Whether a slice is between the arrays and integers of an index: the dimension of the arrays is the first then."""
-    chosen = [i for i, entry in enumerate(index) if entry is not Ellipsis and not isinstance(entry, slice)]
+    """Whether a slice or new axis is between the arrays and integers of an index: the arrays' dimension comes first."""
+    others = None, Ellipsis
+    chosen = [i for i, entry in enumerate(index) if not (isinstance(entry, slice) or any(entry is o for o in others))]
     return chosen[-1] - chosen[0] >= len(chosen)
 
 

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
 from dynamic.errors import DecodeError, StateError
-from dynamic.pipeline import Pipeline, fn, pipeline_def, types
+from dynamic.pipeline import Pipeline, fn, newaxis, pipeline_def, types
 
 COUNT = 23
 
@@ -346,12 +346,14 @@ def test_an_index_is_one_inside_each_sample():
         first = shapes[0]
         chosen = [len(shapes), len(list(shapes)), len(shapes.tensors), shapes.select(1).tolist()]
         seen.append(chosen)
-        return first, shapes[1:], shapes[-1], shapes[fn.cast(first % 2, dtype=types.INT32)], (shapes + 1)[0]
+        column = fn.reshape(shapes, layout="C")[newaxis("H"), :]
+        return first, shapes[1:], shapes[-1], shapes[fn.cast(first % 2, dtype=types.INT32)], (shapes + 1)[0], column
 
     seen = []
     with indexed() as pipe:
-        found = [output.tolist() for output in pipe.run()]
-    assert found == [[0, 1, 2], [[10, 20]] * 3, [20] * 3, [0, 10, 2], [1, 2, 3]]
+        *found, column = pipe.run()
+    assert [output.tolist() for output in found] == [[0, 1, 2], [[10, 20]] * 3, [20] * 3, [0, 10, 2], [1, 2, 3]]
+    assert (column.layout, column.shape) == ("HC", [(1, 3)] * 3)
     assert seen[0] == [3, 3, 3, [1, 10, 20]]
     assert ndd.as_batch([[1, 2], [3, 4]])[0].tolist() == [1, 2]  # elsewhere it is one over the samples
 

@@ -18,6 +18,7 @@ from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, Tensor, _array, as_batch, as_tensor, tensor
+from dynamic.pipeline import newaxis
 
 
 def native(a: np.ndarray) -> np.ndarray:
@@ -290,11 +291,30 @@ def test_letters_stay_with_their_dimensions(data):
         if places and after <= places[0]:
             letter = "FHWC"[places[0] + 4 - len(entries)]
         entries.insert(after, ...)
+    for _ in range(data.draw(st.integers(0, 2))):
+        entries.insert(data.draw(st.integers(0, len(entries))), newaxis("N"))
     part = video[tuple(entries)]
-    letters = {extent: letter for letter, extent in extents.items()} | {count: letter}
+    assert part.shape == video.array[tuple(None if isinstance(e, type(newaxis)) else e for e in entries)].shape
+    letters = {extent: letter for letter, extent in extents.items()} | {count: letter, 1: "N"}
     assert part.layout == ("".join(letters[extent] for extent in part.shape) or None)
     batch = as_batch(np.zeros((2, *extents.values()), np.uint8), layout="FHWC").slice[tuple(entries)]
     assert (batch.layout, batch[0].shape) == (part.layout, part.shape)
+
+
+def test_a_new_axis_may_have_a_letter():
+    image, plain = as_tensor(np.zeros((2, 3)), layout="HW"), as_tensor(np.zeros((2, 3)))
+    assert [image[newaxis].layout, image[newaxis()].layout, image[newaxis("F"), newaxis].layout] == [None] * 3
+    assert plain[1, 2, newaxis("C")].layout == "C"
+    batch = as_batch([np.zeros((2, 3)), np.zeros((1, 3))], layout="HW")
+    for some in (batch, batch[:0]):
+        part = some.slice[:, :, newaxis("C")]
+        assert (part.layout, part.shape) == ("HWC", [(*extents, 1) for extents in some.shape])
+    with pytest.raises(IndexError, match=r"newaxis\('C'\) has a letter, but there is no layout"):
+        plain[:, newaxis("C")]
+    for wrong in ("", "HW", 3):
+        with pytest.raises(ArgumentError, match="newaxis.*'name' must be one letter"):
+            newaxis(wrong)
+    assert [repr(newaxis), repr(newaxis("C"))] == ["newaxis", "newaxis('C')"]
 
 
 def test_indexing_with_tensors_lists_and_masks():

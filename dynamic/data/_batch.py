@@ -22,7 +22,7 @@ from dynamic.dtypes import DTypeLike, convert, numpy_dtype
 from dynamic.dtypes import dtype as element_type
 from dynamic.errors import ArgumentError, shown
 
-from ._index import deciding, inside_samples, plain_index
+from ._index import deciding, inside_samples, new_axes, plain_index
 from ._joined import evaluated, joined
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
@@ -456,9 +456,9 @@ class SampleIndexer:
         if not n:
             plain = plain_index(tuple(map(_for_nothing, entries)))
             ndim = ndim_after_indexing(batch.ndim, plain)
-            return Batch([], after_indexing(batch.layout, plain, ndim), batch.origin, batch._numpy_dtype, ndim)
-        columns = [_column(entry, n) for entry in entries]
-        parts, layout = [], None
+            layout = after_indexing(batch.layout, plain, ndim, new_axes(entries))
+            return Batch([], layout, batch.origin, batch._numpy_dtype, ndim)
+        columns, parts = [_column(entry, n) for entry in entries], []
         for i in range(n):
             row = tuple(column[i] for column in columns)
             try:

@@ -13,7 +13,7 @@ from dynamic import _cuda
 from dynamic._array import Array, device_of, is_array
 from dynamic._transfer import moved
 from dynamic.devices import Device
-from dynamic.errors import shown
+from dynamic.errors import ArgumentError, shown
 
 from ._operators import Data
 
@@ -22,6 +22,34 @@ inside_samples: ContextVar[bool] = ContextVar("dynamic.inside_samples", default=
 
 #: What says whether a Batch is true, in the function of a pipeline with conditionals.
 deciding: ContextVar[Callable[[Any], bool] | None] = ContextVar("dynamic.deciding", default=None)
+
+
+class NewAxis:
+    """A dimension of extent 1 in an index, as None is, which may have a letter: `newaxis` and ``newaxis("C")``.
+
+    Args:
+        name: Its letter in the layout of the result.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str | None = None) -> None:
+        if name is not None and (not isinstance(name, str) or len(name) != 1):
+            raise ArgumentError("newaxis", "name", "one letter", shown(name))
+        self.name = name
+
+    def __call__(self, name: str | None = None) -> NewAxis:
+        """The same with a letter."""
+        return NewAxis(name)
+
+    def __repr__(self) -> str:
+        return "newaxis" if self.name is None else f"newaxis({self.name!r})"
+
+
+def new_axes(index: Any) -> tuple[str | None, ...]:
+    """The letters of the new dimensions of an index, in their order."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return tuple(getattr(entry, "name", None) for entry in entries if entry is None or isinstance(entry, NewAxis))
 
 
 def plain_index(index: Any) -> tuple[Any, ...]:
@@ -36,6 +64,8 @@ def _plain_entry(entry: Any) -> Any:
     if isinstance(entry, slice):
         bounds = (entry.start, entry.stop, entry.step)
         return slice(*(b if b is None or b.__class__ is int else _integer(b) for b in bounds))
+    if isinstance(entry, NewAxis):
+        return None
     if isinstance(entry, bool):
         raise IndexError("a bool is no index; index with an array of bools, or with int(...)")
     if isinstance(entry, Data):

@@ -17,7 +17,7 @@ from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
 
-from ._index import on_gpu, plain_index
+from ._index import new_axes, on_gpu, plain_index
 from ._operators import Data, foreign_operand, wanted_device
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ class Tensor(Data):
         part = self._array[plain] if self._ready is None else on_gpu(self.array, plain)
         if part.__class__ is not numpy.ndarray and isinstance(part, numpy.generic):
             part = numpy.asarray(part)
-        return Tensor(part, after_indexing(self._layout, plain, part.ndim), self._origin)
+        added = new_axes(index) if any(entry is None for entry in plain) else ()
+        return Tensor(part, after_indexing(self._layout, plain, part.ndim, added), self._origin)
 
     def __len__(self) -> int:
         if not self._array.ndim:

@@ -4,9 +4,13 @@
 """
 
 from dynamic import math as math
+from dynamic.data._index import NewAxis
 
 from . import fn as fn
 from . import types as types
 from ._pipeline import Pipeline, pipeline_def
 
-__all__ = ["Pipeline", "fn", "math", "pipeline_def", "types"]
+__all__ = ["Pipeline", "fn", "math", "newaxis", "pipeline_def", "types"]
+
+#: In an index, a new dimension of extent 1; ``newaxis("C")`` has a letter in the layout.
+newaxis = NewAxis()
