@@ -263,6 +263,18 @@ def convert(xp: Any, array: Any, to: numpy.dtype[Any], out: Any = None) -> Any:
     return out
 
 
+def of_32_bits(array: Any) -> Any:
+    """Numbers of 64 bits in 32, as constants of DALI's pipelines are; integers that 32 bits do not hold stay."""
+    to = {"float64": "float32", "int64": "int32", "uint64": "uint32"}.get(array.dtype.name)
+    if to is None:
+        return array
+    if array.dtype.kind in "iu" and array.size:
+        limits = numpy.iinfo(to)
+        if array.min() < limits.min or array.max() > limits.max:
+            return array
+    return convert(numpy, array, numpy.dtype(to))
+
+
 _LONG = 1 << 18  # bytes; shorter copies stay in the cache
 
 

@@ -16,7 +16,8 @@ import numpy
 
 from ._array import asarray
 from .data import Batch, Tensor
-from .dtypes import promote
+from .data._index import in_pipeline
+from .dtypes import of_32_bits, promote
 from .errors import ArgumentError
 
 __all__ = [
@@ -29,10 +30,7 @@ _FLOAT32 = numpy.dtype("float32")
 
 def _applied(name: str, function: Callable[..., Any], *, fractions: bool, **operands: Any) -> Tensor | Batch:
     """A function of NumPy, or made of several, in the common type of its operands."""
-    values = [
-        value if isinstance(value, (Tensor, Batch)) else Tensor(asarray(value, f"math.{name}", argument))
-        for argument, value in operands.items()
-    ]
+    values = [_operand(name, argument, value) for argument, value in operands.items()]
     kinds = [value._numpy_dtype for value in values]
     common = functools.reduce(promote, kinds)
     if fractions and common.kind != "f":
@@ -44,6 +42,13 @@ def _applied(name: str, function: Callable[..., Any], *, fractions: bool, **oper
         error.add_note(f"In math.{name}.")
         raise
     return result
+
+
+def _operand(name: str, argument: str, value: Any) -> Tensor | Batch:
+    if isinstance(value, (Tensor, Batch)):
+        return value
+    array = asarray(value, f"math.{name}", argument)
+    return Tensor(of_32_bits(array) if in_pipeline.get() and isinstance(value, numpy.ndarray) and value.ndim else array)
 
 
 class _Unary(Protocol):

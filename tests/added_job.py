@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from dynamic.pipeline import fn, math, pipeline_def, types
+from dynamic.pipeline import Pipeline, fn, math, newaxis, pipeline_def, types
 
 
 def arrays():
@@ -37,6 +37,32 @@ def functions():
     )  # fmt: skip
 
 
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def sets():
+    data = fn.external_source(arrays, layout="HW")
+    ones, twos = fn.cast([data, data * 2], dtype=types.FLOAT)
+    joined, other = fn.stack([data, fn.copy(data)], data)
+    drawn, again = fn.random.uniform([data, data])
+    firsts, seconds = fn.random_crop_generator([data.shape() + 30, data.shape() + 30])
+    (alone,) = [fn.copy([data])]
+    return (
+        ones, twos, joined, other, alone, drawn - again, firsts[0] - firsts[1], seconds[0] - seconds[1],
+        data[:, newaxis], data[:, :, newaxis("C")], data[newaxis("C"), 1:],
+    )  # fmt: skip
+
+
+@pipeline_def(
+    batch_size=2, num_threads=1, device_id=None, output_dtype=[None] * 10 + [types.FLOAT] * 2, output_ndim=None
+)
+def numbers():
+    data, one = fn.external_source(arrays), Pipeline.current().max_batch_size
+    return (
+        data * np.array([2]), data - np.array([1.5]), data / np.array([2], np.uint64), data > np.array([2.5]),
+        math.max(data, np.array([2])), math.fpow(data, np.array([2.0])), np.array([one, 3]), np.float64(2.5),
+        np.int64(3), fn.stack(np.array([1]), np.array([2])), fn.copy(np.array([1.5])), types.ScalarConstant(2.5),
+    )  # fmt: skip
+
+
 @pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1)
 def fed():
     x, y = fn.external_source(name="x", layout="X"), fn.external_source(name="y")
@@ -52,7 +78,7 @@ def told(outputs):
     ]
 
 
-for made in (constants, functions):
+for made in (constants, functions, sets, numbers):
     pipe = made()
     print(json.dumps(told(pipe.run())))
 pipe = fed()

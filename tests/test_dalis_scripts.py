@@ -21,8 +21,8 @@ ITERATORS = Path(__file__).with_name("iterators_job.py")
 #: All that differs between a script for this library and one for DALI.
 EXCHANGED = {
     "from dynamic.pipeline import fn, pipeline_def, types": "from nvidia.dali import fn, pipeline_def, types",
-    "from dynamic.pipeline import fn, math, pipeline_def, types":
-        "from nvidia.dali import fn, math, pipeline_def, types",
+    "from dynamic.pipeline import Pipeline, fn, math, newaxis, pipeline_def, types":
+        "from nvidia.dali import Pipeline, fn, math, newaxis, pipeline_def, types",
     "from dynamic.pipeline import fn, pipeline_def": "from nvidia.dali import fn, pipeline_def",
     "from dynamic.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment":
         "from nvidia.dali.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment",

@@ -39,8 +39,8 @@ def lines(text):
 
 
 def test_a_job_of_constants_and_functions(tmp_path):
-    (constants, functions, *fed), kinds = lines(run(JOB.read_text(), tmp_path))
-    assert [len(constants), len(functions)] == [15, 8]
+    (constants, functions, sets, numbers, *fed), kinds = lines(run(JOB.read_text(), tmp_path))
+    assert [len(constants), len(functions), len(sets), len(numbers)] == [15, 8, 11, 12]
     assert [[len(samples) for _, samples in outputs] for outputs in fed] == [[2, 2], [3, 3], [1, 1], [1, 1]]
     assert fed[0] == [["X", [["int64", [2], [0, 2]], ["int64", [3], [0, 2, 4]]]],
                       ["", [["int32", [2], [1, 2]], ["int32", [2], [3, 4]]]]]  # fmt: skip
@@ -76,7 +76,7 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     filled = types.Constant(1, dtype=dtype, shape=shape)
     assert types.Constant(1, shape=np.int64(2)).shape == types.Constant(1, shape=2).shape == (2,)
     assert np.array_equal(filled.array, np.ones(shape, dtype))
-    short = {"float64": "float32", "int64": "int32"}.get(str(np.dtype(dtype)), str(np.dtype(dtype)))
+    short = {"float64": "float32", "int64": "int32", "uint64": "uint32"}.get(str(np.dtype(dtype)), str(np.dtype(dtype)))
     assert types.Constant(np.ones((2, *shape), dtype)).array.dtype == short
     assert types.Constant(np.ones((), dtype)).array.dtype == dtype
 
@@ -101,6 +101,130 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
 def test_what_is_wrong_with_a_constant_or_a_function_is_told(call, told):
     with pytest.raises(ArgumentError, match=told):
         made(call)
+
+
+@given(
+    st.sampled_from(["float64", "int64", "uint64", "int16"]), st.sampled_from(ALL_DTYPES), st.sampled_from([9, 2**40])
+)
+def test_arrays_have_32_bits_in_pipelines_and_their_own_elsewhere(dtype, kind, most):
+    a = np.array([0, most if dtype != "int16" else 9], dtype)
+    held = dtype == "float64" or most == 9  # integers that need 64 bits keep them
+    short = a.astype({"float64": "float32", "int64": "int32", "uint64": "uint32"}.get(dtype, dtype)) if held else a
+    data = ndd.as_batch(np.ones((1, 2), kind))
+
+    def each():
+        x = fn.constant(fdata=[1, 1], dtype=kind)
+        return x + a, a + x, x == a, ndd.math.max(x, a), fn.copy(a), a, fn.pad(a, fill_value=0), fn.stack(a, a)
+
+    expected = [data + short, short + data, data == short, ndd.math.max(data, short),
+                *(ndd.as_batch([each]) for each in (short, short, short, [short, short]))]  # fmt: skip
+    for found, wanted in zip(made(each, 1), expected, strict=True):
+        assert (found.dtype, found.tolist()) == (wanted.dtype, wanted.tolist())
+    assert (ndd.as_batch([[True]]) + a).dtype == dtype
+
+
+def test_lists_of_batches_are_inputs_of_one_call_each(tmp_path):
+    for i in range(5):
+        (tmp_path / f"{i}.bin").write_bytes(bytes([i]) * 8)
+
+    @pipeline_def(batch_size=5, seed=3, enable_conditionals=True)
+    def pairs(folder):
+        files, labels = fn.readers.file(file_root=str(folder), files=[f"{i}.bin" for i in range(5)])
+        several = fn.random.uniform([files, files, files], range=(0, 9))
+        assert [type(several), len(several)] == [list, 3]
+        other = fn.random.uniform(files, range=(0, 9))
+        starts, extents = fn.random_crop_generator([fn.constant(idata=[40, 50]), fn.constant(idata=[40, 50])])
+        several.append(other)  # it is the function's own
+        if labels % 2 == 0:
+            return *fn.cast(several, dtype=types.FLOAT), *starts, *extents
+        return *fn.cast(tuple(several), dtype="float32"), *starts, *extents
+
+    with pairs(tmp_path) as pipe:
+        one, two, three, other, start, begin, extent, size = (np.asarray(output) for output in pipe.run())
+    for first, second in ((one, two), (one, three), (start, begin), (extent, size)):
+        assert np.array_equal(first, second)
+    assert not np.array_equal(one, other)
+
+    def unread():
+        (a, b), c = fn.random.normal([fn.constant(idata=[1, 2, 3])] * 2), fn.random.normal(shape=3)
+        return a, b, c
+
+    a, b, c = made(unread)
+    assert a.tolist() == b.tolist() != c.tolist()
+    for wrong in ([[ndd.as_batch([1]), np.ones(1)]], [[ndd.as_batch([1])] * 2, [ndd.as_batch([1])] * 3]):
+        with pytest.raises(ArgumentError, match=r"fn.stack.*'input' must be lists of as many Batches"):
+            made(functools.partial(fn.stack, *wrong), 1)
+
+
+def test_outputs_are_what_they_are_declared_to_be():
+    def two():
+        return fn.constant(fdata=[1, 2], dtype="uint8"), fn.constant(fdata=1, shape=())
+
+    def declared(**arguments):
+        with Pipeline(two, batch_size=2, prefetch_queue_depth=0, **arguments) as pipe:
+            return [output.dtype for output in pipe.run()]
+
+    for fine in ({"output_dtype": [types.UINT8, None]}, {"output_ndim": (1, 0)}, {"output_dtype": [None, "f32"]},
+                 {"output_dtype": None, "output_ndim": None}, {"output_ndim": [None, 0]}):  # fmt: skip
+        assert declared(**fine) == ["uint8", "float32"]
+    for wrong, told in (
+        ({"output_dtype": "uint8"}, "'output_dtype' must be f32, which output 1 has; got u8"),
+        ({"output_ndim": [0, None]}, "'output_ndim' must be 1, which output 0 has; got 0"),
+        ({"output_ndim": [1]}, "'output_ndim' must be one for each of the 2 outputs; got 1"),
+        ({"output_dtype": ["uint8", "float32", None]}, "'output_dtype' must be one for each of the 2 outputs; got 3"),
+        ({"output_dtype": "colour"}, r"Pipeline\(\): argument 'output_dtype' must be a dtype .*, or a list of them"),
+        ({"output_ndim": -1}, "'output_ndim' must be an integer of at least 0"),
+        ({"output_ndim": [1, True]}, "'output_ndim' must be an integer of at least 0"),
+    ):
+        with pytest.raises(ArgumentError, match=told):
+            declared(**wrong)
+    numbers, kinds = iter(range(3)), ["int8"]
+    source = functools.partial(map, lambda number: [number], numbers)
+    with Pipeline(lambda: fn.cast(fn.external_source(source()), dtype=kinds[-1]), batch_size=1, output_dtype="u8",
+                  prefetch_queue_depth=0) as pipe:  # fmt: skip
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="'output_dtype' must be i8, which output 0 has; got u8"):
+                pipe.run()
+        kinds.append("uint8")
+        assert [pipe.run()[0].tolist() for _ in range(2)] == [[0], [1]]  # nothing is lost
+
+
+def test_the_function_knows_its_pipeline():
+    seen = []
+
+    def one():
+        pipe = Pipeline.current()
+        seen.append((pipe, pipe.batch_size, pipe.num_threads, pipe.prefetch_queue_depth, pipe.device_id))
+        return 1
+
+    for depth in (0, 2):
+        with Pipeline(one, batch_size=3, num_threads=2, prefetch_queue_depth=depth) as pipe:
+            pipe.run()
+        assert seen[-1] == (pipe, 3, 2, depth, None)
+    assert Pipeline.current() is None
+
+
+@pytest.mark.parametrize(("result", "told"), [
+    ("word", "whose output 0 is a Batch, or numbers for all samples; got str 'word'"),
+    (None, "whose output 0 is a Batch, or numbers for all samples; got None"),
+    ((1, {"a": 1}), "whose output 1 is a Batch"),
+    (([ndd.as_batch([1]), ndd.as_batch([2])], 1), "whose output 0 .* Each Batch is an output by itself: return "),
+])  # fmt: skip
+def test_what_a_function_may_not_return_is_told(result, told):
+    with pytest.raises(ArgumentError, match=rf"Pipeline\(\): argument 'function' must be one {told}"):
+        made(lambda: result, 1)
+
+
+def test_a_former_name_beside_that_of_now_is_refused():
+    with pytest.raises(ArgumentError, match=r"fn.cast\(\): argument 'output_dtype' must be left out beside 'dtype'"):
+        made(lambda: fn.cast(1, dtype="uint8", output_dtype="int8"))
+
+
+def test_all_samples_become_one_tensor_of_another_shape():
+    (output,) = made(lambda: fn.constant(idata=[1, 2]), 3)
+    assert output.as_reshaped_tensor([3, 1, 2]).shape == (3, 1, 2)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        output.as_reshaped_tensor((4, 2))
 
 
 def test_an_error_in_a_function_names_the_sample():

@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
-from dynamic.data._index import deciding, inside_samples
+from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown
 
 from ._bins import SignedMagnitudeBin, bins_of, chosen, each_of, is_whole, signed_bin
@@ -134,7 +134,7 @@ class Augmentation:
 
     def _called(self, data: Batch, parameter: Batch | None, own: dict[str, Any]) -> Batch:
         """What the function makes: for it indices and conditions are as in the function of a pipeline."""
-        inside_samples.set(True)
+        in_pipeline.set(True)
         deciding.set(self._undecided)
         found: Batch = self._op(data, parameter, **own)
         return found

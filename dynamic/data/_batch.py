@@ -22,7 +22,7 @@ from dynamic.dtypes import DTypeLike, convert, numpy_dtype
 from dynamic.dtypes import dtype as element_type
 from dynamic.errors import ArgumentError, shown
 
-from ._index import deciding, inside_samples, new_axes, plain_index
+from ._index import deciding, in_pipeline, new_axes, plain_index
 from ._joined import evaluated, joined
 from ._operators import Data, foreign_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
@@ -279,7 +279,7 @@ class Batch(Data):
         for x in inputs:
             value = x if isinstance(x, Batch) else x.array if isinstance(x, Tensor) else operand(x)
             if value is None:
-                value = foreign_operand(x)
+                value = foreign_operand(x, short=in_pipeline.get())
             if value is None or "out" in kwargs:
                 return NotImplemented
             if isinstance(x, (list, tuple)) and self._ready is not None:
@@ -306,7 +306,7 @@ class Batch(Data):
     @overload
     def __getitem__(self, index: builtins.slice | Sequence[int] | Tensor | Batch | NDArray[Any]) -> Batch: ...
     def __getitem__(self, index: Any) -> Tensor | Batch:
-        return self.slice[index] if inside_samples.get() else self._selected(index)
+        return self.slice[index] if in_pipeline.get() else self._selected(index)
 
     def _selected(self, index: Any) -> Tensor | Batch:
         """Samples, whatever an index in brackets means."""
@@ -350,7 +350,7 @@ class Batch(Data):
         decide = deciding.get()
         if decide is not None:
             return decide(self)
-        hint = " For one of each sample: pipeline_def(enable_conditionals=True)." if inside_samples.get() else ""
+        hint = " For one of each sample: pipeline_def(enable_conditionals=True)." if in_pipeline.get() else ""
         raise ValueError(f"The truth value of a Batch is ambiguous: use len(batch), or compare its samples.{hint}")
 
     def __repr__(self) -> str:

@@ -17,8 +17,9 @@ from dynamic.errors import ArgumentError, shown
 
 from ._operators import Data
 
-#: Whether ``batch[...]`` means ``batch.slice[...]``, as it does in the function of a pipeline.
-inside_samples: ContextVar[bool] = ContextVar("dynamic.inside_samples", default=False)
+#: Whether this is the function of a pipeline, where ``batch[...]`` means ``batch.slice[...]`` and NumPy's arrays beside
+#: Batches have 32 bits.
+in_pipeline: ContextVar[bool] = ContextVar("dynamic.in_pipeline", default=False)
 
 #: What says whether a Batch is true, in the function of a pipeline with conditionals.
 deciding: ContextVar[Callable[[Any], bool] | None] = ContextVar("dynamic.deciding", default=None)

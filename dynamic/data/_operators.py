@@ -9,7 +9,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dynamic._array import Array, asarray, is_array
 from dynamic.devices import Device, DeviceLike, device
-from dynamic.dtypes import DType, of_numpy
+from dynamic.dtypes import DType, of_32_bits, of_numpy
 from dynamic.errors import ArgumentError, shown
 
 X = TypeVar("X")
@@ -121,10 +121,16 @@ def _is_nothing(value: object) -> bool:
     return value is None or isinstance(value, (str, bytes)) or value is Ellipsis
 
 
-def foreign_operand(value: Any) -> Array | None:
-    """A NumPy or other array that stands beside a Tensor or Batch in an expression; None where it is none."""
+def foreign_operand(value: Any, *, short: bool = False) -> Array | None:
+    """A NumPy or other array that stands beside a Tensor or Batch in an expression; None where it is none.
+
+    Args:
+        value: Anything.
+        short: Whether arrays of NumPy have 32 bits, as in the functions of pipelines.
+    """
     if is_array(value) or isinstance(value, numpy.generic) or hasattr(value, "__dlpack__"):
-        return asarray(value, "arithmetic", "operand")
+        array = asarray(value, "arithmetic", "operand")
+        return of_32_bits(array) if short and isinstance(value, numpy.ndarray) and value.ndim else array
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,10 +14,10 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic._array import Array
 from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
-from dynamic.dtypes import numpy_dtype
+from dynamic.dtypes import numpy_dtype, of_32_bits
 from dynamic.errors import shown
 
-__all__ = ["ADDED", "FORMER", "Constant"]
+__all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets", "literal"]
 
 #: Names that operators and readers of DALI had, or have as well, and what they are now.
 FORMER: Mapping[str, str] = {
@@ -29,7 +30,7 @@ FORMER: Mapping[str, str] = {
         "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice", "equalize",
         "filter", "peek_image_shape", "resize", "tensor_resize")},
 }  # fmt: skip
-_SHORT = {"float64": "float32", "int64": "int32"}
+_SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
 def Constant(  # noqa: N802, as in DALI
@@ -156,6 +157,56 @@ def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
         got = f"{len(results)}: {shown(found)}"
         raise ArgumentError(name, "function", f"one that gives num_outputs={count} results", got)
     return results
+
+
+def literal(value: Any) -> Any:
+    """What a pipeline makes of an array or scalar of NumPy where a Batch could be: a constant, which has 32 bits."""
+    return of_32_bits(numpy.asarray(value)) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
+
+
+def constant(value: Any) -> Tensor:
+    """What a pipeline's function returns that is no Batch, as one sample.
+
+    Raises:
+        ArgumentError: It is no numbers, or a list of Batches.
+    """
+    if isinstance(value, (tuple, list)) and any(isinstance(item, Batch) for item in value):
+        hint = "Each Batch is an output by itself: return *images, labels."
+        raise ArgumentError("Pipeline", "function", "one that returns Batches", shown(value), hint)
+    return dynamic.as_tensor(literal(value))
+
+
+def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """The inputs of each call of an operator, of which there are several where lists of Batches are given.
+
+    Those are the multiple input sets of DALI: ``fn.rotate([image, mask], angle=angles)`` is a list.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or other things than Batches in them.
+    """
+    sets = [isinstance(x, (list, tuple)) and any(isinstance(item, Batch) for item in x) for x in inputs]
+    given = [x for x, is_set in zip(inputs, sets, strict=True) if is_set]
+    if not given:
+        return [inputs]
+    if any(not isinstance(item, Batch) for x in given for item in x) or len({len(x) for x in given}) > 1:
+        got = " and ".join(f"[{', '.join(type(item).__name__ for item in x)}]" for x in given)
+        raise ArgumentError(f"fn.{path}", "input", "lists of as many Batches, and nothing else in them", got)
+    rows = range(len(given[0]))
+    return [tuple(x[i] if is_set else x for x, is_set in zip(inputs, sets, strict=True)) for i in rows]
+
+
+def called(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]], arguments: Mapping[str, Any]) -> Any:
+    """The result of one set of inputs, or a list of those of all; of several results a list of each.
+
+    Every set gets the same random numbers, so that an image and its mask are cropped alike.
+    """
+    results = []
+    for i, inputs in enumerate(sets, 1 - len(sets)):
+        alike = {"rng": copy.copy(arguments["rng"])} if i and "rng" in arguments else {}
+        results.append(function(*inputs, **{**arguments, **alike}))
+    if len(results) == 1:
+        return results[0]
+    return [list(each) for each in zip(*results, strict=True)] if isinstance(results[0], tuple) else results
 
 
 def _shapes(input: Batch, *, dtype: Any = "int64", device: Any = None) -> Batch:

@@ -64,6 +64,7 @@ class Graph:
         states: Of a checkpoint to go on from; each object takes its own when it is made.
         last_batch: How the first reader ends its epochs, if not as it is told to in the function.
         fed: What sources without a function are given.
+        check: Refuses outputs.
         conditionals: Whether a Batch may be a condition, for each sample.
         answers: What the iterables among the sources gave, from a batch on that somebody may go back to. By default
             what the last run got is kept.
@@ -77,6 +78,7 @@ class Graph:
         states: Mapping[str, JSON] | None,
         last_batch: LastBatch | None,
         fed: Fed,
+        check: Callable[[Outputs], None],
         *,
         conditionals: bool = False,
         answers: dict[str, Answers[Any]] | None = None,
@@ -85,7 +87,7 @@ class Graph:
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, RNG] = {}
         self.primary: str | None = None
-        self._function, self._conditionals = function, conditionals
+        self._function, self._conditionals, self._check = function, conditionals, check
         self._answers, self._hold = {} if answers is None else answers, answers is not None
         self._calls: list[str] = []
         self._varying = False
@@ -106,6 +108,7 @@ class Graph:
         run = Run(self, conditionals=self._conditionals)
         try:
             outputs = run.made(self._function)
+            self._check(outputs)
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
             self._return(before, run.ended)

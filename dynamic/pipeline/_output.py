@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic.data import Shapes
+from dynamic.dtypes import DType, dtype
 from dynamic.errors import shown
 
-__all__ = ["Output", "named", "names"]
+__all__ = ["Declared", "Output", "named", "names"]
 
 
 class _Told(Shapes):
@@ -79,6 +80,64 @@ class Output(Batch):
             ValueError: Their shapes differ.
         """
         return Tensor(self.dense(), None if self.layout is None else "N" + self.layout)
+
+    def as_reshaped_tensor(self, new_shape: Sequence[int]) -> Tensor:
+        """All samples as one Tensor of another shape.
+
+        Raises:
+            ValueError: Their shapes differ, or it has not as many numbers.
+        """
+        return Tensor(self.dense().reshape(tuple(new_shape)))
+
+
+class Declared:
+    """What `output_dtype` and `output_ndim` say of the outputs of a pipeline.
+
+    Args:
+        output_dtype: An element type for all outputs, or a list of one for each, None for any.
+        output_ndim: A number of dimensions of samples, or a list, likewise.
+
+    Raises:
+        ArgumentError: There is no such type or number.
+    """
+
+    def __init__(self, output_dtype: Any, output_ndim: Any) -> None:
+        self._dtypes = _of_all(output_dtype, _element_type)
+        self._ndims = _of_all(output_ndim, _number_of_dimensions)
+
+    def check(self, outputs: Sequence[Batch]) -> None:
+        """Refuse other outputs.
+
+        Raises:
+            ArgumentError: An output has another type or number of dimensions, or there are more or fewer.
+        """
+        for argument, wanted, what in (("output_dtype", self._dtypes, "dtype"), ("output_ndim", self._ndims, "ndim")):
+            if isinstance(wanted, list) and len(wanted) != len(outputs):
+                expected = f"one for each of the {len(outputs)} outputs"
+                raise ArgumentError("Pipeline", argument, expected, str(len(wanted)))
+            for place, output in enumerate(outputs):
+                one, found = wanted[place] if isinstance(wanted, list) else wanted, getattr(output, what)
+                if one is not None and one != found:
+                    raise ArgumentError("Pipeline", argument, f"{found}, which output {place} has", str(one))
+
+
+def _of_all(given: Any, checked: Callable[[Any], Any]) -> Any:
+    if isinstance(given, (list, tuple)):
+        return [None if one is None else checked(one) for one in given]
+    return None if given is None else checked(given)
+
+
+def _element_type(value: Any) -> DType:
+    try:
+        return dtype(value)
+    except ArgumentError as error:
+        raise ArgumentError("Pipeline", "output_dtype", f"{error.expected}, or a list of them", error.got) from error
+
+
+def _number_of_dimensions(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ArgumentError("Pipeline", "output_ndim", "an integer of at least 0, or a list of them", shown(value))
+    return value
 
 
 def names(operator: str, output_map: Any) -> tuple[str, ...]:

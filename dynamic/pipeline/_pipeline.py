@@ -6,7 +6,8 @@ import functools
 import os
 import secrets
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -21,6 +22,7 @@ from dynamic.readers._reader import LastBatch, Reader
 from ._ahead import Ahead
 from ._fed import Fed
 from ._graph import Ended, Graph, Step, entries, own_state
+from ._output import Declared
 from ._run import ITERATOR, OWN, Outputs
 
 __all__ = ["Pipeline", "pipeline_def"]
@@ -46,6 +48,8 @@ class Pipeline:
         prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for.
         checkpoint: What `checkpoint` returned, to go on from there.
         max_batch_size: Another name of `batch_size`.
+        output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
+        output_ndim: Numbers of dimensions of their samples, likewise.
         enable_conditionals: Let Batches be conditions of ``if`` and ``while``, for each sample. All readers and sources
             must be called before the first of them.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
@@ -70,6 +74,8 @@ class Pipeline:
         prefetch_queue_depth: int = 2,
         checkpoint: str | bytes | None = None,
         max_batch_size: int | None = None,
+        output_dtype: Any = None,
+        output_ndim: int | Sequence[int | None] | None = None,
         enable_conditionals: bool = False,
         **others: Any,
     ) -> None:
@@ -77,6 +83,7 @@ class Pipeline:
         self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
+        self._declared = Declared(output_dtype, output_ndim)
         self._context = EvalContext(num_threads=num_threads)
         self._function, self._conditionals = function, bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(_text(checkpoint))
@@ -100,6 +107,21 @@ class Pipeline:
 
     max_batch_size = batch_size
 
+    @staticmethod
+    def current() -> Pipeline | None:
+        """The pipeline whose function is being called; elsewhere None."""
+        return _current.get()()
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads operators use."""
+        return self._context.num_threads
+
+    @property
+    def prefetch_queue_depth(self) -> int:
+        """How many batches are made ahead."""
+        return self._depth
+
     @property
     def seed(self) -> int:
         """Of readers and random numbers."""
@@ -112,7 +134,7 @@ class Pipeline:
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = self._graphed(self._states, answers=self._answers)
-            ahead = Ahead(functools.partial(_step, graph, self._context.num_threads), self._depth)
+            ahead = Ahead(functools.partial(_step, weakref.ref(self), graph, self._context.num_threads), self._depth)
             if self._end is not None:
                 self._end.detach()
             self._end = weakref.finalize(self, ahead.close)
@@ -124,8 +146,9 @@ class Pipeline:
         self, states: Mapping[str, JSON] | None, seed: int | None = None, answers: dict[str, Answers[Any]] | None = None
     ) -> Graph:
         """What its runs need, at a place."""
-        return Graph(self._function, self._batch_size, self._seed if seed is None else seed, states, self._last_batch,
-                     self._fed, conditionals=self._conditionals, answers=answers)  # fmt: skip
+        seed = self._seed if seed is None else seed
+        return Graph(self._function, self._batch_size, seed, states, self._last_batch, self._fed, self._declared.check,
+                     conditionals=self._conditionals, answers=answers)  # fmt: skip
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
@@ -344,7 +367,7 @@ class Pipeline:
 
 
 _ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
-              "checkpoint", "max_batch_size", "enable_conditionals")  # fmt: skip
+              "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim")  # fmt: skip
 _WITHOUT_EFFECT = frozenset(
     ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
      "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic"]
@@ -388,8 +411,20 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
     return make
 
 
-def _step(graph: Graph, num_threads: int) -> Step:
-    return within(num_threads, graph.step)
+def _nobody() -> None:
+    return None
+
+
+#: The pipeline whose function is being called.
+_current: ContextVar[Callable[[], Pipeline | None]] = ContextVar("dynamic.pipeline.current", default=_nobody)
+
+
+def _step(whose: weakref.ref[Pipeline], graph: Graph, num_threads: int) -> Step:
+    token = _current.set(whose)
+    try:
+        return within(num_threads, graph.step)
+    finally:
+        _current.reset(token)
 
 
 def _natural(argument: str, value: Any, least: int) -> int:

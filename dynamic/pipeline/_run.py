@@ -18,13 +18,13 @@ from dynamic import ArgumentError, Batch, ExternalSource, Tensor
 from dynamic._origin import Origin
 from dynamic.auto_aug._draws import recorder
 from dynamic.auto_aug.core import Augmentation, Policy
-from dynamic.data._index import deciding, inside_samples
+from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
-from ._added import FORMER
+from ._added import FORMER, called, constant, input_sets, literal
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
@@ -57,11 +57,11 @@ class Name:
         if run is None:
             hint = f"Elsewhere call dynamic.{self._path}."
             raise RuntimeError(f"fn.{self._path}() is for functions under pipeline_def. {hint}")
-        tokens = inside_samples.set(False), deciding.set(None)  # those are for what a user writes
+        tokens = in_pipeline.set(False), deciding.set(None)  # those are for what a user writes
         try:
             return run.call(self._path, inputs, arguments)
         finally:
-            inside_samples.reset(tokens[0])
+            in_pipeline.reset(tokens[0])
             deciding.reset(tokens[1])
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class Run:
     def _called(self, function: Callable[[], Any]) -> Outputs:
         _run.set(self)
         recorder.set(self._whole)
-        inside_samples.set(True)
+        in_pipeline.set(True)
         if self._conditionals:
             deciding.set(self._decide)
         return self._ways(function, None, [])
@@ -189,7 +189,7 @@ class Run:
                 parts.append((places, self._ways(function, places if group is None else group[places], before)))
             return _merged(parts)
         results = results if isinstance(results, (tuple, list)) else (results,)
-        return tuple(self._output(result) for result in results)
+        return tuple(self._output(i, result) for i, result in enumerate(results))
 
     def _decide(self, condition: Batch) -> bool:
         """Whether a condition holds, if that is one answer for all samples that go this way."""
@@ -201,11 +201,18 @@ class Run:
             return bool(truth.all())
         raise _Fork(truth)
 
-    def _output(self, value: Any) -> Output:
+    def _output(self, place: int, value: Any) -> Output:
         if self.decided and isinstance(value, Batch) and len(value) != self._size:
             expected = f"one whose outputs have as many samples as there are, or go this way: {self._size}"
             raise ArgumentError("Pipeline", "function", expected, f"one of {len(value)}")
-        return Output.of(value if isinstance(value, Batch) else Batch.broadcast(dynamic.as_tensor(value), self._size))
+        if isinstance(value, Batch):
+            return Output.of(value)
+        try:
+            one = constant(value)
+        except ArgumentError as error:
+            expected = f"one whose output {place} is a Batch, or numbers for all samples"
+            raise ArgumentError("Pipeline", "function", expected, error.got, error.hint) from error
+        return Output.of(Batch.broadcast(one, self._size))
 
     @property
     def _size(self) -> int:
@@ -240,18 +247,18 @@ class Run:
             if before != path:
                 raise RuntimeError(f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
                                    "call the same for all samples")  # fmt: skip
-            return dict(found) if isinstance(found, dict) else found
+            return _own(found)
         found = self._done(path, inputs, arguments, function)
         if self._conditionals:
             self._record.append((path, found))
-        return dict(found) if isinstance(found, dict) else found  # which the function may change
+        return _own(found)
 
     def _part(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what is a part of another call, for some of its samples."""
         function, takes = looked_up(path)
         if "rng" in takes:
             _check_drawn(f"fn.{path}", arguments)
-        return function(*inputs, **_renamed(arguments, takes))
+        return function(*inputs, **_renamed(path, arguments, takes))
 
     def _done(
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None
@@ -274,12 +281,13 @@ class Run:
             function, takes = looked_up(path)
         else:
             takes = frozenset(inspect.signature(function).parameters)
-        arguments = _renamed(arguments, takes)
+        arguments = _renamed(path, arguments, takes)
         if "rng" in takes and arguments.get("rng") is None:
             arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
-        if not any(isinstance(x, Batch) for x in (*inputs, *arguments.values())) and "batch_size" in takes:
+        sets = input_sets(path, tuple(map(literal, inputs)))
+        if not any(isinstance(x, Batch) for x in (*sets[0], *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
-        return function(*inputs, **arguments)
+        return called(function, sets, arguments)
 
     def _draws(self, label: str, key: str) -> Any:
         """The numbers of a call. Calls with one key draw the same: an image and its mask are cropped alike."""
@@ -364,10 +372,14 @@ def _check_drawn(path: str, arguments: Mapping[str, Any]) -> None:
         raise ArgumentError(path, "rng", expected, "nothing")
 
 
-def _renamed(arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]:
+def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]:
     """The arguments of a call in the names of now."""
     for former, now in _FORMERLY.items():
         if former in arguments and (now is None or now in takes):
+            if now in arguments:
+                raise ArgumentError(
+                    f"fn.{path}", former, f"left out beside {now!r}, of which it is a former name", "both"
+                )
             value = arguments.pop(former)
             arguments |= {} if now is None else {now: value}
     if "device" in arguments:
@@ -375,12 +387,17 @@ def _renamed(arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]
     return arguments
 
 
+def _own(found: Any) -> Any:
+    """What a call gave, for the function to keep and change."""
+    return found.copy() if isinstance(found, (dict, list)) else found
+
+
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
     """Some samples of what a call gave."""
     if isinstance(value, Batch):
         return value._selected(places)
-    if isinstance(value, tuple):
-        return tuple(_chosen(item, places) for item in value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_chosen(item, places) for item in value)
     if isinstance(value, dict):
         return {name: _chosen(item, places) for name, item in value.items()}
     return value

@@ -12,7 +12,10 @@ from dynamic.types import *  # noqa: F403
 
 from ._added import Constant
 
-__all__ = [*types.__all__, "Constant", "to_numpy_type"]  # noqa: PLE0604
+__all__ = [*types.__all__, "Constant", "ScalarConstant", "to_numpy_type"]  # noqa: PLE0604
+
+#: What DALI calls constants that are one number.
+ScalarConstant = Constant
 
 
 def to_numpy_type(dali_type: Any) -> type[numpy.generic]:
