@@ -19,7 +19,7 @@ def constants():
         fn.constant(fdata=[1.5, 2.5, -3.5], dtype=types.INT32), fn.constant(idata=7, shape=[]),
         fn.constant(idata=3, shape=4), types.Constant(5, shape=(2,)), types.Constant([1, 2], dtype=types.FLOAT16),
         types.Constant(np.arange(4.0).reshape(2, 2)), types.Constant(5) * fn.constant(idata=[1, 2], dtype=types.UINT8),
-        types.Constant(5, device="cpu"), types.Constant([1, 2, 3, 4], shape=(2, 2), layout="HW"),
+        types.Constant(5, device="cpu", name="five"), types.Constant([1, 2, 3, 4], shape=(2, 2), layout="HW"),
         types.Constant(np.array([1, 2**30])), math.sqrt(fn.constant(fdata=4.0)),
     )  # fmt: skip
 
@@ -52,7 +52,12 @@ def sets():
 
 
 @pipeline_def(
-    batch_size=2, num_threads=1, device_id=None, output_dtype=[None] * 10 + [types.FLOAT] * 2, output_ndim=None
+    batch_size=2,
+    num_threads=1,
+    device_id=None,
+    output_dtype=[None] * 10 + [types.FLOAT] * 2,
+    output_layout="",
+    output_ndim=None,
 )
 def numbers():
     data, one = fn.external_source(arrays), Pipeline.current().max_batch_size

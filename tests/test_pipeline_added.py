@@ -164,9 +164,13 @@ def test_outputs_are_what_they_are_declared_to_be():
         with Pipeline(two, batch_size=2, prefetch_queue_depth=0, **arguments) as pipe:
             return [output.dtype for output in pipe.run()]
 
-    for fine in ({"output_dtype": [types.UINT8, None]}, {"output_ndim": (1, 0)}, {"output_dtype": [None, "f32"]},
-                 {"output_dtype": None, "output_ndim": None}, {"output_ndim": [None, 0]}):  # fmt: skip
-        assert declared(**fine) == ["uint8", "float32"]
+    fine: tuple[dict[str, object], ...] = (
+        {"output_dtype": [types.UINT8, None]}, {"output_ndim": (1, 0)}, {"output_dtype": [None, "f32"]},
+        {"output_dtype": None, "output_layout": ""}, {"output_layout": [None, ""], "debug": True},
+        {"output_ndim": [None, 0]},
+    )  # fmt: skip
+    for arguments in fine:
+        assert declared(**arguments) == ["uint8", "float32"]
     for wrong, told in (
         ({"output_dtype": "uint8"}, "'output_dtype' must be f32, which output 1 has; got u8"),
         ({"output_ndim": [0, None]}, "'output_ndim' must be 1, which output 0 has; got 0"),
@@ -174,6 +178,8 @@ def test_outputs_are_what_they_are_declared_to_be():
         ({"output_dtype": ["uint8", "float32", None]}, "'output_dtype' must be one for each of the 2 outputs; got 3"),
         ({"output_dtype": "colour"}, r"Pipeline\(\): argument 'output_dtype' must be a dtype .*, or a list of them"),
         ({"output_ndim": -1}, "'output_ndim' must be an integer of at least 0"),
+        ({"output_layout": ["H", ""]}, "'output_layout' must be no layout, which output 0 has; got H"),
+        ({"output_layout": [3, ""]}, "'output_layout' must be a string such as"),
         ({"output_ndim": [1, True]}, "'output_ndim' must be an integer of at least 0"),
     ):
         with pytest.raises(ArgumentError, match=told):

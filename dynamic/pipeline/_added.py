@@ -35,7 +35,7 @@ _SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 def Constant(  # noqa: N802, as in DALI
     value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None, layout: str | None = None,
-    device: Any = None,
+    device: Any = None, name: str | None = None,  # noqa: ARG001 - DALI's
 ) -> Tensor:  # fmt: skip
     """A value that is the same for all samples.
 
@@ -46,6 +46,7 @@ def Constant(  # noqa: N802, as in DALI
         shape: Extents; a single number fills them.
         layout: A letter for each dimension.
         device: Where it is; by default on the CPU.
+        name: Makes no difference.
 
     Raises:
         ArgumentError: There are not as many numbers as the shape has places, or letters as it has dimensions, or

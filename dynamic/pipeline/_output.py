@@ -91,34 +91,38 @@ class Output(Batch):
 
 
 class Declared:
-    """What `output_dtype` and `output_ndim` say of the outputs of a pipeline.
+    """What `output_dtype`, `output_ndim` and `output_layout` say of the outputs of a pipeline.
 
     Args:
         output_dtype: An element type for all outputs, or a list of one for each, None for any.
         output_ndim: A number of dimensions of samples, or a list, likewise.
+        output_layout: A layout, or a list, likewise; "" is that there is none.
 
     Raises:
-        ArgumentError: There is no such type or number.
+        ArgumentError: There is no such type, number or layout.
     """
 
-    def __init__(self, output_dtype: Any, output_ndim: Any) -> None:
-        self._dtypes = _of_all(output_dtype, _element_type)
-        self._ndims = _of_all(output_ndim, _number_of_dimensions)
+    def __init__(self, output_dtype: Any, output_ndim: Any, output_layout: Any) -> None:
+        self._all = (
+            ("dtype", _of_all(output_dtype, _element_type)), ("ndim", _of_all(output_ndim, _number_of_dimensions)),
+            ("layout", _of_all(output_layout, _layout)),
+        )  # fmt: skip
 
     def check(self, outputs: Sequence[Batch]) -> None:
         """Refuse other outputs.
 
         Raises:
-            ArgumentError: An output has another type or number of dimensions, or there are more or fewer.
+            ArgumentError: An output has another type, number of dimensions or layout, or there are more or fewer.
         """
-        for argument, wanted, what in (("output_dtype", self._dtypes, "dtype"), ("output_ndim", self._ndims, "ndim")):
+        for what, wanted in self._all:
             if isinstance(wanted, list) and len(wanted) != len(outputs):
                 expected = f"one for each of the {len(outputs)} outputs"
-                raise ArgumentError("Pipeline", argument, expected, str(len(wanted)))
+                raise ArgumentError("Pipeline", f"output_{what}", expected, str(len(wanted)))
             for place, output in enumerate(outputs):
                 one, found = wanted[place] if isinstance(wanted, list) else wanted, getattr(output, what)
+                found = "no layout" if found is None else found
                 if one is not None and one != found:
-                    raise ArgumentError("Pipeline", argument, f"{found}, which output {place} has", str(one))
+                    raise ArgumentError("Pipeline", f"output_{what}", f"{found}, which output {place} has", str(one))
 
 
 def _of_all(given: Any, checked: Callable[[Any], Any]) -> Any:
@@ -138,6 +142,12 @@ def _number_of_dimensions(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ArgumentError("Pipeline", "output_ndim", "an integer of at least 0, or a list of them", shown(value))
     return value
+
+
+def _layout(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError("Pipeline", "output_layout", 'a string such as "HWC", or a list of them', shown(value))
+    return value or "no layout"
 
 
 def names(operator: str, output_map: Any) -> tuple[str, ...]:

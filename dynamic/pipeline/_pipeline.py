@@ -50,11 +50,13 @@ class Pipeline:
         max_batch_size: Another name of `batch_size`.
         output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
         output_ndim: Numbers of dimensions of their samples, likewise.
+        output_layout: Their layouts, likewise.
         enable_conditionals: Let Batches be conditions of ``if`` and ``while``, for each sample. All readers and sources
             must be called before the first of them.
         exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
             `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
-            `enable_memory_stats`, `experimental_exec_dynamic`.
+            `enable_memory_stats`, `experimental_exec_dynamic`, `concurrency`, `debug`, `max_streams`,
+            `py_callback_pickler`, `stream_policy`.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -76,6 +78,7 @@ class Pipeline:
         max_batch_size: int | None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
+        output_layout: str | Sequence[str | None] | None = None,
         enable_conditionals: bool = False,
         **others: Any,
     ) -> None:
@@ -83,7 +86,7 @@ class Pipeline:
         self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
-        self._declared = Declared(output_dtype, output_ndim)
+        self._declared = Declared(output_dtype, output_ndim, output_layout)
         self._context = EvalContext(num_threads=num_threads)
         self._function, self._conditionals = function, bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(_text(checkpoint))
@@ -367,10 +370,12 @@ class Pipeline:
 
 
 _ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
-              "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim")  # fmt: skip
+              "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim",
+              "output_layout")  # fmt: skip
 _WITHOUT_EFFECT = frozenset(
     ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
-     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic"]
+     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic",
+     "concurrency", "debug", "max_streams", "py_callback_pickler", "stream_policy"]
 )  # fmt: skip
 
 

@@ -12,7 +12,10 @@ from dynamic.types import *  # noqa: F403
 
 from ._added import Constant
 
-__all__ = [*types.__all__, "Constant", "ScalarConstant", "to_numpy_type"]  # noqa: PLE0604
+__all__ = [*types.__all__, "NCHW", "NFCHW", "NFHWC", "NHWC", "Constant", "ScalarConstant", "to_numpy_type"]  # noqa: PLE0604
+
+#: Layouts, as DALI calls them too.
+NCHW, NHWC, NFCHW, NFHWC = "CHW", "HWC", "FCHW", "FHWC"
 
 #: What DALI calls constants that are one number.
 ScalarConstant = Constant
