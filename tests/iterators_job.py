@@ -8,7 +8,7 @@ import sys
 import torch
 
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.pytorch import ClassificationIterator, GenericIterator, LastBatchPolicy
+from dynamic.pytorch import ClassificationIterator, GenericIterator, LastBatchPolicy, RaggedIterator
 
 
 @pipeline_def(num_threads=1, device_id=None, seed=3, enable_checkpointing=True)
@@ -86,10 +86,37 @@ def sized(policy, size):
     return [lengths, first, [plain(ends) for _ in range(2)]]
 
 
+@pipeline_def(batch_size=3, num_threads=1, device_id=None)
+def ragged(folder):
+    _, labels = fn.readers.file(file_root=folder, files=[f"{i:02}" for i in range(7)], name="reader",
+                                pad_last_batch=True)  # fmt: skip
+    boxes = fn.random.uniform(range=(3.0, 3.00001), shape=fn.cat((labels + 1) % 3, labels % 2 + 1))
+    return labels, boxes, fn.reshape(boxes, shape=[-1])
+
+
+def of_different_shapes(folder, policy):
+    """Batches of outputs whose samples have different shapes."""
+    tags = RaggedIterator.DENSE_TAG, RaggedIterator.SPARSE_LIST_TAG, RaggedIterator.SPARSE_COO_TAG
+    run = RaggedIterator(ragged(folder), ["label", "boxes", "numbers"], reader_name="reader", auto_reset=True,
+                         output_types=tags, last_batch_policy=policy)  # fmt: skip
+    return [
+        [
+            each["label"].tolist(), [[list(box.shape), str(box.dtype)] for box in each["boxes"]],
+            each["numbers"].coalesce().indices().tolist(), each["numbers"].coalesce().values().round().tolist(),
+        ]
+        for _ in range(2) for (each,) in run
+    ]  # fmt: skip
+
+
 def main(folder):
     policies = {policy.name: policy for policy in LastBatchPolicy}
     return {
         "manners": manners(folder),
+        **{
+            f"different shapes {name}": of_different_shapes(folder, policy)
+            for name, policy in policies.items()
+            if name != "PARTIAL"
+        },
         **{f"size {size} {name}": sized(policy, size) for size in (8, 10) for name, policy in policies.items()},
         **{
             f"{count} samples, batches of {size}, {shards} shards, {name}, pad {pad}": epochs(

@@ -28,8 +28,9 @@ EXCHANGED = {
         "from nvidia.dali.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment",
     "from dynamic.auto_aug.core import Policy, augmentation, select, signed_bin":
         "from nvidia.dali.auto_aug.core import Policy, augmentation, select, signed_bin",
-    "from dynamic.pytorch import ClassificationIterator, GenericIterator, LastBatchPolicy":
+    "from dynamic.pytorch import ClassificationIterator, GenericIterator, LastBatchPolicy, RaggedIterator":
         "from nvidia.dali.plugin.pytorch import DALIClassificationIterator as ClassificationIterator\n"
+        "from nvidia.dali.plugin.pytorch import DALIRaggedIterator as RaggedIterator\n"
         "from nvidia.dali.plugin.pytorch import DALIGenericIterator as GenericIterator, LastBatchPolicy",
 }  # fmt: skip
 

@@ -27,7 +27,13 @@ from dynamic.readers import File
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from dynamic.pytorch import ClassificationIterator, Dataset, GenericIterator, LastBatchPolicy  # noqa: E402
+from dynamic.pytorch import (  # noqa: E402
+    ClassificationIterator,
+    Dataset,
+    GenericIterator,
+    LastBatchPolicy,
+    RaggedIterator,
+)
 from dynamic.pytorch._shared import Shared  # noqa: E402
 
 pytestmark = [
@@ -37,6 +43,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parent.parent
 FILL, DROP, PARTIAL = LastBatchPolicy
+TAGS = [RaggedIterator.DENSE_TAG, RaggedIterator.SPARSE_LIST_TAG, RaggedIterator.SPARSE_COO_TAG]
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +296,64 @@ def test_samples_of_different_shapes_are_padded_or_an_error_that_names_the_outpu
         ):
             next(GenericIterator(pipe, ["x", "y"]))
         padded = next(GenericIterator(pipe, ["x", "y"], dynamic_shape=True))[0]["x"]
-    assert padded.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert padded.tolist() == [[1, 0], [1, 1]]  # what was refused is not lost
+
+
+@pytest.mark.parametrize("policy", LastBatchPolicy)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.integers(1, 4))
+def test_ragged_outputs_are_lists_or_sparse_tensors(folder, policy, lengths, batch_size):
+    batch_size = min(batch_size, len(lengths))
+
+    @pipeline_def(batch_size=batch_size, num_threads=1, prefetch_queue_depth=0)
+    def ragged():
+        _, labels = fn.readers.file(file_root=str(folder), files=FILES[: len(lengths)], name="reader")
+        samples = fn.python_function(labels, function=lambda i: np.arange(1, lengths[int(i[0])] + 1, dtype=np.int16))
+        return labels, samples, samples
+
+    with ragged() as pipe:
+        batches = RaggedIterator(pipe, ["label", "listed", "sparse"], reader_name="reader", last_batch_policy=policy,
+                                 output_types=TAGS)  # fmt: skip
+        found = [batch for (batch,) in batches]
+    order = [place for batch in found for place in batch["label"].flatten().tolist()]
+    extra = -len(lengths) % batch_size
+    whole = list(range(len(lengths)))
+    assert order == {FILL: whole + whole[-1:] * extra, PARTIAL: whole,
+                     DROP: whole[: len(lengths) // batch_size * batch_size]}[policy]  # fmt: skip
+    for batch in found:
+        expected = [list(range(1, lengths[place] + 1)) for place in batch["label"].flatten().tolist()]
+        assert [sample.tolist() for sample in batch["listed"]] == expected
+        longest = max(map(len, expected))
+        assert batch["sparse"].dtype == torch.int16
+        assert batch["sparse"].to_dense().tolist() == [row + [0] * (longest - len(row)) for row in expected]
+
+
+def test_what_cannot_be_a_sparse_tensor_is_told(folder):
+    for tags in (TAGS[:2], "dense", ["dense", "ragged", "dense"], [1, 2, 3]):
+        with numbers(folder) as pipe, pytest.raises(ArgumentError, match="'output_types' must be a list of 3 tags"):
+            RaggedIterator(pipe, ["a", "b", "c"], output_types=tags)
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def images():
+        return fn.external_source(lambda info: np.ones((1 + info.idx_in_epoch, 2), np.int16), batch=False)
+
+    with images() as pipe:
+        with pytest.raises(ArgumentError, match="'sparse_list' for output 'x', whose samples have 2 dimensions"):
+            next(RaggedIterator(pipe, ["x"], output_types=["sparse_coo"]))
+        with pytest.raises(ArgumentError, match="'dynamic_shape' must be True for output 'x'"):
+            next(RaggedIterator(pipe, ["x"]))
+        padded = next(RaggedIterator(pipe, ["x"], dynamic_shape=True))[0]["x"]
+    assert padded.shape == (2, 2, 2)
+
+
+def test_a_pipeline_with_nothing_left_gives_empty_lists_and_tensors(folder):
+    with numbers(folder, shard_id=0, num_shards=2) as one, numbers(folder, shard_id=1, num_shards=2) as other:
+        one.run()
+        run = RaggedIterator([one, other], NAMES, reader_name="reader", last_batch_policy=PARTIAL,
+                             output_types=[TAGS[2], TAGS[1], TAGS[0]])  # fmt: skip
+        *_, (less, more) = run
+    assert [len(more[name]) for name in NAMES] == [3, 3, 3]
+    assert [len(less[name]) for name in NAMES] == [0, 0, 0]
+    assert (less["data"].dtype, less["data"].shape, less["label"]) == (torch.uint8, (0, 0), [])
 
 
 def test_wrong_arguments_are_named(folder):

@@ -11,11 +11,12 @@ from . import nodes as nodes
 from ._iterator import ClassificationIterator as ClassificationIterator
 from ._iterator import GenericIterator as GenericIterator
 from ._iterator import LastBatchPolicy as LastBatchPolicy
+from ._iterator import RaggedIterator as RaggedIterator
 
 if TYPE_CHECKING:
     from ._dataset import Batches as Dataset
 
-__all__ = ["ClassificationIterator", "Dataset", "GenericIterator", "LastBatchPolicy"]
+__all__ = ["ClassificationIterator", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
 
 
 def __getattr__(name: str) -> Any:

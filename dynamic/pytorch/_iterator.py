@@ -21,7 +21,7 @@ from dynamic.readers._reader import LastBatch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "tensors"]
+__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator", "tensors"]
 
 Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
 
@@ -222,7 +222,7 @@ class GenericIterator:
             return list(self._runs())
         for pipeline in self._pipelines:
             if self._epochs is None or not pipeline._over:
-                pipeline._peek()  # if one fails, all stay where they are
+                self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:
             self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
         outputs = [next(epoch, None) for epoch in self._epochs]
@@ -234,7 +234,7 @@ class GenericIterator:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
         for pipeline in self._pipelines:
             try:
-                pipeline._peek()
+                self._named(pipeline._peek().outputs)
             except StopIteration:
                 if self._size < 0 or self._given.any():
                     raise
@@ -249,11 +249,15 @@ class GenericIterator:
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
+    def _named(self, outputs: Outputs) -> dict[str, Batch]:
+        """The outputs by their names, refused where they cannot become tensors."""
+        return named(self._operator, self.output_map, outputs, self.output_map if self._dynamic_shape else ())
+
+    def _tensors(self, outputs: Outputs) -> dict[str, Any]:
+        return {name: output.torch(pad=self._dynamic_shape) for name, output in self._named(outputs).items()}
+
     def _dicts(self, outputs: Sequence[Outputs | None]) -> Dicts:
-        found = [
-            None if output is None else tensors(self._operator, self.output_map, output, self._dynamic_shape)
-            for output in outputs
-        ]
+        found = [None if output is None else self._tensors(output) for output in outputs]
         some = next(values for values in found if values is not None)
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
         if self._policy is LastBatchPolicy.FILL and (self._size > 0 or self._reader_name is not None):
@@ -342,6 +346,98 @@ class ClassificationIterator(GenericIterator):
         )
 
 
+class RaggedIterator(GenericIterator):
+    """A `GenericIterator` whose outputs may have samples of different shapes, such as the boxes of images.
+
+    Args:
+        pipelines: As of `GenericIterator`, like all that is not here.
+        output_map: A name for each output.
+        size: Samples in an epoch.
+        reader_name: Name of the first reader.
+        output_types: For each output a tag: DENSE_TAG, one tensor of all samples; SPARSE_LIST_TAG, a list with a tensor
+            for each sample; or SPARSE_COO_TAG, a sparse tensor (N, L) of samples that are vectors, the longest of L
+            numbers. By default all are dense.
+        auto_reset: Begin the next epoch by itself.
+        last_batch_policy: What becomes of the last batch.
+        dynamic_shape: Pad samples of different shapes of dense outputs.
+        last_batch_padded: Makes no difference.
+        prepare_first_batch: Begin to make batches now.
+
+    Raises:
+        ArgumentError: There are not as many tags as names, or there is no such tag; of a batch, its samples are no
+            vectors and shall be a sparse tensor.
+    """
+
+    DENSE_TAG, SPARSE_LIST_TAG, SPARSE_COO_TAG = "dense", "sparse_list", "sparse_coo"
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        output_types: Sequence[str] | None = None,
+        auto_reset: bool | Literal["yes", "no"] | None = False,
+        *,
+        last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        dynamic_shape: bool = False,
+        last_batch_padded: bool = False,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        named = names(type(self).__name__, output_map)
+        tags = [self.DENSE_TAG] * len(named) if output_types is None else output_types
+        known = self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG
+        if isinstance(tags, str) or len(tags) != len(named) or any(tag not in known for tag in tags):
+            expected = f"a list of {len(named)} tags, each of {', '.join(map(repr, known))}"
+            raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
+        self._tags = dict(zip(named, tags, strict=True))
+        super().__init__(
+            pipelines,
+            output_map,
+            size,
+            reader_name,
+            auto_reset,
+            last_batch_policy=last_batch_policy,
+            dynamic_shape=dynamic_shape,
+            last_batch_padded=last_batch_padded,
+            prepare_first_batch=prepare_first_batch,
+        )
+
+    def _named(self, outputs: Outputs) -> dict[str, Batch]:
+        varying = [name for name, tag in self._tags.items() if self._dynamic_shape or tag != self.DENSE_TAG]
+        found = named(self._operator, self.output_map, outputs, varying)
+        for name, output in found.items():
+            if self._tags[name] == self.SPARSE_COO_TAG and output.ndim != 1:
+                expected = f"{self.SPARSE_LIST_TAG!r} for output {name!r}, whose samples have {output.ndim} dimensions"
+                raise ArgumentError(self._operator, "output_types", expected, repr(self.SPARSE_COO_TAG))
+        return found
+
+    def _tensors(self, outputs: Outputs) -> dict[str, Any]:
+        return {
+            name: output.torch(pad=self._dynamic_shape)
+            if self._tags[name] == self.DENSE_TAG
+            else [sample.torch() for sample in output]
+            for name, output in self._named(outputs).items()
+        }
+
+    def _dicts(self, outputs: Sequence[Outputs | None]) -> list[dict[str, Any]]:
+        dicts = super()._dicts(outputs)
+        for name, tag in self._tags.items():
+            if tag == self.SPARSE_COO_TAG:
+                some = next(each[name] for each in dicts if len(each[name]))
+                for each in dicts:
+                    each[name] = _sparse(each[name], some[0])
+        return dicts
+
+    def __next__(self) -> list[dict[str, Any]]:
+        """The next batch: of each output a tensor, or a list of them.
+
+        Raises:
+            StopIteration: The epoch has ended.
+        """
+        return super().__next__()
+
+
 _POLICIES: dict[Any, LastBatchPolicy] = dict(
     itertools.chain.from_iterable(((p, p), (p.name, p), (p.name.lower(), p)) for p in LastBatchPolicy)
 )
@@ -351,13 +447,27 @@ def _up(number: int, step: int) -> int:
     return -(-number // step)
 
 
-def _filled(value: torch.Tensor, size: int) -> torch.Tensor:
+def _sparse(samples: Any, like: torch.Tensor) -> torch.Tensor:
+    """Vectors as the rows of a sparse tensor, of the type of one that is like them."""
+    import torch
+
+    lengths = torch.tensor([len(sample) for sample in samples], dtype=torch.int64)
+    rows = torch.arange(len(samples)).repeat_interleave(lengths)
+    columns = torch.cat([torch.arange(0), *map(torch.arange, lengths.tolist())])
+    places = torch.stack([rows, columns]).to(like.device)
+    extents = len(samples), max(lengths.tolist(), default=0)
+    return torch.sparse_coo_tensor(places, torch.cat([like[:0], *samples]), extents, check_invariants=False)
+
+
+def _filled(value: Any, size: int) -> Any:
     """With its last sample repeated, so that it has so many."""
     import torch
 
     missing = size - len(value)
     if missing <= 0 or not len(value):
         return value
+    if isinstance(value, list):
+        return value + value[-1:] * missing
     return torch.cat([value, value[-1:].expand(missing, *value.shape[1:])])
 
 
