@@ -79,6 +79,7 @@ def test_windows_are_pasted_one_over_the_other(data):
 def test_what_is_not_said_is_all_of_an_image_at_the_corner():
     assert np.array_equal(multi_paste(IMAGE).array, RAMP)
     assert multi_paste(IMAGE, output_size=(5, 5), dtype="float32").array.sum() == RAMP.sum()
+    assert multi_paste(IMAGE, output_size=(5, 6, 2)).shape == (5, 6, 2)
     behind = multi_paste(IMAGE, output_size=(5, 5), in_anchors=[[2, 1]]).array
     assert np.array_equal(behind[:2, :2], RAMP[2:, 1:])
     assert behind.sum() == RAMP[2:, 1:].sum()
@@ -114,7 +115,8 @@ def test_parts_of_extents_are_cut_off_for_places_and_rounded_up_for_sizes():
     ({"out_anchors": [[0, 0], [1, 1]]}, "'out_anchors' must be 1 rows of 2 numbers"), ({"shapes": [[1]]}, "'shapes'"),
     ({"out_anchors": [[1, 0]]}, "'out_anchors' must be such that window 0 is inside"),
     ({"shapes": [[5, 1]]}, "'in_anchors'"), ({"shapes": [[-1, 1]]}, "'in_anchors'"),
-    ({"output_size": [3]}, "'output_size' must be 2 extents")])  # fmt: skip
+    ({"output_size": [3]}, "'output_size' must be 2 extents"),
+    ({"output_size": [4, 5, 3]}, "'output_size' must be 2 extents")])  # fmt: skip
 def test_wrong_pastings_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"multi_paste\(\): argument {told}"):
         multi_paste(IMAGE, **arguments)

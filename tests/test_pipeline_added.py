@@ -208,6 +208,11 @@ def test_the_function_knows_its_pipeline():
             pipe.run()
         assert seen[-1] == (pipe, 3, 2, depth, None)
     assert Pipeline.current() is None
+    with Pipeline(one, batch_size=3, prefetch_queue_depth={"cpu_size": 3, "gpu_size": 1}) as pipe:
+        assert pipe.prefetch_queue_depth == 3
+    for wrong in ({"cpu_size": 3}, {"cpu_size": 1, "gpu_size": -1}, {"cpu_size": 1.5, "gpu_size": 2}, {}):
+        with pytest.raises(ArgumentError, match="'prefetch_queue_depth' must be a"):
+            Pipeline(one, batch_size=3, prefetch_queue_depth=wrong)
 
 
 @pytest.mark.parametrize(("result", "told"), [

@@ -138,11 +138,12 @@ def _composed(
     if output_size is None:
         if any(source.shape != sources[0].shape for source in sources):
             raise ArgumentError(_MULTI, "output_size", "given where images differ in size", "nothing")
-    elif len(output_size) != len(places):
-        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-        raise ArgumentError(_MULTI, "output_size", expected, str(len(output_size)))
     else:
-        for place, extent in zip(places, output_size, strict=True):
+        extents, channels = list(output_size[: len(places)]), list(output_size[len(places) :])
+        if len(extents) < len(places) or (channels and (layout[-1] != "C" or channels != shape[-1:])):
+            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+            raise ArgumentError(_MULTI, "output_size", expected, shown(output_size))
+        for place, extent in zip(places, extents, strict=True):
             shape[place] = extent
     return tuple(shape), images[0].dtype if dtype is None else dtype.dtype
 
@@ -191,7 +192,8 @@ def multi_paste(
         in_ids: The samples of the only input that are pasted; by default one of each input, of the sample itself.
         out_anchors: Where each window is put on the canvas.
         out_anchors_rel: The same as parts of the canvas's extents, cut off to whole pixels.
-        output_size: Height and width of the canvas, for volumes depth first; by default that of the images.
+        output_size: Height and width of the canvas, for volumes depth first, and the channels or not; by default that
+            of the images.
         shapes: The size of each window; by default all of the image behind the anchor.
         shapes_rel: The same as parts of the image's extents, rounded up.
 

@@ -24,7 +24,8 @@ FORMER: Mapping[str, str] = {
     "coco_reader": "readers.coco", "coin_flip": "random.coin_flip", "fast_resize_crop_mirror": "resize_crop_mirror",
     "file_reader": "readers.file", "image_decoder": "decoders.image", "image_decoder_crop": "decoders.image_crop",
     "image_decoder_random_crop": "decoders.image_random_crop", "image_decoder_slice": "decoders.image_slice",
-    "normal_distribution": "random.normal", "numpy_reader": "readers.numpy", "tfrecord_reader": "readers.tfrecord",
+    "normal_distribution": "random.normal", "numpy_reader": "readers.numpy",
+    "tfrecord_reader": "readers.tfrecord", "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
     **{f"experimental.{name}": name for name in (
         "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice", "equalize",

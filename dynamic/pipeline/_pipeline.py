@@ -45,7 +45,8 @@ class Pipeline:
         device_id: Number of the GPU; None for the CPU.
         seed: Of readers and random numbers; by default that of the checkpoint, else random. -1 is None.
         enable_checkpointing: Makes no difference: a checkpoint can always be taken.
-        prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for.
+        prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for. DALI's
+            ``{"cpu_size": 3, "gpu_size": 2}`` is the first of the two.
         checkpoint: What `checkpoint` returned, to go on from there.
         max_batch_size: Another name of `batch_size`.
         output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
@@ -73,7 +74,7 @@ class Pipeline:
         device_id: int | None = None,
         seed: int | None = None,
         enable_checkpointing: bool = False,  # noqa: ARG002 - DALI's
-        prefetch_queue_depth: int = 2,
+        prefetch_queue_depth: int | Mapping[str, int] = 2,
         checkpoint: str | bytes | None = None,
         max_batch_size: int | None = None,
         output_dtype: Any = None,
@@ -83,7 +84,7 @@ class Pipeline:
         **others: Any,
     ) -> None:
         self._batch_size = _natural("batch_size", batch_size if max_batch_size is None else max_batch_size, 1)
-        self._depth = _natural("prefetch_queue_depth", prefetch_queue_depth, 0)
+        self._depth = _depth(prefetch_queue_depth)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._declared = Declared(output_dtype, output_ndim, output_layout)
@@ -436,6 +437,16 @@ def _natural(argument: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError("Pipeline", argument, f"an integer of at least {least}", shown(value))
     return value
+
+
+def _depth(given: Any) -> int:
+    if isinstance(given, Mapping):
+        if given.keys() != {"cpu_size", "gpu_size"}:
+            expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
+            raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
+        _natural("prefetch_queue_depth", given["gpu_size"], 0)
+        given = given["cpu_size"]
+    return _natural("prefetch_queue_depth", given, 0)
 
 
 def _text(checkpoint: Any) -> str | bytes:
