@@ -20,7 +20,8 @@ def constants():
         fn.constant(idata=3, shape=4), types.Constant(5, shape=(2,)), types.Constant([1, 2], dtype=types.FLOAT16),
         types.Constant(np.arange(4.0).reshape(2, 2)), types.Constant(5) * fn.constant(idata=[1, 2], dtype=types.UINT8),
         types.Constant(5, device="cpu", name="five"), types.Constant([1, 2, 3, 4], shape=(2, 2), layout="HW"),
-        types.Constant(np.array([1, 2**30])), math.sqrt(fn.constant(fdata=4.0)),
+        types.Constant(5.75).uint8(), types.Constant(-2.5).int16(), types.Constant(0.4).bool(),
+        types.Constant(7).float16(), types.Constant(np.array([1, 2**30])), math.sqrt(fn.constant(fdata=4.0)),
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def lines(text):
 
 def test_a_job_of_constants_and_functions(tmp_path):
     (constants, functions, sets, numbers, *fed), kinds = lines(run(JOB.read_text(), tmp_path))
-    assert [len(constants), len(functions), len(sets), len(numbers)] == [15, 8, 11, 12]
+    assert [len(constants), len(functions), len(sets), len(numbers)] == [19, 8, 11, 12]
     assert [[len(samples) for _, samples in outputs] for outputs in fed] == [[2, 2], [3, 3], [1, 1], [1, 1]]
     assert fed[0] == [["X", [["int64", [2], [0, 2]], ["int64", [3], [0, 2, 4]]]],
                       ["", [["int32", [2], [1, 2]], ["int32", [2], [3, 4]]]]]  # fmt: skip
@@ -97,6 +97,7 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     (lambda: fn.python_function(ndd.as_batch([1]), ndd.as_batch([1, 2]), function=max), r"one size; .* \[1, 2\]"),
     (lambda: types.Constant(np.array([1, 2**40])), "'value' must be integers that int32 holds; got 1 to 1099511627776"),
     (lambda: types.Constant(300, dtype="uint8"), "integers that uint8 holds"),
+    (lambda: types.Constant(-1.5).uint8(), "integers that uint8 holds"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_constant_or_a_function_is_told(call, told):
     with pytest.raises(ArgumentError, match=told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,11 +35,44 @@ FORMER: Mapping[str, str] = {
 _SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
+class Scalar(Tensor):
+    """A constant that is one number; ``Constant(5).uint8()`` is it in another type, as in DALI: without its fraction.
+
+    >>> Constant(5).float16()
+    Tensor(5., dtype=f16, device="cpu", shape=())
+    """
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """The number."""
+        return self.item()
+
+    def _of(self, kind: str) -> Tensor:
+        number = self.value
+        whole = kind.startswith(("int", "uint"))
+        return Constant(bool(number) if kind == "bool" else int(number) if whole else number, kind)
+
+    bool = functools.partialmethod(_of, "bool")
+    int8 = functools.partialmethod(_of, "int8")
+    int16 = functools.partialmethod(_of, "int16")
+    int32 = functools.partialmethod(_of, "int32")
+    int64 = functools.partialmethod(_of, "int64")
+    uint8 = functools.partialmethod(_of, "uint8")
+    uint16 = functools.partialmethod(_of, "uint16")
+    uint32 = functools.partialmethod(_of, "uint32")
+    uint64 = functools.partialmethod(_of, "uint64")
+    float16 = functools.partialmethod(_of, "float16")
+    float32 = functools.partialmethod(_of, "float32")
+    float64 = functools.partialmethod(_of, "float64")
+
+
 def Constant(  # noqa: N802, as in DALI
     value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None, layout: str | None = None,
     device: Any = None, name: str | None = None,  # noqa: ARG001 - DALI's
 ) -> Tensor:  # fmt: skip
-    """A value that is the same for all samples.
+    """A value that is the same for all samples. A number has a method for each type: ``Constant(5).uint8()``.
 
     Args:
         value: A number, nested lists of them, or an array.
@@ -60,7 +94,8 @@ def Constant(  # noqa: N802, as in DALI
     if dtype is None:
         dtype = _SHORT.get(given.dtype.word, given.dtype) if given.ndim else given.dtype
     _check_range("types.Constant", "value", given, numpy_dtype(element_type(dtype)))
-    return _laid_out("types.Constant", "value", given, dtype, shape, layout).to_device(device or "cpu")
+    made = _laid_out("types.Constant", "value", given, dtype, shape, layout).to_device(device or "cpu")
+    return made if made.ndim else Scalar(made.array)
 
 
 def _check_range(name: str, argument: str, given: Tensor, kind: numpy.dtype[Any]) -> None:
