@@ -216,6 +216,31 @@ def test_the_function_knows_its_pipeline():
             Pipeline(one, batch_size=3, prefetch_queue_depth=wrong)
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_run_has_two_halves(depth):
+    def counted(stop=None):
+        x = fn.external_source(lambda info: info.iteration, batch=False, name="x")
+        if stop is not None and stop in x.tolist():
+            raise ValueError("stop")
+        return x
+
+    with Pipeline(counted, batch_size=1, prefetch_queue_depth=depth) as pipe:
+        pipe.schedule_run()
+        pipe.schedule_run()
+        assert [pipe.share_outputs()[0].tolist(), pipe.outputs()[0].tolist()] == [[0], [1]]
+        pipe.release_outputs()
+        with pytest.raises(RuntimeError, match="no run is scheduled"):
+            pipe.share_outputs()
+        assert pipe.run()[0].tolist() == [2]
+    with Pipeline(functools.partial(counted, stop=1), batch_size=1, prefetch_queue_depth=depth) as pipe:
+        for _ in range(2):
+            pipe.schedule_run()
+        assert pipe.share_outputs()[0].tolist() == [0]
+        for _ in range(3):  # it stays scheduled
+            with pytest.raises(ValueError, match="stop"):
+                pipe.share_outputs()
+
+
 @pytest.mark.parametrize(("result", "told"), [
     ("word", "whose output 0 is a Batch, or numbers for all samples; got str 'word'"),
     (None, "whose output 0 is a Batch, or numbers for all samples; got None"),

@@ -95,6 +95,7 @@ class Pipeline:
         self._seed = _seed(seed, self._states)
         self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
+        self._scheduled = 0  # runs whose outputs have not been shared
         self._over = False  # whether the batch that was taken last was the last of its epoch
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
@@ -271,6 +272,31 @@ class Pipeline:
         self._epoch = step.epoch
         self._over = step.last
         return step.outputs
+
+    def schedule_run(self) -> None:
+        """Let a run begin whose outputs `share_outputs` gives: the two halves of `run`, as DALI has them."""
+        self._started()
+        self._scheduled += 1
+
+    def share_outputs(self) -> Outputs:
+        """The outputs of the run that was scheduled first.
+
+        Raises:
+            RuntimeError: None is scheduled.
+            Exception: What the run raises, which stays scheduled.
+        """
+        if not self._scheduled:
+            raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
+        outputs = self.run()
+        self._scheduled -= 1
+        return outputs
+
+    def release_outputs(self) -> None:
+        """Makes no difference: outputs are nobody's but the caller's, and stay as they are."""
+
+    def outputs(self) -> Outputs:
+        """`release_outputs`, and then `share_outputs`."""
+        return self.share_outputs()
 
     def next_epoch(self) -> Iterator[Outputs]:
         """Iterate over the rest of the epoch of the first reader; then the pipeline stands at the start of the next.
