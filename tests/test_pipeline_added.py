@@ -216,6 +216,16 @@ def test_the_function_knows_its_pipeline():
             Pipeline(one, batch_size=3, prefetch_queue_depth=wrong)
 
 
+def test_a_parameter_of_the_function_is_no_argument_of_the_pipeline():
+    @pipeline_def(batch_size=2, seed=7, prefetch_queue_depth=0)
+    def named(number, seed, debug=False):
+        return number, seed, debug
+
+    with named(3, seed=5, debug=True, num_threads=1) as pipe:
+        assert [output.tolist() for output in pipe.run()] == [[3, 3], [5, 5], [True, True]]
+        assert (pipe.seed, pipe.num_threads) == (7, 1)
+
+
 @pytest.mark.parametrize("depth", [0, 2])
 def test_a_run_has_two_halves(depth):
     def counted(stop=None):

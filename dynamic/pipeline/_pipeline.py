@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import secrets
 import weakref
@@ -417,7 +418,8 @@ def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any
 
     Args:
         function: What the pipeline calls for each batch.
-        arguments: Those of `Pipeline`, which a call may override; what else a call is given goes to the function.
+        arguments: Those of `Pipeline`, which a call may override; what else a call is given, and what the function has
+            a parameter for, goes to the function.
 
     >>> from dynamic.pipeline import fn, pipeline_def
     >>> @pipeline_def(batch_size=3, seed=5)
@@ -434,9 +436,11 @@ def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any
 
 
 def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Callable[..., Pipeline]:
+    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(function).parameters.keys()
+
     @functools.wraps(function)
     def make(*inputs: Any, **given: Any) -> Pipeline:
-        own = {name: value for name, value in given.items() if name in _ARGUMENTS or name in _WITHOUT_EFFECT}
+        own = {name: value for name, value in given.items() if name in pipelines}
         rest = {name: value for name, value in given.items() if name not in own}
         return Pipeline(functools.partial(function, *inputs, **rest), **{**defaults, **own})
 
