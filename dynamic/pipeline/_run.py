@@ -284,7 +284,8 @@ class Run:
         arguments = _renamed(path, arguments, takes)
         if "rng" in takes and arguments.get("rng") is None:
             arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
-        sets = input_sets(path, tuple(map(literal, inputs)))
+        plain = all(isinstance(x, Batch) for x in inputs)
+        sets = [inputs] if plain else input_sets(path, tuple(map(literal, inputs)))
         if not any(isinstance(x, Batch) for x in (*sets[0], *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
         return called(function, sets, arguments)
