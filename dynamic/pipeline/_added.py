@@ -18,7 +18,7 @@ from dynamic.dtypes import dtype as element_type
 from dynamic.dtypes import numpy_dtype, of_32_bits
 from dynamic.errors import shown
 
-__all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets", "literal"]
+__all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 
 #: Names that operators and readers of DALI had, or have as well, and what they are now.
 FORMER: Mapping[str, str] = {
@@ -196,7 +196,7 @@ def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
     return results
 
 
-def literal(value: Any) -> Any:
+def _literal(value: Any) -> Any:
     """What a pipeline makes of an array or scalar of NumPy where a Batch could be: a constant, which has 32 bits."""
     return of_32_bits(numpy.asarray(value)) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
 
@@ -210,7 +210,7 @@ def constant(value: Any) -> Tensor:
     if isinstance(value, (tuple, list)) and any(isinstance(item, Batch) for item in value):
         hint = "Each Batch is an output by itself: return *images, labels."
         raise ArgumentError("Pipeline", "function", "one that returns Batches", shown(value), hint)
-    return dynamic.as_tensor(literal(value))
+    return dynamic.as_tensor(_literal(value))
 
 
 def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -221,6 +221,9 @@ def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     Raises:
         ArgumentError: The lists have different lengths, or other things than Batches in them.
     """
+    if all(isinstance(x, Batch) for x in inputs):
+        return [inputs]
+    inputs = tuple(map(_literal, inputs))
     sets = [isinstance(x, (list, tuple)) and any(isinstance(item, Batch) for item in x) for x in inputs]
     given = [x for x, is_set in zip(inputs, sets, strict=True) if is_set]
     if not given:

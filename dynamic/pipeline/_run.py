@@ -24,7 +24,7 @@ from dynamic.random import RNG
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
-from ._added import FORMER, called, constant, input_sets, literal
+from ._added import FORMER, called, constant, input_sets
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
@@ -284,8 +284,7 @@ class Run:
         arguments = _renamed(path, arguments, takes)
         if "rng" in takes and arguments.get("rng") is None:
             arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
-        plain = all(isinstance(x, Batch) for x in inputs)
-        sets = [inputs] if plain else input_sets(path, tuple(map(literal, inputs)))
+        sets = input_sets(path, inputs)
         if not any(isinstance(x, Batch) for x in (*sets[0], *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
         return called(function, sets, arguments)
