@@ -107,8 +107,7 @@ def ndim_after_indexing(ndim: int, index: tuple[Any, ...]) -> int:
 
 def _are_apart(index: tuple[Any, ...]) -> bool:
     """Whether a slice or new axis is between the arrays and integers of an index: the arrays' dimension comes first."""
-    others = None, Ellipsis
-    chosen = [i for i, entry in enumerate(index) if not (isinstance(entry, slice) or any(entry is o for o in others))]
+    chosen = [i for i, e in enumerate(index) if not (e is None or e is Ellipsis or isinstance(e, slice))]
     return chosen[-1] - chosen[0] >= len(chosen)
 
 

@@ -345,6 +345,12 @@ def test_what_cannot_be_a_sparse_tensor_is_told(folder):
     assert padded.shape == (2, 2, 2)
 
 
+def test_a_batch_of_no_samples_is_a_sparse_tensor_of_no_rows():
+    with pipeline_def(batch_size=2)(lambda: fn.external_source(lambda: np.zeros((0, 3)), name="x"))() as pipe:
+        (batch,) = next(RaggedIterator(pipe, ["x"], output_types=["sparse_coo"]))
+    assert batch["x"].shape == (0, 0)
+
+
 def test_a_pipeline_with_nothing_left_gives_empty_lists_and_tensors(folder):
     with numbers(folder, shard_id=0, num_shards=2) as one, numbers(folder, shard_id=1, num_shards=2) as other:
         one.run()

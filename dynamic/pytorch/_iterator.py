@@ -424,9 +424,9 @@ class RaggedIterator(GenericIterator):
         dicts = super()._dicts(outputs)
         for name, tag in self._tags.items():
             if tag == self.SPARSE_COO_TAG:
-                some = next(each[name] for each in dicts if len(each[name]))
+                some = next((each[name][0] for each in dicts if len(each[name])), None)
                 for each in dicts:
-                    each[name] = _sparse(each[name], some[0])
+                    each[name] = _sparse(each[name], some)
         return dicts
 
     def __next__(self) -> list[dict[str, Any]]:
@@ -447,10 +447,11 @@ def _up(number: int, step: int) -> int:
     return -(-number // step)
 
 
-def _sparse(samples: Any, like: torch.Tensor) -> torch.Tensor:
+def _sparse(samples: Any, like: torch.Tensor | None) -> torch.Tensor:
     """Vectors as the rows of a sparse tensor, of the type of one that is like them."""
     import torch
 
+    like = torch.empty(0) if like is None else like
     lengths = torch.tensor([len(sample) for sample in samples], dtype=torch.int64)
     rows = torch.arange(len(samples)).repeat_interleave(lengths)
     columns = torch.cat([torch.arange(0), *map(torch.arange, lengths.tolist())])
