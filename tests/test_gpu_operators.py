@@ -159,6 +159,9 @@ OF_COLOURS = {
         "crop_mirror_normalize",
         {"crop": (80, 30), "out_of_bounds_policy": "pad", "fill_values": [1.0, 2, 3], "output_layout": "HWC",
          "pad_output": True, "dtype": "float16", "mean": 100.0, "std": 50.0}),
+    "crop_mirror_normalize, a value for what is added": (
+        "crop_mirror_normalize",
+        {"crop": (80, 30), "out_of_bounds_policy": "pad", "fill_values": [1.0, 2, 3, 4], "pad_output": True}),
     "crop_mirror_normalize, a channel more": ("crop_mirror_normalize", {"fill_values": 9.0, "pad_output": True}),
 }  # fmt: skip
 

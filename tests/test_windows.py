@@ -203,9 +203,18 @@ def test_channels_are_added_and_what_is_outside_is_not_normalised():
     assert found.shape == (4, 2, 4)
     assert found.array[0, 0].tolist() == found.array[2, 1].tolist() == [7, 7, 0, 0]
     assert (found.array[3] == 7).all()
-    for policy, values, added in (("pad", 7.0, 7), ("pad", (1, 2, 3), 0), ("error", 7.0, 0), ("trim_to_shape", 7, 0)):
+    for policy, values, added in (("pad", 7.0, 7), ("pad", (1, 2, 3), 0), ("error", 7.0, 0), ("trim_to_shape", 7, 0),
+                                  ("pad", (1, 2, 3, 4), 4), ("error", (1, 2, 3, 4), 0)):  # fmt: skip
         more = {"out_of_bounds_policy": policy, "fill_values": values, "pad_output": True}
         assert (crop_mirror_normalize(image, **more).array[3] == added).all()
+    for layout in ("HWC", "CHW"):
+        wide = crop_mirror_normalize(image, crop=(2, 4), pad_output=True, output_layout=layout,
+                                     **{**outside, "fill_values": (1, 2, 3, 4)}).array  # fmt: skip
+        planes = wide.transpose(2, 0, 1) if layout == "HWC" else wide
+        assert planes[:, 0].tolist() == [[9, 9, 1, 1], [9, 9, 2, 2], [9, 9, 3, 3], [4, 4, 4, 4]]
+    for values, more in (((1, 2, 3, 4), {}), ((1, 2), {"pad_output": True}), ((1, 2, 3, 4, 5), {"pad_output": True})):
+        with pytest.raises(ArgumentError, match="'fill_values' must be one value or 3"):
+            crop_mirror_normalize(image, fill_values=values, **more)
     with pytest.raises(ArgumentError, match="'mean' must be one value or 3"):
         crop_mirror_normalize(image, mean=(1, 2))
 

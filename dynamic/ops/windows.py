@@ -38,13 +38,16 @@ _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 def _fill(
     operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int,
-    argument: str = "fill_values",
+    argument: str = "fill_values", made: int | None = None,
 ) -> Any:  # fmt: skip
-    """What to fill with, as it broadcasts to an image whose channels are dimension `place`."""
+    """What to fill with, as it broadcasts to an image whose channels are dimension `place`.
+
+    There may be a value for each channel, or for each that is `made`.
+    """
     if isinstance(values, float):
         return values
     flat = numpy.asarray(values, numpy.float64).reshape(-1)
-    if len(flat) not in (1, channels):
+    if len(flat) not in (1, channels, made):
         raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
 
@@ -74,11 +77,11 @@ def _starts_of_each(operator: str, call: Together, shapes: Sequence[Sequence[int
     return numpy.broadcast_to(rows, (call.count, rows.shape[1]))
 
 
-def _checked_fill(operator: str, call: Together, channels: Any) -> Any:
-    """The values of `fill_values`, where they fit the channels of all samples."""
+def _checked_fill(operator: str, call: Together, channels: Any, made: Any = None) -> Any:
+    """The values of `fill_values`, where they fit the channels of all samples, or those that are made of them."""
     values = call.fixed["fill_values"]
-    for count in set(channels):
-        _fill(operator, values, count, 0, 1)
+    for count, total in set(zip(channels, made or channels, strict=True)):
+        _fill(operator, values, count, 0, 1, made=total)
     return numpy.asarray(values, numpy.float64).reshape(-1)
 
 
@@ -183,10 +186,8 @@ def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described
     places = _starts_of_each(_CMN, call, data.shapes.tolist())
     if "F" in layout:
         data = _frames(data, layout.index("F"), places, target.shapes[:, 0])
-    source, result = (
-        images(_CMN, data, layout),
-        images(_CMN, target, _normalised_layout(layout, call.fixed["output_layout"])),
-    )
+    made = _normalised_layout(layout, call.fixed["output_layout"])
+    source, result = images(_CMN, data, layout), images(_CMN, target, made)
     channels = data.shapes[:, layout.index("C")].tolist()
     mean, std, scale, shift = map(call.column, ("mean", "std", "scale", "shift"))
     if call.varying.keys().isdisjoint(("mean", "std")) and channels.count(channels[0]) == len(channels):
@@ -199,7 +200,7 @@ def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described
         numbers = [source.each(part) for part in numbers]
     starts = places[:, [layout.index("H"), layout.index("W")]]
     mirror = source.each(numpy.array(call.column("mirror")) != 0)
-    fill = _checked_fill(_CMN, call, channels)
+    fill = _checked_fill(_CMN, call, channels, target.shapes[:, made.index("C")].tolist())
     pixels.normalised(source, result, *numbers, starts=source.each(starts), mirror=mirror,
                       fill=fill if call.fixed["out_of_bounds_policy"] == "pad" else 0.0)  # fmt: skip
 
@@ -263,14 +264,15 @@ def crop_mirror_normalize(
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result; integers are rounded and saturated.
-        fill_values: What is outside of the image: one value or one for each channel. It is not normalised.
+        fill_values: What is outside of the image: one value or one for each channel, with those that are added or
+            without. It is not normalised.
         mean: Subtracted from each channel: one value, or one for each.
         mirror: Whether to swap left and right; any integer but 0 means yes.
         out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
             `fill_values` (or "constant"), or "trim_to_shape".
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
-        pad_output: Add channels until their number is a power of two: of 0, or of what `fill_values` has as one value
-            where the policy is "pad".
+        pad_output: Add channels until their number is a power of two: of 0, or where the policy is "pad" of what
+            `fill_values` has as one value, or for them.
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
@@ -292,15 +294,15 @@ def crop_mirror_normalize(
                         out_of_bounds_policy, rounding)  # fmt: skip
     channels = image.shape[layout.index("C")]
     factors, shifts = _factors(channels, mean, std, scale, shift)
-    fill = _fill(_CMN, fill_values, channels, 0, out.ndim)
     order, places = _orders(layout, output_layout)
     pixels, results = image.transpose(order), out.transpose(places)
+    fill = numpy.asarray(_fill(_CMN, fill_values, channels, 0, out.ndim, made=len(results)), numpy.float64)
     inside, there, mirrored = _overlap(*window, image.shape, order)
     pixels = pixels[inside]
     if len(results) > channels or pixels.shape[:-1] != results.shape[1:]:
-        outside = convert(numpy, numpy.asarray(fill, numpy.float64), results.dtype)
-        results[:channels] = outside
-        results[channels:] = 0 if outside.ndim or out_of_bounds_policy != "pad" else outside
+        results[...] = 0
+        if out_of_bounds_policy == "pad":
+            results[: len(fill) if fill.ndim else None] = convert(numpy, fill, results.dtype)
     parts = [results[(slice(channels), *place)] for place in (there, mirrored)]
     flags: Any = mirror
     if not isinstance(flags, list):
