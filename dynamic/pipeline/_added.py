@@ -38,8 +38,8 @@ _SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 class Scalar(Tensor):
     """A constant that is one number; ``Constant(5).uint8()`` is it in another type, as in DALI: without its fraction.
 
-    >>> Constant(5).float16()
-    Tensor(5., dtype=f16, device="cpu", shape=())
+    >>> Constant(5.75).uint8().item(), str(Constant(5.75).uint8().dtype)
+    (5, 'u8')
     """
 
     __slots__ = ()
