@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from dynamic import ArgumentError, Batch, StateMismatch
 from dynamic.errors import StateError
-from dynamic.pipeline import fn, pipeline_def
+from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.readers import File
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -343,6 +343,24 @@ def test_what_cannot_be_a_sparse_tensor_is_told(folder):
             next(RaggedIterator(pipe, ["x"]))
         padded = next(RaggedIterator(pipe, ["x"], dynamic_shape=True))[0]["x"]
     assert padded.shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_function_of_a_data_set_knows_its_pipeline(folder, workers):
+    @pipeline_def(batch_size=4, num_threads=1)
+    def sized(root):
+        _, labels = fn.readers.file(file_root=root, files=FILES)
+        pipe = Pipeline.current()
+        return labels, pipe.batch_size, pipe.num_threads
+
+    dataset = Dataset(functools.partial(sized, folder), ["label", "size", "threads"])
+    batches = list(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers))
+    assert {
+        (size, threads)
+        for batch in batches
+        for size, threads in zip(batch["size"].tolist(), batch["threads"].tolist(), strict=True)
+    } == {(4, 1)}
+    assert sum(len(batch["label"]) for batch in batches) == COUNT
 
 
 def test_a_batch_of_no_samples_is_a_sparse_tensor_of_no_rows():

@@ -6,17 +6,17 @@ For adapters that iterate themselves: they keep the states of the batch that was
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
 from dynamic import ArgumentError, Batch, StateMismatch
 from dynamic._state import JSON
-from dynamic.context import within
 from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
 from ._ahead import Ahead
-from ._graph import Graph, Step
+from ._graph import Graph, Step, of_pipeline
 from ._pipeline import Pipeline, _seed
 from ._run import OWN, columns
 
@@ -116,7 +116,8 @@ class Epochs:
         pipeline, seed = self._pipeline(states)
         graph = pipeline._graphed(states, seed)
         threads = pipeline._context.num_threads
-        ahead = Ahead(functools.partial(_Share(graph, states, skip, stride).step, threads), pipeline._depth)
+        share = _Share(graph, states, skip, stride)
+        ahead = Ahead(functools.partial(share.step, weakref.ref(pipeline), threads), pipeline._depth)
         try:
             ahead.start()
             while True:
@@ -146,11 +147,11 @@ class _Share:
         self._end: Step | None = None
         self._states = states
 
-    def step(self, num_threads: int) -> Step:
+    def step(self, whose: Callable[[], Any], num_threads: int) -> Step:
         """The next of these batches."""
         if self._end is None:
             try:
-                step = within(num_threads, self._next)
+                step = of_pipeline(whose, num_threads, self._next)
             except StopIteration:
                 self._states = self._graph.states(self._epoch + 1)
                 step = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
 
 from dynamic import ExternalSource, StateMismatch
 from dynamic._state import JSON, State
 from dynamic.checkpoint._file import decoded
+from dynamic.context import within
 from dynamic.random import RNG
 from dynamic.readers._answers import Answers
 from dynamic.readers._reader import LastBatch, Reader
@@ -18,7 +20,9 @@ from ._fed import Fed
 from ._foreign import refuse
 from ._run import OWN, Outputs, Run, Source
 
-__all__ = ["Ended", "Graph", "Step", "entries", "own_state"]
+__all__ = ["Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state"]
+
+X = TypeVar("X")
 
 _VERSION = 1
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
@@ -221,6 +225,29 @@ class Graph:
             go_to(object_, self._waiting[name])
             del self._waiting[name]
         return object_
+
+
+def _nobody() -> None:
+    return None
+
+
+#: What refers to the pipeline whose function is being called.
+current: ContextVar[Callable[[], Any]] = ContextVar("dynamic.pipeline.current", default=_nobody)
+
+
+def of_pipeline(whose: Callable[[], Any], num_threads: int, step: Callable[[], X]) -> X:
+    """Make a step with the threads of a pipeline, which its function can ask for.
+
+    Args:
+        whose: What refers to the pipeline.
+        num_threads: How many threads it has.
+        step: Makes the step.
+    """
+    token = current.set(whose)
+    try:
+        return within(num_threads, step)
+    finally:
+        current.reset(token)
 
 
 def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:

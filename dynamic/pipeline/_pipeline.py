@@ -8,21 +8,19 @@ import os
 import secrets
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self, overload
 
 from dynamic import ArgumentError, EvalContext, StateMismatch, batch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
-from dynamic.context import within
 from dynamic.errors import shown
 from dynamic.readers._answers import Answers
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
 from ._fed import Fed
-from ._graph import Ended, Graph, Step, entries, own_state
+from ._graph import Ended, Graph, Step, current, entries, of_pipeline, own_state
 from ._output import Declared
 from ._run import ITERATOR, OWN, Outputs
 
@@ -116,7 +114,8 @@ class Pipeline:
     @staticmethod
     def current() -> Pipeline | None:
         """The pipeline whose function is being called; elsewhere None."""
-        return _current.get()()
+        found: Pipeline | None = current.get()()
+        return found
 
     @property
     def num_threads(self) -> int:
@@ -140,7 +139,8 @@ class Pipeline:
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = self._graphed(self._states, answers=self._answers)
-            ahead = Ahead(functools.partial(_step, weakref.ref(self), graph, self._context.num_threads), self._depth)
+            step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, graph.step)
+            ahead = Ahead(step, self._depth)
             if self._end is not None:
                 self._end.detach()
             self._end = weakref.finalize(self, ahead.close)
@@ -445,22 +445,6 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
         return Pipeline(functools.partial(function, *inputs, **rest), **{**defaults, **own})
 
     return make
-
-
-def _nobody() -> None:
-    return None
-
-
-#: The pipeline whose function is being called.
-_current: ContextVar[Callable[[], Pipeline | None]] = ContextVar("dynamic.pipeline.current", default=_nobody)
-
-
-def _step(whose: weakref.ref[Pipeline], graph: Graph, num_threads: int) -> Step:
-    token = _current.set(whose)
-    try:
-        return within(num_threads, graph.step)
-    finally:
-        _current.reset(token)
 
 
 def _natural(argument: str, value: Any, least: int) -> int:
