@@ -64,7 +64,20 @@ def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Ar
         yield frames[place], results[place]
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same)
+def _tiled(image: Array, /, *, bins: int, luma_only: bool, layout: str, **_: Any) -> Spec:
+    if bins & (bins - 1):
+        raise ArgumentError("clahe", "bins", "a power of two", str(bins))
+    _check_channels("clahe", image, layout, all_alike=not luma_only)
+    return image.shape, image.dtype
+
+
+def _tiled_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("clahe", data, call.layout or "") for data in (inputs[0], target))
+    tiles, limit = (call.fixed["tiles_x"], call.fixed["tiles_y"]), call.fixed["clip_limit"]
+    spreading.equalized_in_tiles(source, result, tiles, limit, luma_only=call.fixed["luma_only"])
+
+
+@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_tiled, kernel=_tiled_on_gpu)
 def clahe(
     image: Array, /, *, bins: _Bins = 256, clip_limit: float, luma_only: bool = True, tiles_x: _Tiles, tiles_y: _Tiles,
     layout: Layout = "HWC", out: Array = None,
@@ -91,9 +104,6 @@ def clahe(
     >>> dynamic.clahe(numpy.array([[[5], [9], [9], [200]]], "uint8"), tiles_x=1, tiles_y=1, clip_limit=0).tolist()
     [[[64], [191], [191], [255]]]
     """
-    if bins & (bins - 1):
-        raise ArgumentError("clahe", "bins", "a power of two", str(bins))
-    _check_channels("clahe", image, layout, all_alike=not luma_only)
     for picture, result in _pictures(image, out, layout):
         histograms.equalized_in_tiles(picture, (tiles_x, tiles_y), clip_limit, result, luma_only=luma_only)
     return out

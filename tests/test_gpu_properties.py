@@ -1,0 +1,115 @@
+"""Operators that the CPU computes by libraries of integers, on a GPU or on what stands in for one: bit for bit."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy
+import pytest
+from hypothesis import given
+from twin import build
+
+import dynamic
+from dynamic.errors import ArgumentError, DeviceError
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing"),
+]
+
+LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def pictures(seed, layout, dtype="uint8", channels=3, least=1, most=70, uniform=False):
+    """A batch of images, some of them noise and some smooth, in strides of several kinds; nobody may write to them."""
+    generator = numpy.random.default_rng(seed)
+    extents = {"C": channels, "F": 2}
+    images = []
+    for _ in range(3):
+        if not images or not uniform:
+            shape = tuple(extents.get(letter) or int(generator.integers(least, most + 1)) for letter in layout)
+        top = numpy.iinfo(dtype).max
+        image = generator.integers(0, generator.integers(1, top + 1), shape, endpoint=True)
+        for axis in range(len(shape)) if generator.random() < 0.5 else ():
+            image = (image + numpy.roll(image, 1, axis) + numpy.roll(image, 3, axis)) // 3
+        image = image.astype(dtype)
+        images.append(
+            read_only(image[tuple(slice(None, None, int(step)) for step in generator.choice([-1, 1], len(shape)))])
+        )
+    return dynamic.as_batch(images, layout=layout)
+
+
+def on_gpu(images, way):
+    """Images on a GPU: as they are, or every second element of larger arrays, which is no contiguous view."""
+    moved = images.gpu()
+    if way == "whole" or not len(images):
+        return moved
+    import cupy
+
+    views = []
+    for sample in images.samples:
+        wide = cupy.empty(tuple(2 * extent for extent in sample.shape), sample.dtype)
+        view = wide[(slice(None, None, 2),) * sample.ndim]
+        view[...] = cupy.asarray(sample)
+        views.append(view)
+    return dynamic.as_batch(views, layout=images.layout)
+
+
+def apart(found, expected):
+    """How far values are from those of the CPU, of all samples."""
+    assert found.device.device_type == "gpu"
+    assert (found.dtype, found.layout, found.shape) == (expected.dtype, expected.layout, expected.shape)
+    pairs = zip(found.cpu().samples, expected.samples, strict=True)
+    return numpy.concatenate([numpy.abs(a.astype(numpy.float64) - b).reshape(-1) for a, b in pairs])
+
+
+ways = st.sampled_from(["whole", "parts"])
+
+
+@given(seeds, st.sampled_from(LAYOUTS), st.sampled_from(["uint8", "uint16"]), st.integers(1, 9), st.integers(1, 9),
+       st.sampled_from([0.0, 0.3, 1.0, 2.0, 40.0, 1e9]), st.booleans(), ways)  # fmt: skip
+def test_clahe(seed, layout, dtype, tiles_x, tiles_y, limit, luma_only, way):
+    images = pictures(seed, layout, dtype, channels=seed % 2 * 2 + 1 if luma_only else seed % 4 + 1)
+    arguments = {"tiles_x": tiles_x, "tiles_y": tiles_y, "clip_limit": limit, "luma_only": luma_only}
+    found = apart(dynamic.clahe(on_gpu(images, way), **arguments), dynamic.clahe(images, **arguments))
+    # OpenCV computes the colours of the last pixels of a row, those that fill no vector, with other roundings.
+    assert found.max(initial=0) <= (1 if dtype == "uint16" and luma_only else 0)
+    assert (found > 0).mean() < 0.02
+
+
+def test_clahe_of_every_colour():
+    colours = numpy.indices((32, 32, 32)).reshape(3, -1).T.reshape(128, 256, 3)
+    for dtype, by in (("uint8", 8.23), ("uint16", 2114.0)):
+        images = dynamic.as_batch([read_only((colours * by).astype(dtype))], layout="HWC")
+        arguments = {"tiles_x": 4, "tiles_y": 3, "clip_limit": 2.0}
+        assert apart(dynamic.clahe(images.gpu(), **arguments), dynamic.clahe(images, **arguments)).max() == 0
+
+
+def test_clahe_of_grey_and_coloured_images_with_two_bytes_in_parts(monkeypatch):
+    from dynamic.kernels.gpu import histograms
+
+    images = dynamic.as_batch([pictures(c, "HWC", "uint16", c).samples[0] for c in (1, 3, 1, 3, 3)], layout="HWC")
+    arguments = {"tiles_x": 2, "tiles_y": 2, "clip_limit": 1.5}
+    expected = dynamic.clahe(images, **arguments)
+    assert apart(dynamic.clahe(images.gpu(), **arguments), expected).max() <= 1
+    monkeypatch.setattr(histograms, "_MEMORY", 1 << 21)
+    assert apart(dynamic.clahe(images.gpu(), **arguments), expected).max() <= 1
+
+
+def test_errors_of_clahe_are_those_of_the_cpu():
+    for images in (pictures(1, "HWC", channels=2), pictures(1, "HWC", channels=2).gpu()):
+        with pytest.raises(
+            ArgumentError, match=r"'image' must be of 3 channels \(RGB\) or of 1 \(GRAY\); got 2"
+        ) as caught:
+            dynamic.clahe(images, tiles_x=1, tiles_y=1, clip_limit=1)
+        assert "In clahe(), sample 0 of 3" in caught.value.__notes__[0]
+        with pytest.raises(ArgumentError, match="'bins' must be a power of two; got 100"):
+            dynamic.clahe(images, tiles_x=1, tiles_y=1, clip_limit=1, bins=100)
+    volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
+    with pytest.raises(DeviceError, match=r"clahe\(\) of volumes runs on cpu"):
+        dynamic.clahe(volume, tiles_x=1, tiles_y=1, clip_limit=1)
