@@ -311,6 +311,7 @@ def test_random_windows_resized():
 OTHERS = {
     "filter": (lambda x: dynamic.filter(x, numpy.ones((2, 3))), {}),
     "equalize": (dynamic.equalize, {}),
+    "jpeg_compression_distortion": (dynamic.jpeg_compression_distortion, {"quality": 30}),
     "clahe": (dynamic.clahe, {"tiles_x": 2, "tiles_y": 3, "clip_limit": 2.0}),
     "median_blur": (dynamic.experimental.median_blur, {}),
     "dilate": (dynamic.experimental.dilate, {"iterations": 2}),

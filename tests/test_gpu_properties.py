@@ -113,3 +113,43 @@ def test_errors_of_clahe_are_those_of_the_cpu():
     volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
     with pytest.raises(DeviceError, match=r"clahe\(\) of volumes runs on cpu"):
         dynamic.clahe(volume, tiles_x=1, tiles_y=1, clip_limit=1)
+
+
+@given(seeds, st.sampled_from(LAYOUTS), st.lists(st.integers(-5, 120), min_size=3, max_size=3), st.booleans(), ways)
+def test_jpeg_compression(seed, layout, qualities, grey, way):
+    images = pictures(seed, layout, channels=1 if grey else 3)
+    for quality in (dynamic.as_batch(qualities), qualities[0]):
+        found = dynamic.jpeg_compression_distortion(on_gpu(images, way), quality=quality)
+        assert apart(found, dynamic.jpeg_compression_distortion(images, quality=quality)).max(initial=0) == 0
+
+
+@pytest.mark.parametrize("quality", [1, 30, 100])
+def test_jpeg_compression_of_extremes(quality):
+    """Blocks that are as far from grey as can be, each of one wave; and every width and height at which an edge is."""
+    y, x = numpy.ogrid[:64, :64]
+    waves = numpy.cos((2 * (y % 8) + 1) * (y // 8) * numpy.pi / 16) * numpy.cos(
+        (2 * (x % 8) + 1) * (x // 8) * numpy.pi / 16
+    )
+    signs = numpy.where(waves >= 0, 255, 0).astype("uint8")
+    images = [numpy.stack([signs, signs.T, 255 - signs], 2), numpy.stack([signs] * 3, 2), signs[..., None]]
+    generator = numpy.random.default_rng(quality)
+    images += [
+        generator.integers(0, 256, (int(i), int(k), 3), "uint8")
+        for i in range(1, 19)
+        for k in (1, 2, 3, 4, 5, 16, 17, 66)
+    ]
+    images = dynamic.as_batch([read_only(image) for image in images], layout="HWC")
+    found = dynamic.jpeg_compression_distortion(images.gpu(), quality=quality)
+    assert apart(found, dynamic.jpeg_compression_distortion(images, quality=quality)).max() == 0
+
+
+def test_errors_of_jpeg_compression_are_those_of_the_cpu():
+    for move in (lambda x: x, lambda x: x.gpu()):
+        with pytest.raises(ArgumentError, match="of 3 channels"):
+            dynamic.jpeg_compression_distortion(move(pictures(1, "HWC", channels=2)))
+        wide = dynamic.as_tensor(numpy.zeros((1, 65501), "uint8"), layout="HW")
+        with pytest.raises(ArgumentError, match="at most 65500 pixels high and wide; got 1 x 65501"):
+            dynamic.jpeg_compression_distortion(move(wide))
+    volume = dynamic.as_tensor(numpy.zeros((3, 4, 5, 1), "uint8"), layout="DHWC").gpu()
+    with pytest.raises(DeviceError, match=r"jpeg_compression_distortion\(\) of volumes runs on cpu"):
+        dynamic.jpeg_compression_distortion(volume)

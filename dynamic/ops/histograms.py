@@ -18,7 +18,7 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import compression, histograms, tables
-from dynamic.kernels.gpu import arrays, images
+from dynamic.kernels.gpu import arrays, images, jpeg
 from dynamic.kernels.gpu import histograms as spreading
 
 from .geometry import LAYOUTS, _frames
@@ -115,7 +115,21 @@ def _check_channels(name: str, image: Array, layout: str, *, all_alike: bool = F
         raise ArgumentError(name, "image", "of 3 channels (RGB) or of 1 (GRAY)", f"{channels} channels")
 
 
-@operator(layouts=LAYOUTS, dtypes="u8", output=_same)
+def _compressible(image: Array, /, *, layout: str, **_: Any) -> Spec:
+    _check_channels("jpeg_compression_distortion", image, layout)
+    sides = [image.shape[layout.index(letter)] for letter in "HW"]
+    if max(sides) > compression.LARGEST:
+        expected = f"at most {compression.LARGEST} pixels high and wide"
+        raise ArgumentError("jpeg_compression_distortion", "image", expected, " x ".join(map(str, sides)))
+    return image.shape, image.dtype
+
+
+def _compressed_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("jpeg_compression_distortion", data, call.layout or "") for data in (inputs[0], target))
+    jpeg.compressed(source, result, source.each(numpy.clip(call.column("quality"), 1, 100)))
+
+
+@operator(layouts=LAYOUTS, dtypes="u8", output=_compressible, kernel=_compressed_on_gpu)
 def jpeg_compression_distortion(
     image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = "HWC", out: Array = None
 ) -> Array:
@@ -136,11 +150,6 @@ def jpeg_compression_distortion(
     >>> dynamic.jpeg_compression_distortion(image, quality=10).tolist()[0]
     [7, 7, 7, 7, 7, 7, 7, 7]
     """
-    _check_channels("jpeg_compression_distortion", image, layout)
-    sides = [image.shape[layout.index(letter)] for letter in "HW"]
-    if max(sides) > compression.LARGEST:
-        expected = f"at most {compression.LARGEST} pixels high and wide"
-        raise ArgumentError("jpeg_compression_distortion", "image", expected, " x ".join(map(str, sides)))
     for picture, result in _pictures(image, out, layout):
         compression.compressed(picture, min(max(quality, 1), 100), result)
     return out

@@ -1,4 +1,4 @@
-"""JPEG files decoded by nvImageCodec, an optional library: on a GPU, or on the host for a comparison."""
+"""JPEG: files decoded by nvImageCodec, an optional library, on a GPU or on the host; and images that look like some."""
 
 from __future__ import annotations
 
@@ -9,15 +9,34 @@ from types import ModuleType
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 
 from dynamic import _cuda, _pool
 from dynamic._array import Array
 from dynamic._locks import new_lock
 
-__all__ = ["decoded", "library"]
+from ._images import Images, tiles_of
+from ._launch import launch, table
+
+__all__ = ["compressed", "decoded", "library"]
 
 #: Colours of half the resolution are interpolated, as on the CPU.
 _OPTIONS = ":fancy_upsampling=1"
+
+_BLOCKS = 32  # of 8x8 pixels
+_HIGH, _WIDE = 32, 64  # pixels of as many
+_COMPRESSED = numpy.dtype([
+    ("source", "u8"), ("target", "u8"), ("colours", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("rows", "u4"),
+    ("columns", "u4"), ("down", "u4"), ("across", "u4"), ("beside", "u4"), ("percent", "u4"),
+])  # fmt: skip
+#: The steps of quantisation that the standard suggests for quality 50, of brightness and of colours.
+_STEPS = numpy.array([
+    16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51,
+    87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103, 99,
+    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99, 47, 66, 99, 99, 99,
+    99, 99, 99, *[99] * 32,
+], numpy.uint16)  # fmt: skip
 
 
 def library() -> ModuleType | None:
@@ -84,3 +103,28 @@ def _stream(codec: Any, file: Array, window: tuple[int, int, int, int] | None) -
         return whole
     top, left, height, width = window
     return whole.get_sub_code_stream(0, region=codec.Region(top, left, top + height, left + width))
+
+
+def compressed(source: Images, target: Images, qualities: NDArray[Any]) -> None:
+    """Fill each target with what a JPEG file leaves of an image, as `kernels.cpu.compression.compressed` does.
+
+    Args:
+        source: Images of uint8 with one channel, or three: red, green and blue.
+        target: Of the same shapes.
+        qualities: Of each image, 1 to 100.
+    """
+    tiles, beside = tiles_of(source.shapes, _HIGH, _WIDE)
+    blocks = -(-source.shapes[:, :2] // 16)  # of the colours, whose resolution is half
+    percent = numpy.where(qualities < 50, 5000 // qualities, 200 - 2 * qualities)
+    rows = table(_COMPRESSED, len(source), source=source.pointers, target=target.pointers, to=target.strides,
+                 rows=source.shapes[:, 0], columns=source.shapes[:, 1], down=blocks[:, 0], across=blocks[:, 1],
+                 beside=beside, percent=percent)  # fmt: skip
+    rows["from"] = source.strides
+    grey, coloured = (numpy.flatnonzero((source.shapes[:, 2] == channels) & (tiles > 0)) for channels in (1, 3))
+    launch("jpeg", "jpeg_1", tiles[grey], [rows[grey], _STEPS])
+    if len(coloured):
+        rows, planes = rows[coloured], 2 * blocks[coloured].prod(axis=1)
+        memory = _cuda.cupy().empty(64 * int(planes.sum()), numpy.uint8)
+        rows["colours"] = memory.data.ptr + 64 * (numpy.cumsum(planes) - planes).astype(numpy.uint64)
+        launch("jpeg", "jpeg_colours", -(-planes // _BLOCKS), [rows, _STEPS])
+        launch("jpeg", "jpeg_3", tiles[coloured], [rows, _STEPS])
