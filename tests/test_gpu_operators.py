@@ -312,6 +312,8 @@ OTHERS = {
     "filter": (lambda x: dynamic.filter(x, numpy.ones((2, 3))), {}),
     "equalize": (dynamic.equalize, {}),
     "jpeg_compression_distortion": (dynamic.jpeg_compression_distortion, {"quality": 30}),
+    "tensor_resize": (dynamic.tensor_resize, {"scales": 0.5, "axis_names": "HW"}),
+    "tensor_resize, nothing": (dynamic.tensor_resize, {"scales": 1.0, "dtype": "float32"}),
     "clahe": (dynamic.clahe, {"tiles_x": 2, "tiles_y": 3, "clip_limit": 2.0}),
     "median_blur": (dynamic.experimental.median_blur, {}),
     "dilate": (dynamic.experimental.dilate, {"iterations": 2}),

@@ -15,7 +15,7 @@ import numpy
 from dynamic._layout import spatial
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "image_spans", "tensor_spans"]
+__all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "filter_of", "image_spans", "tensor_spans"]
 
 _LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding shows something all the same
 _MOST_STRETCH = 10.0
@@ -29,6 +29,15 @@ class Span(NamedTuple):
     size: int
     start: float
     end: float  #: less than `start` where the result is mirrored
+
+
+def filter_of(span: Span, interp_type: str, min_filter: str | None, mag_filter: str | None) -> str:
+    """The filter for one dimension."""
+    kind = interp_type
+    if min_filter or mag_filter:
+        smaller = span.size < abs(numpy.float32(span.end) - numpy.float32(span.start))
+        kind = (min_filter if smaller else mag_filter) or interp_type
+    return "linear" if kind == "triangular" else kind
 
 
 #: How the size of a result becomes whole.

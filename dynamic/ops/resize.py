@@ -31,7 +31,7 @@ from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
 
-from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, image_spans, tensor_spans
+from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, filter_of, image_spans, tensor_spans
 from .geometry import LAYOUTS
 from .random_windows import Count, Pair
 
@@ -74,16 +74,7 @@ def _along(
     span: Span, antialias: bool, interp_type: str, min_filter: str | None, mag_filter: str | None, *, running: bool
 ) -> Along:  # fmt: skip
     """What happens along one dimension."""
-    return Along(span.start, span.end, _filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
-
-
-def _filter_of(span: Span, interp_type: str, min_filter: str | None, mag_filter: str | None) -> str:
-    """The filter for one dimension."""
-    kind = interp_type
-    if min_filter or mag_filter:
-        smaller = span.size < abs(numpy.float32(span.end) - numpy.float32(span.start))
-        kind = (min_filter if smaller else mag_filter) or interp_type
-    return "linear" if kind == "triangular" else kind
+    return Along(span.start, span.end, filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
 
 
 def _fill_on_gpu(
@@ -95,7 +86,7 @@ def _fill_on_gpu(
     steps = []
     for letter in "HW":
         spans = [each[layout.index(letter)] for each in found]
-        kinds = numpy.array([_filter_of(span, *names) for span, names in zip(spans, filters, strict=True)])
+        kinds = numpy.array([filter_of(span, *names) for span, names in zip(spans, filters, strict=True)])
         bounds = numpy.array([span[1:] for span in spans], numpy.float64).reshape(-1, 2)
         start, end, kinds = source.each(bounds[:, 0]), source.each(bounds[:, 1]), source.each(kinds)
         steps.append(gpu_resample.Along(start, end, kinds, antialias, running=letter == "H"))
@@ -303,7 +294,14 @@ def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, *
     return _planned(array, tensor_spans(array.shape, layout, **arguments), dtype)
 
 
-@operator(output=_tensor_resized)
+def _arrays_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+    spans = [list(plan.values()) for plan in call.plans]
+    kinds = [[filter_of(span, *names) for span in each] for each, names in zip(spans, _filters_of(call), strict=True)]
+    bounds = numpy.array(spans, numpy.float64).reshape(call.count, -1, 3)[:, :, 1:]
+    gpu_resample.resampled_arrays(inputs[0], target, bounds, numpy.array(kinds, str), call.fixed["antialias"])
+
+
+@operator(output=_tensor_resized, kernel=_arrays_on_gpu)
 def tensor_resize(
     array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
     axes: int | Several[int] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from dynamic._described import Described
 from dynamic.errors import DeviceError
 
-__all__ = ["Images", "contiguous", "images", "tiles_of"]
+__all__ = ["Images", "contiguous", "images", "joined", "planes", "tiles_of"]
 
 
 @dataclass(slots=True)
@@ -57,12 +58,75 @@ def images(operator: str, data: Described, layout: str) -> Images:
         shapes, strides = numpy.hstack([shapes, ones]), numpy.hstack([strides, ones * data.dtype.itemsize])
     if "F" not in layout:
         return Images(data.pointers, shapes, strides, data.dtype, None)
-    frame = layout.index("F")
-    counts = data.shapes[:, frame]
+    return _frames(data, [layout.index("F")], shapes, strides)
+
+
+def _frames(data: Described, axes: Sequence[int], shapes: NDArray[Any], strides: NDArray[Any]) -> Images:
+    """An image for each place along some dimensions, of the shapes and strides that its sample has."""
+    counts = data.shapes[:, axes].prod(axis=1)
     owners = numpy.repeat(numpy.arange(len(data)), counts)
     places = numpy.arange(len(owners)) - (numpy.cumsum(counts) - counts)[owners]
-    pointers = data.pointers[owners] + (places * data.strides[owners, frame]).astype(numpy.uint64)
+    offsets = numpy.zeros(len(owners), numpy.int64)
+    for axis in reversed(axes):
+        extents = data.shapes[owners, axis]
+        offsets += places % extents * data.strides[owners, axis]
+        places = places // extents
+    pointers = (data.pointers[owners].astype(numpy.int64) + offsets).astype(numpy.uint64)
     return Images(pointers, shapes[owners], strides[owners], data.dtype, owners)
+
+
+def planes(data: Described, down: int, across: int) -> Images:
+    """Arrays as images of which two dimensions are the height and the width.
+
+    What is behind both is the channels, if that is one dimension; all others have images of their own.
+    """
+    behind = [axis for axis in range(data.ndim) if axis > max(down, across)][-1:]
+    others = [axis for axis in range(data.ndim) if axis not in (down, across, *behind)]
+    ones = numpy.ones((len(data), 1 - len(behind)), numpy.int64)
+    shapes = numpy.hstack([data.shapes[:, [down, across, *behind]], ones])
+    strides = numpy.hstack([data.strides[:, [down, across, *behind]], ones * data.dtype.itemsize])
+    return (
+        _frames(data, others, shapes, strides) if others else Images(data.pointers, shapes, strides, data.dtype, None)
+    )
+
+
+def joined(arrays: Sequence[Described], apart: Sequence[int]) -> tuple[list[Described], list[int]]:
+    """Arrays of the same samples with fewer dimensions: those that lie as one in the memory of all are taken for one.
+
+    Args:
+        arrays: Of as many samples and dimensions.
+        apart: Dimensions that stay as they are.
+
+    Returns:
+        The arrays, and which dimensions of theirs those are now.
+    """
+    columns: list[list[tuple[Any, Any]]] = [
+        [] for _ in arrays
+    ]  # of each, extents and strides from the last dimension on
+    kept, last = [], -1  # the last that stays, by its number from the end
+    for axis in range(arrays[0].ndim - 1, -1, -1):
+        own = [(data.shapes[:, axis], data.strides[:, axis]) for data in arrays]
+        found = [column[-1] for column in columns if column]
+        if axis in apart:
+            last = len(columns[0])
+            kept.append(last)
+        elif found and last < len(columns[0]) - 1 and all(map(_follow, own, found)):
+            for column, (extent, stride), (size, step) in zip(columns, own, found, strict=True):
+                column[-1] = extent * size, numpy.where(size == 1, stride, step)
+            continue
+        for column, pair in zip(columns, own, strict=True):
+            column.append(pair)
+    results = []
+    for data, column in zip(arrays, columns, strict=True):
+        shapes, strides = (numpy.stack(part[::-1], axis=1) for part in zip(*column, strict=True))
+        results.append(Described(data.pointers, shapes, strides, data.dtype))
+    return results, [len(columns[0]) - 1 - place for place in reversed(kept)]
+
+
+def _follow(before: tuple[Any, Any], behind: tuple[Any, Any]) -> bool:
+    """Whether all of a dimension are as far apart as the elements of the one behind it are together."""
+    extent, size = before[0], behind[0]
+    return bool(((before[1] == behind[1] * size) | (extent == 1) | (size == 1)).all())
 
 
 def tiles_of(shapes: NDArray[Any], height: int, width: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from dynamic._described import Described
+from dynamic.errors import DeviceError
 from dynamic.kernels.cpu.resample import filter_values, spacing
 
-from ._images import Images, tiles_of
+from . import copies
+from ._images import Images, joined, planes, tiles_of
 from ._launch import code, launch, table
 
-__all__ = ["Along", "blurred", "resampled"]
+__all__ = ["Along", "blurred", "resampled", "resampled_arrays"]
 
 _WIDE, _HIGH = 32, 16  # pixels of a block
 _BAND_BYTES = 128  # of a row of one channel in shared memory, times the rows: 32 float32 or 16 float64
@@ -41,7 +44,12 @@ class Along:
     end: NDArray[Any]  #: (M,)
     filters: NDArray[numpy.str_]  #: (M,)
     antialias: bool
-    running: bool
+    running: bool | NDArray[numpy.bool_]  #: (M,) where it differs
+
+    def of(self, images: Images) -> Along:
+        """The same for each image of a sample."""
+        running = self.running if isinstance(self.running, bool) else images.each(self.running)
+        return Along(images.each(self.start), images.each(self.end), images.each(self.filters), self.antialias, running)
 
 
 def resampled(source: Images, target: Images, down: Along, across: Along) -> None:
@@ -61,9 +69,72 @@ def resampled(source: Images, target: Images, down: Along, across: Along) -> Non
     _launch(source, target, axes, values)
 
 
+def resampled_arrays(
+    source: Described, target: Described, bounds: NDArray[Any], filters: NDArray[numpy.str_], antialias: bool
+) -> None:
+    """Fill each target with an array that is resized along one dimension or two, which need not be neighbours.
+
+    Args:
+        source: Arrays of any number of dimensions.
+        target: Contiguous arrays of as many dimensions.
+        bounds: From where to where each dimension is shown: (N, ndim, 2).
+        filters: The filter for each dimension: (N, ndim).
+        antialias: Whether filters widen where the result is smaller.
+
+    Raises:
+        DeviceError: More than two dimensions of an array are resized.
+    """
+    starts, ends = bounds[:, :, 0], bounds[:, :, 1]
+    resized = (source.shapes != target.shapes) | (starts != 0) | (ends != source.shapes)
+    moved = resized | (filters == "gaussian")  # which blurs what keeps its size
+    if moved.sum(axis=1).max(initial=0) > 2:
+        raise DeviceError("tensor_resize() along more than two dimensions runs on cpu; its input is on a GPU. Move it "
+                          "with .cpu().")  # fmt: skip
+    # As on the CPU: the last of the dimensions that are resized is the columns, unless it is alone and others follow.
+    last = numpy.where(resized, numpy.arange(source.ndim), -1).max(axis=1, initial=-1)
+    columns = numpy.where((resized.sum(axis=1) > 1) | (last == source.ndim - 1), last, -1)
+    for pattern in numpy.unique(moved, axis=0):
+        which, axes = numpy.flatnonzero((moved == pattern).all(axis=1)), numpy.flatnonzero(pattern).tolist()
+        before, after = source.take(which), target.take(which)
+        steps = [Along(starts[which, i], ends[which, i], filters[which, i], antialias, columns[which] != i)
+                 for i in axes]  # fmt: skip
+        if axes:
+            _resampled_along(before, after, axes, steps)
+        else:
+            copies.window(before, after)
+
+
+def _resampled_along(source: Described, target: Described, axes: list[int], along: Sequence[Along]) -> None:
+    """The same for arrays of which the same dimensions are resized, one or two from the first to the last."""
+    (source, target), axes = joined([source, target], axes)
+    steps: list[Along | None] = list(along)
+    if len(axes) == 1:  # beside it is the one behind it, or the one before it, or one of a single element
+        if source.ndim == 1:
+            source, target = (_in_rows(data) for data in (source, target))
+            axes = [1]
+        behind = axes[0] + 1 < source.ndim
+        axes = [axes[0], axes[0] + 1] if behind else [axes[0] - 1, axes[0]]
+        steps.insert(1 if behind else 0, None)
+    before, after = (planes(data, *axes) for data in (source, target))
+    none = numpy.zeros(len(before))
+    down, across = (
+        Along(none, before.shapes[:, i], numpy.full(len(none), "nn"), antialias=False, running=False)
+        if step is None
+        else step.of(before)
+        for i, step in enumerate(steps)
+    )
+    resampled(before, after, down, across)
+
+
+def _in_rows(data: Described) -> Described:
+    """Arrays of one dimension as arrays of one row."""
+    shapes, strides = (numpy.insert(columns, 0, 1, axis=1) for columns in (data.shapes, data.strides))
+    return Described(data.pointers, shapes, strides, data.dtype)
+
+
 def _axis(along: Along, extents: NDArray[Any], sizes: NDArray[Any], places: dict[str, int]) -> NDArray[Any]:
     start, end, size = (numpy.asarray(each).astype(numpy.float32) for each in (along.start, along.end, sizes))
-    kind = _NEAREST_IN_TURN if along.running else _NEAREST
+    kind = numpy.where(along.running, _NEAREST_IN_TURN, _NEAREST)
     axis = table(_AXIS, len(sizes), begin=start, scale=(end - start) / numpy.maximum(size, 1), kind=kind, taps=1,
                  extent=extents)  # fmt: skip
     for name, place in places.items():
