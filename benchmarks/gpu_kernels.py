@@ -129,6 +129,12 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
         Case("dilate of 3 x 3", dynamic.experimental.dilate, pixels, pixels),
         Case("warp_perspective", lambda x: dynamic.experimental.warp_perspective(x, matrix=tilted), pixels, pixels),
         Case("equalize", dynamic.equalize, 2 * pixels, pixels, theirs["equalize"]),
+        Case("clahe of lightness, 8 x 8 tiles", lambda x: dynamic.clahe(x, tiles_x=8, tiles_y=8, clip_limit=2.0),
+             2 * pixels, pixels),
+        Case("jpeg_compression_distortion", lambda x: dynamic.jpeg_compression_distortion(x, quality=50),
+             2 * pixels, pixels),
+        Case("tensor_resize of rows to 0.45", lambda x: dynamic.tensor_resize(x, sizes=small[0], axes=x.ndim - 3),
+             pixels, pixels * small[0] / HEIGHT),
         Case("color_space_conversion to YCbCr", lambda x: dynamic.color_space_conversion(
             x, image_type="RGB", output_type="YCbCr"), pixels, pixels),
         Case("erase", lambda x: dynamic.erase(x, anchor=[0.3, 0.3], shape=[0.2, 0.2], normalized=True), pixels, pixels),

@@ -19,6 +19,7 @@ from dynamic.kernels.gpu import (
     filters,
     histograms,
     images,
+    jpeg,
     maps,
     pixels,
     random,
@@ -31,7 +32,8 @@ SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
 #: Types with kernels of their own, and two of those that share one.
 KINDS = ("uint8", "uint16", "int16", "float32", "float16", "int64")
 #: How many channels, and what images become.
-CASES = {"uint8": [(1, "uint8"), (3, "uint8"), (3, "float32"), (3, "float16"), (4, "uint8")],
+CASES = {"uint16": [(3, "uint16"), (5, "uint16")],
+         "uint8": [(1, "uint8"), (3, "uint8"), (3, "float32"), (3, "float16"), (4, "uint8")],
          "float32": [(1, "float32"), (3, "float32"), (3, "uint8"), (3, "float16"), (4, "float32")],
          "float16": [(3, "float32")], "int64": [(2, "uint16"), (2, "int64")]}  # fmt: skip
 
@@ -71,6 +73,11 @@ def run(source, want):
         regions.masked(first, result, grids)
     if source[0].dtype == want and want.kind == "u" and want.itemsize < 4:
         histograms.equalized(first, result)
+        for tiles, limit, luma_only in (((1, 1), 0.0, True), ((3, 2), 1.5, True), ((2, 4), 40.0, False)):
+            histograms.equalized_in_tiles(first, result, tiles, limit, luma_only=luma_only)
+    if source[0].dtype == want == numpy.uint8 and channels in (1, 3):
+        for qualities in ([1, 10, 50, 90, 100], [100, 100, 1, 1, 1]):
+            jpeg.compressed(first, result, numpy.array(qualities))
     if source[0].dtype == want:
         x = [numpy.linspace(-9, 50, a.shape[0] * a.shape[1]).reshape(a.shape[:2]) for a in source]
         y = [points.T.astype(numpy.float32).T for points in x]
@@ -120,7 +127,19 @@ def everything():
         copies.pieces(
             numpy.array([source.ctypes.data], "u8"), numpy.array([target.ctypes.data], "u8"), numpy.array([size])
         )
-    modules = ("copy", "filters", "histograms", "maps", "pixels", "random", "regions", "resample", "warp")
+    modules = (
+        "clahe",
+        "copy",
+        "filters",
+        "histograms",
+        "jpeg",
+        "maps",
+        "pixels",
+        "random",
+        "regions",
+        "resample",
+        "warp",
+    )
     made = [name for module in modules for name in build.kernels(_launch.source(module))]
     unused = set(made) - build.used
     assert not unused, f"not run: {unused}"
