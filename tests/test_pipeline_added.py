@@ -79,6 +79,8 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     short = {"float64": "float32", "int64": "int32", "uint64": "uint32"}.get(str(np.dtype(dtype)), str(np.dtype(dtype)))
     assert types.Constant(np.ones((2, *shape), dtype)).array.dtype == short
     assert types.Constant(np.ones((), dtype)).array.dtype == dtype
+    assert types.Constant(np.ones((0, *shape), dtype), dtype="uint8").shape == (0, *shape)
+    assert types.Constant(0.25).bool().item() is True
 
 
 @pytest.mark.parametrize(("call", "told"), [
