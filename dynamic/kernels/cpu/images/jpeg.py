@@ -70,7 +70,7 @@ _SOON_DECODED = 1 << 23
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
 _BAD_PROFILE = "bad ICC marker"
 #: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
-_WORTH_LEAVING_OUT = 1 / 8
+_WORTH_LEAVING_OUT = 1 / 32
 
 
 class _Frame(NamedTuple):
