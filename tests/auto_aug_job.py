@@ -51,7 +51,11 @@ def chosen():
     one = moved(x, magnitude_bin=sign, num_magnitude_bins=11, fill_value=7)
     two = select([augmentations.invert, mirrored, augmentations.identity, mirrored], i, x)
     three = augmentations.rotate(x, magnitude_bin=signed_bin(10, i // 2), num_magnitude_bins=11, rotate_keep_size=False)
-    return one, two, fn.shapes(three)
+    constant = types.Constant(images()[0], layout="HWC")
+    four = scaled(constant, magnitude_bin=i, num_magnitude_bins=11, shape=[1])
+    five = select([augmentations.invert, mirrored, augmentations.identity, mirrored], i, constant)
+    six = auto_augment.apply_auto_augment(Policy("mine", 11, [[(mirrored, 1.0, None)]]), constant)
+    return one, two, fn.shapes(three), four, five, six
 
 
 for made in (schemes, chosen):

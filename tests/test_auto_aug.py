@@ -20,7 +20,7 @@ from dynamic.auto_aug import auto_augment as aa
 from dynamic.auto_aug import rand_augment as ra
 from dynamic.auto_aug import trivial_augment as ta
 from dynamic.auto_aug.core import Augmentation, Policy, augmentation, select, signed_bin
-from dynamic.pipeline import Pipeline, fn, pipeline_def
+from dynamic.pipeline import Pipeline, fn, pipeline_def, types
 from dynamic.random import RNG
 
 dali = dali_fixture
@@ -247,6 +247,31 @@ def test_what_a_sample_gets_depends_on_the_sample_alone(scheme, order, count):
         alone = augmented(ndd.as_tensor(IMAGES[i], layout="HWC"), rng=keyed(i))
         assert isinstance(alone, ndd.Tensor)
         np.testing.assert_array_equal(alone, whole[i])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(count=st.integers(0, COUNT), said=st.sampled_from(["batch_size", "rng", "both"]))
+def test_one_image_stands_for_as_many_as_are_asked_for(scheme, count, said):
+    image, size = ndd.as_tensor(IMAGES[0], layout="HWC"), {} if said == "rng" else {"batch_size": count}
+    given = (image, ndd.Batch.broadcast(image, count))
+    found, expected = (SCHEMES[scheme](data, rng=RNG(5) if said == "batch_size" else keyed(range(count)), **size)
+                       for data in given)  # fmt: skip
+    assert isinstance(found, ndd.Batch)
+    same(found, [*expected])
+
+
+def test_one_sample_stands_for_as_many_as_there_are_magnitudes():
+    bins, signs = ndd.as_batch([1, 2, 3]), ndd.as_batch([0, 1, 0])
+    assert SCALED(5, magnitude_bin=bins, num_magnitude_bins=11).tolist() == [6.0, 7.0, 8.0]
+    op = SCALED.augmentation(randomly_negate=True)
+    assert op(5, magnitude_bin=signed_bin(2, signs), num_magnitude_bins=11).tolist() == [7.0, 3.0, 7.0]
+    assert op(5, magnitude_bin=signed_bin(2, signs[:1].evaluate()), num_magnitude_bins=11).item() == 7.0
+    drawn = op(5, magnitude_bin=2, num_magnitude_bins=11, batch_size=40, rng=RNG(1))
+    assert len(drawn) == 40
+    assert {*drawn.tolist()} == {3.0, 7.0}
+    assert len(op(5, magnitude_bin=bins, num_magnitude_bins=11, rng=RNG(1))) == 3
+    assert SCALED(5, magnitude_bin=2, num_magnitude_bins=11, batch_size=2).tolist() == [7.0, 7.0]
+    assert select([abs, lambda x: -x], ndd.as_batch([0, 1, 0]), 5).tolist() == [5, -5, 5]
 
 
 def numbered(count, **how):
@@ -497,6 +522,16 @@ def test_calls_of_one_seed_draw_alike():
     assert {abs(value[0]) for value in signed.tolist()} == {10.0}
 
 
+def test_a_constant_of_a_pipeline_is_augmented_for_each_sample():
+    def function():
+        data, ops = types.Constant(np.zeros(1)), numbered(9)
+        return ra.apply_rand_augment(ops, data, 2, 3), ta.apply_trivial_augment(ops, data)
+
+    for found in made(function):
+        assert len(found) == 4
+        assert len({str(sample) for sample in found.tolist()}) > 1
+
+
 def test_augmentations_of_pipelines_may_draw_from_what_they_name():
     @augmentation
     def nested(data, _):
@@ -618,6 +653,10 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs="x"), "'max_translate_abs' must be a number of 0"),
     (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs=-3), "'max_translate_abs' must be a number of 0"),
     (lambda x: ra.rand_augment(x, n=1, m=1, shape=(-9, 12)), "'shape' must be height and width"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, batch_size=3), "'batch_size' must be 2, like the data; got 3"),
+    (lambda x: ra.rand_augment(x[0], n=1, m=1, batch_size=True), "'batch_size' must be an integer of 0 or more"),
+    (lambda x: ra.rand_augment(x[0], n=1, m=1, batch_size=-1), "'batch_size' must be an integer of 0 or more"),
+    (lambda x: ra.rand_augment(x[0], n=1, m=1, batch_size=3, rng=keyed([1, 2])), "'rng' must be for 3 samples"),
     (lambda x: signed_bin(-3), "'magnitude_bin' must be an integer of 0 or more"),
     (lambda x: signed_bin(3, ndd.as_batch([0, 2])), "'random_sign' must be a Batch of 0 and 1"),
     (lambda x: signed_bin(3, 1), "'random_sign' must be a Batch of 0 and 1"),

@@ -51,6 +51,10 @@ class SignedMagnitudeBin:
         own = self._bin.slice[index] if isinstance(self._bin, Batch) and self._bin.ndim else self._bin
         return SignedMagnitudeBin(own, self._sign.slice[index])
 
+    def _beside(self) -> tuple[int | Batch, ...]:
+        """What says for how many samples it is; one sign may be that of one sample."""
+        return (self._bin, self._sign) if len(self._sign) > 1 else (self._bin,)
+
     def _selected(self, places: NDArray[numpy.intp]) -> SignedMagnitudeBin:
         return SignedMagnitudeBin(chosen(self._bin, places), chosen(self._sign, places))
 

@@ -7,13 +7,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import numpy
 from numpy.typing import NDArray
 
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._drawing import OfInput
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
 
@@ -65,20 +66,9 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-class SampleScheme(Protocol[P]):
-    """A scheme whose first argument are the samples: it gives a Batch for a Batch."""
-
-    @overload
-    def __call__(self, data: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
-    @overload
-    def __call__(self, data: Tensor, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
-    @overload
-    def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
-
-
-def sample_scheme(function: Callable[Concatenate[Any, P], Any]) -> SampleScheme[P]:
-    """`scheme`, and for type checkers what it gives."""
-    return cast("SampleScheme[P]", scheme(function))
+def sample_scheme(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]:
+    """`scheme` of what gives a Batch for a Batch, and for a batch size."""
+    return cast("OfInput[P]", scheme(function))
 
 
 @contextlib.contextmanager
@@ -112,10 +102,28 @@ def drawn(name: str, data: Batch, count: int, rng: Source | None) -> Iterator[ND
         raise
 
 
-def on_samples(function: Callable[[Batch], Batch], data: Any) -> Tensor | Batch:
-    """What a function makes of a Batch, also for one sample."""
+def on_samples(
+    name: str, function: Callable[[Batch], Batch], data: Any, *beside: Any, batch_size: int | None = None
+) -> Tensor | Batch:
+    """What a function makes of a Batch, or of one sample, which may stand for several.
+
+    Args:
+        name: What errors call the caller.
+        function: Of Batches.
+        data: A Batch, or one sample.
+        beside: What else is given: one sample stands for as many as a Batch has there, or the draws of `RNG.keyed`.
+        batch_size: For how many one sample stands.
+    """
+    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer))):
+        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
     if isinstance(data, Batch):
+        if batch_size not in (None, len(data)):
+            raise ArgumentError(name, "batch_size", f"{len(data)}, like the data", str(batch_size))
         return function(data)
+    sizes = [batch_size, *(x.batch_size for x in beside if isinstance(x, (Batch, Keyed)))]
+    count = next((size for size in sizes if size is not None), None)
+    if count is not None:
+        return function(Batch.broadcast(data, count))
     one = data if isinstance(data, Tensor) else dynamic.as_tensor(data)
     return function(Batch(one.array[None], one.layout, one.origin))._sample(0)
 

@@ -138,7 +138,7 @@ equalize 0.8 -, equalize 0.6 -"""
 def auto_augment(
     data: Any, policy_name: str = "image_net", shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
     max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
-    rng: Source | None = None,
+    batch_size: int | None = None, rng: Source | None = None,
 ) -> Tensor | Batch:  # fmt: skip
     """Give each image the augmentations of one sequence out of a policy (https://arxiv.org/abs/1805.09501).
 
@@ -151,6 +151,7 @@ def auto_augment(
         max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 250 by default.
         max_translate_rel: The same as a part of `shape`, 1 by default.
         seed: In pipelines only: calls of one seed draw alike.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
 
     Returns:
@@ -177,17 +178,19 @@ def auto_augment(
         policy = get_reduced_image_net_policy()
     else:
         policy = _POLICIES[policy_name](shape is not None, max_translate_abs, max_translate_rel)
-    return apply_auto_augment(policy, data, rng=rng, fill_value=fill_value, interp_type=interp_type, **own)
+    return apply_auto_augment(policy, data, batch_size=batch_size, rng=rng, fill_value=fill_value,
+                              interp_type=interp_type, **own)  # fmt: skip
 
 
 @sample_scheme
 def auto_augment_image_net(
     data: Any, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None, max_translate_abs: Any = None,
-    max_translate_rel: Any = None, seed: int | None = None, *, rng: Source | None = None,
+    max_translate_rel: Any = None, seed: int | None = None, *, batch_size: int | None = None,
+    rng: Source | None = None,
 ) -> Tensor | Batch:  # fmt: skip
     """The same as `auto_augment` with the policy "image_net"."""
     further = shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed
-    found: Tensor | Batch = auto_augment(data, "image_net", *further, rng=rng)
+    found: Tensor | Batch = auto_augment(data, "image_net", *further, batch_size=batch_size, rng=rng)
     return found
 
 
@@ -197,6 +200,7 @@ def apply_auto_augment(
     data: Any,
     seed: int | None = None,  # noqa: ARG001 - of `scheme`
     *,
+    batch_size: int | None = None,
     rng: Source | None = None,
     **kwargs: Any,
 ) -> Tensor | Batch:
@@ -206,6 +210,7 @@ def apply_auto_augment(
         policy: The policy. Of a sequence, each step is done with its probability.
         data: A Batch, or one image.
         seed: In pipelines only: calls of one seed draw alike.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
@@ -235,7 +240,7 @@ def apply_auto_augment(
                                num_magnitude_bins=policy.num_magnitude_bins, **kwargs)  # fmt: skip
         return batch
 
-    return on_samples(augmented, data)
+    return on_samples(name, augmented, data, rng, *kwargs.values(), batch_size=batch_size)
 
 
 def _policy(name: str, steps: str, moves: list[Augmentation]) -> Policy:

@@ -95,15 +95,16 @@ class Augmentation:
 
     def __call__(
         self, data: Any, *, magnitude_bin: Bin | None = None, num_magnitude_bins: int | None = None,
-        rng: Source | None = None, **kwargs: Any,
+        batch_size: int | None = None, rng: Source | None = None, **kwargs: Any,
     ) -> Tensor | Batch:  # fmt: skip
         """Change samples.
 
         Args:
-            data: A Batch, or one sample.
+            data: A Batch, or one sample, for as many as there are magnitudes.
             magnitude_bin: Which magnitude, 0 to `num_magnitude_bins` - 1: for all samples, or a Batch of one for each,
                 or with signs by `signed_bin`. Where signs are needed and not given, they are drawn.
             num_magnitude_bins: How many magnitudes there are, in equal steps of `mag_range`.
+            batch_size: Number of samples, where `data` is one; a Batch of magnitudes, and a keyed `rng`, say it too.
             rng: Where signs are drawn from; by default this thread's stream.
             kwargs: What the function takes beside samples and parameter; others are passed over.
 
@@ -113,17 +114,25 @@ class Augmentation:
         bare = magnitude_bin is not None and not isinstance(magnitude_bin, SignedMagnitudeBin)
         arguments = {"magnitude_bin": magnitude_bin, "num_magnitude_bins": num_magnitude_bins, **kwargs}
         if not (bare and self.randomly_negate):
-            return on_samples(lambda batch: self._applied(batch, **arguments), data)
-        given = arguments if rng is None else {**arguments, "rng": rng}
-        return handed(f"auto_aug.{self.name}", self._negated, (data,), given)
+            beside = magnitude_bin._beside() if isinstance(magnitude_bin, SignedMagnitudeBin) else (magnitude_bin,)
+            return on_samples(f"auto_aug.{self.name}", lambda batch: self._applied(batch, **arguments), data, *beside,
+                              *kwargs.values(), batch_size=batch_size)  # fmt: skip
+        own = {"rng": rng, "batch_size": batch_size}
+        arguments |= {key: value for key, value in own.items() if value is not None}
+        return handed(f"auto_aug.{self.name}", self._negated, (data,), arguments)
 
-    def _negated(self, data: Any, *, rng: Source | None = None, magnitude_bin: Any, **arguments: Any) -> Tensor | Batch:
+    def _negated(
+        self, data: Any, *, rng: Source | None = None, batch_size: int | None = None, magnitude_bin: Any,
+        **arguments: Any,
+    ) -> Tensor | Batch:  # fmt: skip
+        name = f"auto_aug.{self.name}"
+
         def signed(batch: Batch) -> Batch:
-            with drawn(f"auto_aug.{self.name}", batch, 1, rng) as numbers:
+            with drawn(name, batch, 1, rng) as numbers:
                 sign = Batch((numbers[:, 0] < 0.5).astype(numpy.int32))
                 return self._applied(batch, magnitude_bin=SignedMagnitudeBin(magnitude_bin, sign), **arguments)
 
-        return on_samples(signed, data)
+        return on_samples(name, signed, data, rng, magnitude_bin, *arguments.values(), batch_size=batch_size)
 
     def _applied(self, data: Batch, *, magnitude_bin: Any, num_magnitude_bins: Any, **kwargs: Any) -> Batch:
         if not len(data):
@@ -274,7 +283,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
         ops: The functions, of Batches of some of the samples.
         selected_op_idx: For each sample the number of its function, as a Batch or an array.
         op_args: The samples, and other arguments; of Batches each function gets the entries of its samples. Where no
-            argument is a Batch there is one sample, and one function.
+            argument is a Batch the first one is each of the samples, of as many as there are numbers.
         op_kwargs: Other arguments.
 
     Returns:
@@ -290,6 +299,9 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
     """
     name = "auto_aug.select"
     batches = [value for value in (*op_args, *op_kwargs.values()) if isinstance(value, Batch)]
+    if isinstance(selected_op_idx, Batch) and not batches and op_args:
+        batches = [Batch.broadcast(op_args[0], len(selected_op_idx))]
+        op_args = (*batches, *op_args[1:])
     count = len(batches[0]) if batches else 1
     if any(len(batch) != count for batch in batches):
         raise ArgumentError(name, "op_kwargs", f"Batches of {count} samples", f"sizes {[len(b) for b in batches]}")

@@ -27,7 +27,8 @@ __all__ = [
 def rand_augment(
     data: Any, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128,
     interp_type: Any = None, max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
-    monotonic_mag: bool = True, excluded: Sequence[str] | None = None, *, rng: Source | None = None,
+    monotonic_mag: bool = True, excluded: Sequence[str] | None = None, *, batch_size: int | None = None,
+    rng: Source | None = None,
 ) -> Tensor | Batch:  # fmt: skip
     """Give each image `n` augmentations, drawn for it, of strength `m` (https://arxiv.org/abs/1909.13719).
 
@@ -44,6 +45,7 @@ def rand_augment(
         seed: In pipelines only: calls of one seed draw alike.
         monotonic_mag: Whether a larger `m` always changes more; the ranges of AutoAugment do not.
         excluded: Names of augmentations to leave out.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
 
     Returns:
@@ -61,14 +63,15 @@ def rand_augment(
     kind = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
     suite = a.without("rand_augment", kind(shape is not None, max_translate_abs, max_translate_rel), excluded)
     own = {} if shape is None else {"shape": shape}
-    return apply_rand_augment(suite, data, n, m, num_magnitude_bins, rng=rng, fill_value=fill_value,
-                              interp_type=interp_type, **own)  # fmt: skip
+    return apply_rand_augment(suite, data, n, m, num_magnitude_bins, batch_size=batch_size, rng=rng,
+                              fill_value=fill_value, interp_type=interp_type, **own)  # fmt: skip
 
 
 @scheme
 def apply_rand_augment(
     augmentations: Sequence[Augmentation], data: Any, n: int, m: int, num_magnitude_bins: int = 31,
-    seed: int | None = None, *, rng: Source | None = None, **kwargs: Any,  # noqa: ARG001 - of `scheme`
+    seed: int | None = None, *, batch_size: int | None = None,  # noqa: ARG001 - of `scheme`
+    rng: Source | None = None, **kwargs: Any,
 ) -> Tensor | Batch:  # fmt: skip
     """Give each image `n` augmentations of strength `m`, drawn for it from a list of one's own.
 
@@ -79,6 +82,7 @@ def apply_rand_augment(
         m: Their strength, 0 to `num_magnitude_bins` - 1.
         num_magnitude_bins: How many strengths there are.
         seed: In pipelines only: calls of one seed draw alike.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
@@ -104,7 +108,7 @@ def apply_rand_augment(
                 batch = select(augmentations, which, batch, magnitude_bin=strength, num_magnitude_bins=bins, **kwargs)
         return batch
 
-    return on_samples(augmented, data)
+    return on_samples(name, augmented, data, rng, *kwargs.values(), batch_size=batch_size)
 
 
 def get_rand_augment_suite(

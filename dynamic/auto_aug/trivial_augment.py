@@ -21,7 +21,7 @@ __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_a
 def trivial_augment_wide(
     data: Any, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
     max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
-    excluded: Sequence[str] | None = None, *, rng: Source | None = None,
+    excluded: Sequence[str] | None = None, *, batch_size: int | None = None, rng: Source | None = None,
 ) -> Tensor | Batch:  # fmt: skip
     """Give each image one augmentation, drawn for it with its strength (https://arxiv.org/abs/2103.10158).
 
@@ -35,6 +35,7 @@ def trivial_augment_wide(
         max_translate_rel: The same as a part of `shape`, 1 by default.
         seed: In pipelines only: calls of one seed draw alike.
         excluded: Names of augmentations to leave out.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
 
     Returns:
@@ -50,14 +51,15 @@ def trivial_augment_wide(
     """
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
     own = {} if shape is None else {"shape": shape}
-    return apply_trivial_augment(a.without("trivial_augment_wide", suite, excluded), data, num_magnitude_bins, rng=rng,
+    suite = a.without("trivial_augment_wide", suite, excluded)
+    return apply_trivial_augment(suite, data, num_magnitude_bins, batch_size=batch_size, rng=rng,
                                  fill_value=fill_value, interp_type=interp_type, **own)  # fmt: skip
 
 
 @scheme
 def apply_trivial_augment(
     augmentations: Sequence[Augmentation], data: Any, num_magnitude_bins: int = 31, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
-    rng: Source | None = None, **kwargs: Any,
+    batch_size: int | None = None, rng: Source | None = None, **kwargs: Any,
 ) -> Tensor | Batch:  # fmt: skip
     """Give each image one augmentation of any strength, drawn for it from a list of one's own.
 
@@ -66,6 +68,7 @@ def apply_trivial_augment(
         data: A Batch, or one image.
         num_magnitude_bins: How many strengths there are.
         seed: In pipelines only: calls of one seed draw alike.
+        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
@@ -88,7 +91,7 @@ def apply_trivial_augment(
             )
         return found
 
-    return on_samples(augmented, data)
+    return on_samples(name, augmented, data, rng, *kwargs.values(), batch_size=batch_size)
 
 
 def get_trivial_augment_wide_suite(
