@@ -394,7 +394,8 @@ def sphere(
 def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     across, down = (tuple(call.fixed[f"{name}_{axis}"] for name in ("ampl", "freq", "phase")) for axis in "xy")
     rows, columns = (int(inputs[0].shapes[:, (call.layout or "").index(letter)].max()) for letter in "HW")
-    waves = maps.waves(numpy.arange(rows), numpy.arange(columns), across, down)
+    y, x = (numpy.arange(extent, dtype=numpy.float32) for extent in (rows, columns))
+    waves = maps.waves(y, x, across, down)
     _distort_on_gpu("water", call, inputs, target, gpu_maps.WAVES, lambda source: numpy.full((len(source), 1), rows),
                     waves)  # fmt: skip
 
@@ -402,8 +403,8 @@ def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 @operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"), kernel=_water_on_gpu)
 def water(
     image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
-    freq_x: float = 0.049087, freq_y: float = 0.049087, interp_type: WarpInterp = "nn", mask: PerSample[int] = 1,
-    phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = "HWC", out: Array = None,
+    freq_x: float = math.pi / 64, freq_y: float = math.pi / 64, interp_type: WarpInterp = "nn",
+    mask: PerSample[int] = 1, phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = "HWC", out: Array = None,
 ) -> Array:  # fmt: skip
     """Show each image as if under water: it reads x + ampl_x * sin(freq_x * y + phase_x), and y with a cosine of x.
 

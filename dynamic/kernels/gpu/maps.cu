@@ -36,8 +36,8 @@ __device__ __forceinline__ void point(const Map& w, u32 column, u32 row, const f
     *u = n[0] + distance * dx;
     *v = n[1] + distance * dy;
   } else if (w.way == WAVES) {
-    *u = x + waves[row] - 0.5;
-    *v = y + waves[(u32)n[0] + column] - 0.5;
+    *u = (f64)((f32)x + (f32)waves[row]) - 0.5;
+    *v = (f64)((f32)y + (f32)waves[(u32)n[0] + column]) - 0.5;
   } else {
     *u = x;
     *v = y;

@@ -62,5 +62,5 @@ def read(
     name = source.dtype.name if source.dtype.name in _OWN else "any"
     types = [code(source.dtype), *(code(each.dtype) for each in maps), *[numpy.int32(-1)] * (2 - len(maps))]
     scalars = numpy.uint32(BORDERS.index(border)), numpy.uint32(_KINDS.index(interpolation)), *types
-    added = numpy.concatenate(waves) if waves else numpy.zeros(1)
+    added = numpy.concatenate(waves).astype(numpy.float64) if waves else numpy.zeros(1)
     launch("maps", f"map_{name}", tiles, [rows, cells(outside, source.dtype), added], scalars)
