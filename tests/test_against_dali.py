@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import operator
+import re
+from pathlib import Path
 from typing import Any
 
+import agreement
 import cv2
 import numpy as np
 import pytest
+import usage
 from dali_oracle import DaliError, Laid, Oracle, Samples, dali_fixture  # noqa: F401
 from record_dali import DTYPES, NUMBERS, OPERATORS, operands, record, recorded, telling_values, unpack
 
@@ -273,3 +277,23 @@ def test_pixels_of_jpegs(dali: Oracle, quality):
             found = ndd.decoders.image(encoded, output_type=output_type)
             assert found.layout == expected.layout
             assert same(found.array, expected.array)
+
+
+# -- as people use them ------------------------------------------------------------------------------------------------
+
+
+def test_each_operator_is_compared_or_it_is_told_why_not():
+    page = Path(__file__).parents[1].joinpath("docs", "operators.md").read_text()
+    operators = {*re.findall(r"^### (\S+)$", page, re.MULTILINE)} - {"random.get_default_rng", "random.set_seed"}
+    compared = {name.partition(",")[0] for name in usage.USED} - agreement.SIGNS.keys()
+    assert not compared & usage.APART.keys()
+    assert compared | usage.APART.keys() == operators
+
+
+@pytest.mark.parametrize("name", usage.USED)
+def test_operators_agree_as_people_use_them(dali: Oracle, name):
+    found = agreement.used(dali, name, usage.USED[name], 15)
+    assert found.unlike == 0, found.against
+    for values, close in found.values.values():
+        least = 0.98 if name.endswith(", nn") else 0.9999  # sizes that are rounded have places between two pixels
+        assert close >= values * least, found.against

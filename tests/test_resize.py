@@ -310,6 +310,17 @@ def test_filters_are_chosen_for_each_dimension():
         assert np.array_equal(both[i].array, resize(PHOTO, size=[20, 20], interp_type=word).array)
 
 
+def test_the_nearest_pixel_in_one_dimension_of_a_region_and_a_mean_in_the_other():
+    image = np.random.default_rng(1).random((27, 16, 3), np.float32)
+    arguments = {"roi_start": (0.2, 0.1), "roi_end": (0.9, 0.8), "roi_relative": True, "interp_type": "linear"}
+    found = resize(image, size=(44, 9), **arguments, min_filter="nn").array
+    y = 5.4 + (np.arange(44) + 0.5) * 18.9 / 44 - 0.5
+    above, part = np.floor(y).astype(int), (y % 1)[:, None, None]
+    x = np.floor(1.6 + (np.arange(9) + 0.5) * 11.2 / 9).astype(int)
+    expected = image[above][:, x] * (1 - part) + image[above + 1][:, x] * part
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_the_scale_stays_where_a_size_is_rounded():
     image = np.arange(10, dtype=np.float32)[None]
     kept = resize(image, size=[1, 4.4]).array[0]
