@@ -146,6 +146,36 @@ def test_a_source_with_its_place_goes_to_the_next_epoch_unless_it_is_told_not_to
     assert (external.epoch, for_good.epoch) == (3, 0)
 
 
+class Restarting:
+    """Numbers below a limit, which end, and then come again: as a function, or as an iterator."""
+
+    def __init__(self, limit):
+        self.limit, self.next = limit, 0
+
+    def __call__(self):
+        if self.next == self.limit:
+            self.next = 0
+            raise StopIteration
+        self.next += 1
+        return [self.next] * 2
+
+
+class RestartingIterator(Restarting):
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self()
+
+
+@given(st.sampled_from([Restarting, RestartingIterator]), st.integers(0, 3), st.sampled_from([None, "no", "raise"]))
+def test_what_says_again_and_again_that_it_has_ended_is_asked_again_and_again(kind, limit, cycle):
+    source, epoch = ExternalSource(kind(limit), batch=True, cycle=cycle), [[i + 1] * 2 for i in range(limit)]
+    epochs = [[batch.tolist() for batch in source.next_epoch(2)] for _ in range(3)]
+    assert epochs == ([epoch] + [[]] * 2 if cycle == "no" else [epoch] * 3)
+    assert source.epoch == (0 if cycle == "no" else 3)
+
+
 def test_a_function_without_arguments_does_not_begin_again():
     with pytest.raises(ArgumentError, match="'cycle' must be None, 'no' or 'raise' for a function without arguments"):
         ExternalSource(lambda: [1, 2], cycle="quiet")

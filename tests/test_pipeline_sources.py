@@ -17,6 +17,28 @@ from dynamic.pipeline import fn, pipeline_def, types
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize("samples", [False, True])
+def test_a_function_that_says_when_an_epoch_ends_is_called_in_the_next(samples, depth):
+    counter = itertools.count()
+
+    def numbered():
+        number = next(counter) % 4
+        if number == 3:
+            raise StopIteration
+        return np.array([number]) if samples else [[number], [number]]
+
+    @pipeline_def(batch_size=2, prefetch_queue_depth=depth)
+    def numbers():
+        return fn.external_source(numbered, batch=not samples)
+
+    with numbers() as pipe:
+        for _ in range(3):
+            found = [output.tolist() for (output,) in pipe]
+            assert found == ([[[0], [1]], [[2]]] if samples else [[[i], [i]] for i in range(3)])
+            pipe.reset()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
 @pytest.mark.parametrize("kind", ["iterator", "list", "function", "samples", "generator function"])
 def test_failed_runs_lose_nothing_of_an_iterable(kind, depth):
     failing = itertools.cycle([False, True, False, False, True, True])

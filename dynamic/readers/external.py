@@ -58,9 +58,10 @@ class ExternalSource:
         source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
             can be started again.
         num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
-        cycle: What becomes of an iterable that has ended: "no" (or False, and None) ends for good, "quiet" (or True)
-            goes on from the start, "raise" ends once and then goes on from the start. A source that is called with its
-            place goes to its next epoch instead, unless the word is "no".
+        cycle: What becomes of a source that has ended: with "no" (or False) it has ended for good, "quiet" (or True)
+            goes on from the start, "raise" ends once and then goes on from the start. By default an iterable has ended
+            for good; an iterator, and a function without arguments, are asked again in the next epoch; and a source
+            that is called with its place goes to its next epoch.
         name: A name to show.
         device: Where the outputs are put; "cpu".
         layout: The layout of the samples, or a list with one for each output.
@@ -275,7 +276,8 @@ class ExternalSource:
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
-        self._ended = self._cycle == "no" or (self._cycle is None and not self.resumable)
+        asked_again = self._kind != "iterable" or isinstance(self._source, Iterator)  # what they say then, they say
+        self._ended = self._cycle == "no" or (self._cycle is None and not asked_again)
         if not self._ended:
             self._epoch, self._iteration = self._epoch + 1, 0
             if self.resumable:
