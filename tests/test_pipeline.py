@@ -131,6 +131,40 @@ def test_shards_share_an_epoch_and_another_number_of_them_takes_the_rest(folder)
     assert sorted(given_) == names(rotated(folder).next_epoch())
 
 
+@given(epochs=st.integers(0, 3), batch_size=st.integers(1, 9), rank=st.integers(0, 4), ranks=st.integers(1, 5),
+       others=st.integers(1, 5), depth=st.integers(0, 2), files=st.integers(1, 9), draws=st.booleans())  # fmt: skip
+def test_all_ranks_are_at_the_same_place_at_the_end_of_an_epoch(
+    folder, epochs, batch_size, rank, ranks, others, depth, files, draws
+):
+    names = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*.jpg"))[:files]
+
+    @pipeline_def(batch_size=batch_size, seed=5, prefetch_queue_depth=depth)
+    def numbers(shard_id, num_shards):
+        noise = fn.random.uniform() if draws else 0  # before the reader: in the first run it is called twice
+        shard = {"shard_id": shard_id, "num_shards": num_shards}
+        _, labels = fn.readers.file(file_root=str(folder), files=names, random_shuffle=True, **shard)
+        return labels, noise
+
+    with numbers(rank % ranks, ranks) as pipe:
+        for _ in range(epochs):
+            for _ in pipe.next_epoch():
+                pass
+        text = pipe.checkpoint()
+    shards = [numbers(i, others, checkpoint=text) for i in range(others)]
+    try:
+        for epoch in range(epochs, epochs + 3):
+            found = [[label for labels, _ in shard.next_epoch() for label in labels.tolist()] for shard in shards]
+            assert sorted(label for each in found for label in each) == [[i] for i in range(files)]
+            assert {shard._epoch for shard in shards} == {epoch + 1}
+            for shard in shards:
+                states = {k: entry["state"] for k, entry in json.loads(shard.checkpoint())["states"].items()}
+                assert {state["epoch"] for state in states.values() if "epoch" in state} == {epoch + 1}
+                assert {state["position"] for state in states.values() if "position" in state} == {0}
+    finally:
+        for shard in shards:
+            shard.close()
+
+
 def test_epochs_end_where_they_did(folder):
     with rotated(folder) as pipe:
         assert [len(list(pipe.next_epoch())) for _ in range(3)] == [6, 6, 6]

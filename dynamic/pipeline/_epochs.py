@@ -157,23 +157,23 @@ class _Share:
                 step = None
             if step is not None:
                 return step
-            own: Any = self._states[OWN]
-            self._end = Step((), {**self._states, OWN: {**own, "epoch": self._epoch + 1}}, self._epoch, last=True)
+            self._end = Step((), self._states, self._epoch, self._states)
         return self._end
 
     def _next(self) -> Step | None:
         """The next batch of this share; None, with the states there, at the end of the epoch."""
         graph = self._graph
-        while self._skip:
-            if graph.ended:
+        while not graph.ended:
+            step = graph.skip() if self._skip else graph.step()
+            if step is not None and step.epoch != self._epoch:
+                own: Any = self._states[OWN]
+                without = {**self._states, OWN: {**own, "epoch": self._epoch + 1}}
+                self._states = step.starts.get(self._epoch + 1, without)
                 return None
-            graph.skip()
+            self._states = self._states if step is None else step.states
+            if not self._skip:
+                self._skip = self._stride - 1
+                return step
             self._skip -= 1
-            self._states = graph.states(self._epoch)
-        if graph.ended:
-            return None
-        step = graph.step()
-        if step.epoch != self._epoch:
-            return None
-        self._states, self._skip = step.states, self._stride - 1
-        return step
+        self._states = graph.at_the_end(self._epoch)
+        return None

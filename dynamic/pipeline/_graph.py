@@ -14,7 +14,8 @@ from dynamic.checkpoint._file import decoded
 from dynamic.context import within
 from dynamic.random import RNG
 from dynamic.readers._answers import Answers
-from dynamic.readers._reader import LastBatch, Reader
+from dynamic.readers._placed import Progress
+from dynamic.readers._reader import LastBatch, Reader, epoch_ended
 
 from ._fed import Fed
 from ._foreign import refuse
@@ -34,7 +35,8 @@ class Step(NamedTuple):
     outputs: Outputs
     states: dict[str, JSON]  #: of everything, after it
     epoch: int  #: of the first reader or source
-    last: bool  #: whether that one has no more batches in the epoch
+    end: dict[str, JSON] | None  #: the states at the end of the epoch, where that one has no more batches in it
+    starts: Mapping[int, dict[str, JSON]] = {}  #: by number, those at the start of epochs that begin with this run
 
 
 class Ended(StopIteration):
@@ -96,6 +98,7 @@ class Graph:
         self._calls: list[str] = []
         self._varying = False
         self._runs = 0
+        self._begun: Progress | None = None  # where the first reader was before the run
         self._expected: list[str] | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
         if states is not None:
@@ -108,7 +111,8 @@ class Graph:
 
     def step(self) -> Step:
         """Run the function once; after an error everything stands where it stood before."""
-        before = self._places()
+        before, first = self._places(), self._first
+        self._begun = None if first is None else first._progress
         run = Run(self, conditionals=self._conditionals)
         try:
             outputs = run.made(self._function)
@@ -121,8 +125,36 @@ class Graph:
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
                 raise Ended(self.states(0), epoch) from error
             raise
+        starts = self._starts(before, run.epoch)
         self._runs, self._given = self._runs + 1, dict(self._waiting)
-        return Step(outputs, self.states(run.epoch), run.epoch, self.ended)
+        end = self.at_the_end(run.epoch) if self.ended else None
+        return Step(outputs, self.states(run.epoch), run.epoch, end, starts)
+
+    def _starts(self, before: Mapping[str, State], epoch: int) -> dict[int, dict[str, JSON]]:
+        """The states at the start of the epochs that began with a run, of which the one before had no more batches.
+
+        Args:
+            before: The states of all objects before the run, but for those that were made in it.
+            epoch: The epoch of the run's batch.
+        """
+        first, progress = self._first, self._begun
+        starts: dict[int, dict[str, JSON]] = {}
+        while first is not None and progress is not None and progress.place.epoch < epoch:
+            states = {**self._given, **before, self.primary or "": first._state_after(progress)}
+            progress = epoch_ended(progress)
+            starts[progress.place.epoch] = {OWN: self._own_state(progress.place.epoch), **states}
+        return starts
+
+    def at_the_end(self, epoch: int) -> dict[str, JSON]:
+        """The states at the end of an epoch: its first reader, which has no more batches in it, is in the next one."""
+        first, states = self._first, self.states(epoch + 1)
+        return states if first is None else {**states, self.primary or "": first._state_after(first._progress)}
+
+    @property
+    def _first(self) -> Reader[Any] | None:
+        """The reader whose epochs these are; None where there is none, or it has not been made."""
+        primary = self.sources.get(self.primary or "")
+        return primary if isinstance(primary, Reader) else None
 
     @property
     def has_run(self) -> bool:
@@ -132,22 +164,23 @@ class Graph:
     @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
-        primary = self.sources.get(self.primary or "")
-        return isinstance(primary, Reader) and not len(primary.next_epoch(self.batch_size))
+        return self._first is not None and not len(self._first.next_epoch(self.batch_size))
 
-    def skip(self) -> None:
-        """Do as if the function had been run; it is, unless a reader is all that would move, or is not made yet."""
-        primary = self.sources.get(self.primary or "")
-        if len(self.sources) > 1 or self.streams or not isinstance(primary, Reader):
-            self.step()
-        elif primary._pass_over(self.batch_size):
+    def skip(self) -> Step | None:
+        """Do as if the function had been run; it is, unless a reader is all that would move, and was made before."""
+        if len(self.sources) > 1 or self.streams or self._first is None:
+            return self.step()
+        if self._first._pass_over(self.batch_size):
             self._runs += 1
+        return None
 
     def states(self, epoch: int) -> dict[str, JSON]:
         """The states of everything, as the entries of a checkpoint."""
-        own: dict[str, JSON] = {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch,
-                                "calls": list(self._calls), "varying": self._varying}  # fmt: skip
-        return {OWN: own, **self._waiting, **self._places()}
+        return {OWN: self._own_state(epoch), **self._waiting, **self._places()}
+
+    def _own_state(self, epoch: int) -> dict[str, JSON]:
+        return {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch,
+                "calls": list(self._calls), "varying": self._varying}  # fmt: skip
 
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
@@ -203,7 +236,9 @@ class Graph:
                 if self._hold and made._answers.held is None:
                     made._answers.held = made._sample
             self.sources[name] = made
-            self.primary = self.primary or name
+            if self.primary is None:
+                self.primary = name
+                self._begun = made._progress if isinstance(made, Reader) else None
         return self.sources[name]
 
     def stream(self, label: str, key: str) -> RNG:

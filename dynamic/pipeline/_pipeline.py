@@ -271,7 +271,7 @@ class Pipeline:
             raise
         self._states = step.states
         self._epoch = step.epoch
-        self._over = step.last
+        self._over = step.end is not None
         return step.outputs
 
     def schedule_run(self) -> None:
@@ -313,14 +313,16 @@ class Pipeline:
                 self._epoch = epoch + 1
                 return
             if step.epoch != epoch:
-                self._epoch = step.epoch
+                known = epoch + 1 in step.starts
+                self._states = step.starts[epoch + 1] if known else self._states
+                self._epoch = epoch + 1 if known else step.epoch
                 return
             step = self._take()
             self._states = step.states
-            self._over = step.last
+            self._over = step.end is not None
             yield step.outputs
-            if step.last and self._states is step.states:
-                self._epoch = epoch + 1
+            if step.end is not None and self._states is step.states:
+                self._states, self._epoch = step.end, epoch + 1
                 return
 
     def __iter__(self) -> Self:

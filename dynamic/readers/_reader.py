@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overlo
 import numpy
 
 from dynamic._origin import Origin
+from dynamic._state import State
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, DataError, Failure
 
@@ -38,7 +39,7 @@ class _Share(NamedTuple):
     position: int  #: of the reader after it
 
 
-def _epoch_ended(progress: Progress) -> Progress:
+def epoch_ended(progress: Progress) -> Progress:
     """At the start of the next epoch. What was given in this one is kept until a sample is given there."""
     place = Place(progress.place.epoch + 1, 0)
     return progress._replace(place=place) if progress.place.position else Progress(place)  # nothing for this shard
@@ -250,12 +251,19 @@ class Reader(Placed, Generic[G]):
             outputs, progress = self._step(progress, share, batch_size)
             if outputs:
                 return outputs, progress
-        return None, _epoch_ended(progress)
+        return None, epoch_ended(progress)
 
     def _step(self, progress: Progress, share: _Share, batch_size: int | None) -> tuple[Outputs | None, Progress]:
         """Read a share, and tell where that leads. A single sample may be skipped: None."""
         batches, failed = self._read_share(progress.place, share)
         return batches if batch_size is not None else _single(batches), self._moved(progress, share, failed)
+
+    def _state_after(self, progress: Progress) -> State:
+        """The state at the end of the epoch of a place, wherever this reader has got to since."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._progress = epoch_ended(progress)
+        return twin.get_state()
 
     def _pass_over(self, batch_size: int) -> bool:
         """Go past the next batch of the epoch without reading it; False if there is none."""
