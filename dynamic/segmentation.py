@@ -45,6 +45,7 @@ else:
 _PIXEL = "segmentation.random_mask_pixel"
 _OBJECT = "segmentation.random_object_bbox"
 _SELECT = "segmentation.select_masks"
+_LEAST_LABEL = -(1 << 31)
 
 
 @distribution
@@ -222,6 +223,8 @@ def _classes(
     known = None if classes is None else _several(classes)
     if background is None:
         background = min(known) - 1 if known and 0 in known else 0
+        if known and background < _LEAST_LABEL:  # from the other end, the first that is none
+            background = next(label for label in itertools.count(-1 - _LEAST_LABEL, -1) if label not in known)
     if weights is None:
         return known, [1.0] * len(known or ()), background
     rounded = [float(numpy.float32(weight)) for weight in _several(weights)]

@@ -176,7 +176,38 @@ def test_a_size_ends_the_epochs_of_endless_sources(policy):
         assert len(iterator) == len(epochs[0])
     last = {"fill": [[8, 9, 10, 11]], "DROP": [], PARTIAL: [[8, 9]]}[policy]
     assert epochs[0] == [[0, 1, 2, 3], [4, 5, 6, 7], *last]
-    assert epochs[1][0] == ([8, 9, 10, 11] if policy == "DROP" else [12, 13, 14, 15])
+    assert epochs[1][0] == [12, 13, 14, 15]  # what is left out is taken too
+
+
+def test_a_source_that_ends_within_the_batch_that_is_left_out_ends_one_epoch():
+    with counted(stop=10) as pipe:
+        iterator = GenericIterator(pipe, ["x"], size=11, auto_reset="yes", last_batch_policy=DROP)
+        epochs = [[batch[0]["x"].tolist() for batch in iterator] for _ in range(3)]
+    assert epochs == [[[[e, k] for k in range(4)], [[e, k] for k in range(4, 8)]] for e in range(3)]
+
+
+@given(shards=st.integers(1, 5), size=st.integers(1, 5), stop=st.integers(0, 9), others=st.integers(1, 5),
+       kind=st.sampled_from([GenericIterator, RaggedIterator]), every=st.booleans())  # fmt: skip
+def test_all_ranks_make_as_many_steps_wherever_they_were_stopped(folder, shards, size, stop, others, kind, every):
+    def iterators(count, text=None):
+        pipes = [numbers(folder, shard_id=i, num_shards=count, batch_size=size, checkpoint=text) for i in range(count)]
+        groups = [pipes] if every else [[pipe] for pipe in pipes]  # all shards in one process, or one in each
+        return [kind(group, NAMES, reader_name="reader", last_batch_policy=PARTIAL) for group in groups]
+
+    def given_(step):
+        return [x for each in step for part in each for x in part["data"].ravel().tolist()]
+
+    ranks = iterators(shards)
+    steps = [step for _, step in zip(range(stop), zip(*ranks, strict=True), strict=False)]  # zip: all end together
+    texts = [text for rank in ranks for text in rank.checkpoints()]
+    states = [json.loads(text)["states"]["reader"]["state"] for text in texts if stop]
+    places = {COUNT * state["epoch"] + state["position"] for state in states}
+    assert len(places) <= 1
+    rest = iterators(others, texts[stop % len(texts)])
+    more = [*zip(*rest, strict=True)]
+    if stop <= len(ranks[0]):
+        found = sorted(itertools.chain(*map(given_, [*steps, *more])))
+        assert found == sorted(itertools.chain(*map(given_, zip(*iterators(1), strict=True))))
 
 
 def test_a_source_that_ends_with_the_size_ends_one_epoch():

@@ -129,7 +129,11 @@ def test_objects_have_their_chances(arguments, expected, cache):
 
 
 def test_the_background_is_told_where_there_is_no_object():
-    for arguments, expected in (({}, 0), ({"background": 7}, 7), ({"classes": (0, 2)}, -1), ({"classes": (-3, 0)}, -4)):
+    least, most = -(2**31), 2**31 - 1
+    for arguments, expected in (
+        ({}, 0), ({"background": 7}, 7), ({"classes": (0, 2)}, -1), ({"classes": (-3, 0)}, -4),
+        ({"classes": (least, 0)}, most), ({"classes": (least, most, 0, most - 1)}, most - 2),
+    ):  # fmt: skip
         label = random_object_bbox(MASK, threshold=9, output_class=True, rng=RNG(1), **arguments)[-1]
         assert (label.item(), label.shape) == (expected, ())
 

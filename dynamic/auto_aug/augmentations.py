@@ -63,8 +63,8 @@ def _down(magnitude: float) -> NDArray[numpy.float32]:
 
 
 def _warped(samples: Batch, matrix: Any, fill_value: Any, interp_type: Any) -> Any:
-    return dynamic.warp_affine(samples, matrix=matrix, fill_value=fill_value, interp_type=interp_type or "linear",
-                               inverse_map=False)  # fmt: skip
+    kind = "linear" if interp_type is None else interp_type
+    return dynamic.warp_affine(samples, matrix=matrix, fill_value=fill_value, interp_type=kind, inverse_map=False)
 
 
 def _sheared(samples: Batch, shear: Batch, fill_value: Any = 128, interp_type: Any = None) -> Any:
@@ -112,8 +112,8 @@ def rotate(
     samples: Batch, angle: Batch, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True
 ) -> Any:
     """Turn images by an angle in degrees."""
-    return dynamic.rotate(samples, angle=angle, fill_value=fill_value, interp_type=interp_type or "linear",
-                          keep_size=rotate_keep_size)  # fmt: skip
+    kind = "linear" if interp_type is None else interp_type
+    return dynamic.rotate(samples, angle=angle, fill_value=fill_value, interp_type=kind, keep_size=rotate_keep_size)
 
 
 # -- colours: magnitudes are the distance from what changes nothing ----------------------------------------------------

@@ -95,7 +95,7 @@ class Pipeline:
         self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
         self._scheduled = 0  # runs whose outputs have not been shared
-        self._over = False  # whether the batch that was taken last was the last of its epoch
+        self._end_of_epoch: dict[str, JSON] | None = None  # the states there, once its last batch was taken
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
         self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
@@ -271,7 +271,7 @@ class Pipeline:
             raise
         self._states = step.states
         self._epoch = step.epoch
-        self._over = step.end is not None
+        self._end_of_epoch = step.end
         return step.outputs
 
     def schedule_run(self) -> None:
@@ -315,15 +315,23 @@ class Pipeline:
             if step.epoch != epoch:
                 known = epoch + 1 in step.starts
                 self._states = step.starts[epoch + 1] if known else self._states
-                self._epoch = epoch + 1 if known else step.epoch
+                self._epoch, self._end_of_epoch = epoch + 1 if known else step.epoch, None
                 return
             step = self._take()
-            self._states = step.states
-            self._over = step.end is not None
+            self._states, self._end_of_epoch = step.states, step.end
             yield step.outputs
-            if step.end is not None and self._states is step.states:
-                self._states, self._epoch = step.end, epoch + 1
+            if step.end is not None and (self._states is step.states or self._states is step.end):
+                self._states, self._epoch, self._end_of_epoch = step.end, epoch + 1, None
                 return
+
+    @property
+    def _ended(self) -> bool:
+        """Whether its first reader has no more batches in the epoch."""
+        return self._end_of_epoch is not None or self._peek().epoch != self._epoch
+
+    def _stand_at_the_end(self) -> None:
+        """Let the place be the end of the epoch, of which nothing is left, and not yet the next one."""
+        self._states = self._end_of_epoch or self._peek().starts.get(self._epoch + 1, self._states)
 
     def __iter__(self) -> Self:
         return self

@@ -14,9 +14,8 @@ from dynamic import ArgumentError, Batch, StateError, StateMismatch
 from dynamic._state import JSON, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Source
-from dynamic.pipeline._output import names
+from dynamic.pipeline._output import named, names
 
-from ._iterator import tensors
 from ._shared import Shared, Worker
 
 __all__ = ["Batches", "Outputs", "made"]
@@ -152,7 +151,9 @@ class Batches:
             if outputs is None:
                 self._end(states, worker)
                 return
-            batch = Outputs(tensors(_OPERATOR, self.output_map, self._transformed(outputs), self._dynamic_shape))
+            varying = self.output_map if self._dynamic_shape else ()
+            found = named(_OPERATOR, self.output_map, self._transformed(outputs), varying)
+            batch = Outputs({name: output.torch(pad=self._dynamic_shape) for name, output in found.items()})
             batch.state = _state(Place(states))
             self._now = Place(states, stride - 1, worker.total)
             yield batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import itertools
 import warnings
@@ -21,7 +22,7 @@ from dynamic.readers._reader import LastBatch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator", "tensors"]
+__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
 
 Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
 
@@ -91,6 +92,7 @@ class GenericIterator:
             for pipeline in self._pipelines:
                 pipeline._end_epochs(_OF_READER[self._policy])
         self._epochs: list[Iterator[Outputs]] | None = None
+        self._steps = 0  # of the epoch that are left for any shard, where shards may have different numbers of batches
         self._ended = self._begun = False
         self._meta: dict[str, int] | None = None
         self._given = self._resumed()
@@ -119,6 +121,9 @@ class GenericIterator:
         size = self._size
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != -1):
             raise ArgumentError(self._operator, "size", "a number of samples, or -1", shown(size))
+        if self._policy is LastBatchPolicy.DROP and -1 < size < self.batch_size * len(pipelines):
+            expected = f"at least {self.batch_size * len(pipelines)}, as less is dropped"
+            raise ArgumentError(self._operator, "size", expected, str(size))
         if size != -1 and self._reader_name is not None:
             raise ArgumentError(self._operator, "size", "left out with reader_name=", shown(size))
         if size == -1 and self._reader_name is None and len(pipelines) > 1:
@@ -195,8 +200,9 @@ class GenericIterator:
             if self._size > 0 or self._reader_name is not None:
                 warnings.warn(f"{self._operator}.reset() does nothing in the middle of an epoch.", stacklevel=2)
             return
-        for rest in self._epochs or ():
-            next(rest, None)  # so that the pipeline knows of the end
+        if self._size > 0 and self._begun and not self._ended:
+            self._drop()
+        self._go_to_the_next()
         if self._ended or self._begun:
             self._count(-self._given)
         self._epochs, self._ended, self._begun = None, False, False
@@ -205,9 +211,7 @@ class GenericIterator:
         """Whether the epoch has no more batches."""
         if self._size > 0:
             return bool(self._wanted() <= 0)
-        if self._reader_name is None:
-            return False
-        return all(pipeline._peek().epoch != pipeline._epoch for pipeline in self._pipelines)
+        return self._reader_name is not None and self._steps <= 0 and all(each._ended for each in self._pipelines)
 
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
@@ -218,17 +222,46 @@ class GenericIterator:
         """A batch of each pipeline; None of those whose epoch has ended before that of the others."""
         if self._reader() is None:
             if self._size > 0 and self._wanted() <= 0:
+                self._drop()
                 raise StopIteration
             return list(self._runs())
         for pipeline in self._pipelines:
-            if self._epochs is None or not pipeline._over:
+            if not pipeline._ended:
                 self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:
+            self._steps = max(map(self._steps_of, self._pipelines))
             self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
-        outputs = [next(epoch, None) for epoch in self._epochs]
-        if all(output is None for output in outputs):
+        pairs = zip(self._pipelines, self._epochs, strict=True)
+        outputs = [None if pipeline._ended else next(epoch, None) for pipeline, epoch in pairs]
+        if self._steps <= 0 and all(output is None for output in outputs):
+            self._go_to_the_next()
             raise StopIteration
+        self._steps -= 1
+        for pipeline, output in zip(self._pipelines, outputs, strict=True):
+            if output is None and self._steps <= 0:
+                pipeline._stand_at_the_end()  # where the other shards are
         return outputs
+
+    def _steps_of(self, pipeline: Pipeline) -> int:
+        """How many steps are left until all shards of a pipeline's reader have given what they have."""
+        meta, states = self._reader(), pipeline._states
+        if meta is None or self._policy is not LastBatchPolicy.PARTIAL:  # else all have as many batches
+            return 0
+        start = {"epoch": pipeline._epoch, "position": 0}
+        state: Any = (states or {}).get(self._reader_name or "", start)
+        left = meta["epoch_size"] - state["position"] if state["epoch"] == pipeline._epoch else 0
+        return _up(left, self.batch_size * meta["number_of_shards"])
+
+    def _go_to_the_next(self) -> None:
+        """Let the pipelines know of the end of the epoch."""
+        for rest in self._epochs or ():
+            next(rest, None)
+
+    def _drop(self) -> None:
+        """Take the batch that is left out, of which a part belongs to the epoch, as DALI does."""
+        if self._size > self._given.sum():
+            with contextlib.suppress(StopIteration):  # the source has no more either
+                self._count([len(output[0]) for output in self._runs()])
 
     def _runs(self) -> Sequence[Outputs]:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
@@ -258,7 +291,8 @@ class GenericIterator:
 
     def _dicts(self, outputs: Sequence[Outputs | None]) -> Dicts:
         found = [None if output is None else self._tensors(output) for output in outputs]
-        some = next(values for values in found if values is not None)
+        some = next((values for values in found if values is not None), None)
+        some = self._tensors(self._pipelines[0]._peek().outputs) if some is None else some
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
         if self._policy is LastBatchPolicy.FILL and (self._size > 0 or self._reader_name is not None):
             return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
@@ -391,17 +425,9 @@ class RaggedIterator(GenericIterator):
             expected = f"a list of {len(named)} tags, each of {', '.join(map(repr, known))}"
             raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
         self._tags = dict(zip(named, tags, strict=True))
-        super().__init__(
-            pipelines,
-            output_map,
-            size,
-            reader_name,
-            auto_reset,
-            last_batch_policy=last_batch_policy,
-            dynamic_shape=dynamic_shape,
-            last_batch_padded=last_batch_padded,
-            prepare_first_batch=prepare_first_batch,
-        )
+        super().__init__(pipelines, output_map, size, reader_name, auto_reset, last_batch_policy=last_batch_policy,
+                         dynamic_shape=dynamic_shape, last_batch_padded=last_batch_padded,
+                         prepare_first_batch=prepare_first_batch)  # fmt: skip
 
     def _named(self, outputs: Outputs) -> dict[str, Batch]:
         varying = [name for name, tag in self._tags.items() if self._dynamic_shape or tag != self.DENSE_TAG]
@@ -470,15 +496,3 @@ def _filled(value: Any, size: int) -> Any:
     if isinstance(value, list):
         return value + value[-1:] * missing
     return torch.cat([value, value[-1:].expand(missing, *value.shape[1:])])
-
-
-def tensors(
-    operator: str, output_map: Sequence[str], outputs: Sequence[Batch], dynamic_shape: bool
-) -> dict[str, torch.Tensor]:
-    """Each Batch as one tensor, under its name.
-
-    Raises:
-        ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
-    """
-    found = named(operator, output_map, outputs, output_map if dynamic_shape else ())
-    return {name: output.torch(pad=dynamic_shape) for name, output in found.items()}
