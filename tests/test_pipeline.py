@@ -549,7 +549,7 @@ def _of_an_rng():
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    ({"batch_size": 0}, "'batch_size' must be an integer of at least 1"), ({"seed": "x"}, "'seed'"),
+    ({"batch_size": 0}, "'batch_size' must be an integer of 1 or more"), ({"seed": "x"}, "'seed'"),
     ({"prefetch_queue_depth": -1}, "'prefetch_queue_depth'"), ({"checkpoint": 5}, "'checkpoint'"),
     ({"num_threads": 0}, "num_threads"), ({"batch_size": 2.5}, "'batch_size' must be an integer"),
     ({"seed": 2**64}, r"'seed' must be an integer in \[0, 2\*\*64\)"), ({"seed": -2}, "'seed'"),

@@ -218,7 +218,12 @@ class Augmentation:
     @functools.cached_property
     def _key(self) -> Any:
         """The same of augmentations that do the same."""
-        return self._op, self.mag_to_param, self.param_device, type(self), repr(self)
+        same = self._op, self.mag_to_param, self.param_device, type(self), repr(self)
+        try:
+            hash(same)
+        except TypeError:
+            return self  # a callable of a user's that has no hash: the same as itself alone
+        return same
 
     def __repr__(self) -> str:
         """The same in each process: it is compared with that of a checkpoint."""
@@ -356,6 +361,9 @@ def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: i
     Raises:
         ArgumentError: None of the augmentations takes an argument, or one of them refuses one or the samples.
     """
+    for argument, value in arguments.items():
+        if isinstance(value, Batch) and len(value) != len(data):
+            raise ArgumentError(name, argument, f"of {len(data)} samples, like the data", f"a Batch of {len(value)}")
     takes = [each._takes for each in augmentations]
     known = sorted({argument for each in takes for argument in each or ()})
     for argument in () if None in takes else arguments:

@@ -16,7 +16,7 @@ from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
 from ._ahead import Ahead
-from ._graph import Graph, Step, of_pipeline
+from ._graph import Ended, Graph, Step, of_pipeline
 from ._pipeline import Pipeline, _seed
 from ._run import OWN, columns
 
@@ -145,6 +145,7 @@ class _Share:
         own: Any = states[OWN]
         self._epoch: int = own["epoch"]
         self._end: Step | None = None
+        self._begun = False
         self._states = states
 
     def step(self, whose: Callable[[], Any], num_threads: int) -> Step:
@@ -152,9 +153,14 @@ class _Share:
         if self._end is None:
             try:
                 step = of_pipeline(whose, num_threads, self._next)
-            except StopIteration:
-                self._states = self._graph.states(self._epoch + 1)
+            except StopIteration as end:
+                beside = isinstance(end, Ended) and end.epoch is None  # a source that is not the first
+                if beside and not self._begun:  # it ended with the epoch before, and is asked for this one
+                    self._begun = True
+                    return self.step(whose, num_threads)
+                self._states = self._graph.states(self._epoch + (not beside))
                 step = None
+            self._begun = True
             if step is not None:
                 return step
             self._end = Step((), self._states, self._epoch, self._states)

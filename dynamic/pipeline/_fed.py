@@ -37,14 +37,14 @@ class Fed:
         """Let a batch wait behind the others; the first has the number of the place."""
         with self._lock:
             waiting = self.waiting.get(name, {})
-            self.waiting[name] = {**waiting, max(waiting, default=place - 1) + 1: (batch, by)}
+            self.waiting[name] = {**waiting, max(place, max(waiting, default=-1) + 1): (batch, by)}
 
     def take_back(self, by: object) -> None:
         """Forget what was given by one call; what was fed after it moves up."""
         with self._lock:
             for name, waiting in self.waiting.items():
                 left = [entry for _, entry in sorted(waiting.items()) if entry[1] is not by]
-                self.waiting[name] = dict(enumerate(left, min(waiting, default=0)))
+                self.waiting[name] = dict(zip(sorted(waiting), left, strict=False))
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget all that waits under some names."""
@@ -55,7 +55,7 @@ class Fed:
     @property
     def unknown(self) -> list[str]:
         """Names under which batches wait that no run has asked for."""
-        return sorted(self.waiting.keys() - self.asked)
+        return sorted({name for name, entries in self.waiting.items() if entries} - self.asked)
 
     def refuse(self, name: str, number: int) -> None:
         """Take the batch of a number back, which is not what its source should give."""
@@ -75,13 +75,12 @@ class Fed:
         def fed(number: int) -> Batch:
             self.asked.add(name)
             with self._lock:
-                needed = number - 1 if repeat else number
-                waiting = {place: entry for place, entry in self.waiting.get(name, {}).items() if place >= needed}
-                if repeat and number not in waiting and needed in waiting:
-                    waiting[number] = waiting[needed]
-                if number in waiting:
-                    self.waiting[name] = waiting
-                    return waiting[number][0]
+                known = self.waiting.get(name, {})
+                last = max((place for place in known if place <= number), default=-1) if repeat else number
+                if last in known:
+                    used = max((place for place in known if repeat and place < number), default=last)  # before this run
+                    self.waiting[name] = {place: entry for place, entry in known.items() if place >= min(used, last)}
+                    return known[last][0]
             how = f"feed_input({name!r}, data) before each run, or run({name}=data)"
             others = f" There is data for {', '.join(map(repr, self.unknown))}." if self.unknown else ""
             raise RuntimeError(f"The pipeline's source {name!r} has no data: {how}.{others}")

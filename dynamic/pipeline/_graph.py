@@ -98,6 +98,7 @@ class Graph:
         self._calls: list[str] = []
         self._varying = False
         self._runs = 0
+        self._to_end: set[str] = set()  # sources whose epoch may end where another's has
         self._begun: Progress | None = None  # where the first reader was before the run
         self._expected: list[str] | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
@@ -121,10 +122,15 @@ class Graph:
         except BaseException as error:
             self._return(before, run.ended)
             if isinstance(error, StopIteration) and run.ended is not None:
+                if run.ended in self._to_end:  # with the one that has ended, as nothing was given since
+                    self._to_end.discard(run.ended)
+                    return self.step()
+                self._to_end = {name for name, x in self.sources.items() if isinstance(x, ExternalSource)} - {run.ended}
                 ended = self.sources[run.ended]
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
                 raise Ended(self.states(0), epoch) from error
             raise
+        self._to_end = set()
         starts = self._starts(before, run.epoch)
         self._runs, self._given = self._runs + 1, dict(self._waiting)
         end = self.at_the_end(run.epoch) if self.ended else None

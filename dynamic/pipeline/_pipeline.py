@@ -16,6 +16,7 @@ from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
 from dynamic.readers._answers import Answers
+from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
@@ -82,7 +83,8 @@ class Pipeline:
         enable_conditionals: bool = False,
         **others: Any,
     ) -> None:
-        self._batch_size = _natural("batch_size", batch_size if max_batch_size is None else max_batch_size, 1)
+        size = batch_size if max_batch_size is None else max_batch_size
+        self._batch_size = natural("Pipeline", "batch_size", size, 1)
         self._depth = _depth(prefetch_queue_depth)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
@@ -159,6 +161,15 @@ class Pipeline:
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
         return self._asked(Ahead.peek)
+
+    def _peek_anew(self) -> Step:
+        """The same for the first batch of an epoch: a source beside the first may have ended with the epoch before."""
+        try:
+            return self._peek()
+        except Ended as end:
+            if end.epoch is not None:
+                raise
+            return self._peek()
 
     def _take(self) -> Step:
         """The next batch, as far as making it goes."""
@@ -305,19 +316,20 @@ class Pipeline:
         As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
         has an epoch of no more batches before it, and then the next.
         """
-        epoch = self._epoch
+        epoch, begun = self._epoch, False
         while True:
             try:
-                step = self._peek()
-            except StopIteration:
-                self._epoch = epoch + 1
+                step = self._peek() if begun else self._peek_anew()
+            except StopIteration as end:
+                beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
+                self._epoch = epoch if beside else epoch + 1
                 return
             if step.epoch != epoch:
                 known = epoch + 1 in step.starts
                 self._states = step.starts[epoch + 1] if known else self._states
                 self._epoch, self._end_of_epoch = epoch + 1 if known else step.epoch, None
                 return
-            step = self._take()
+            step, begun = self._take(), True
             self._states, self._end_of_epoch = step.states, step.end
             yield step.outputs
             if step.end is not None and (self._states is step.states or self._states is step.end):
@@ -457,20 +469,14 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
     return make
 
 
-def _natural(argument: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError("Pipeline", argument, f"an integer of at least {least}", shown(value))
-    return value
-
-
 def _depth(given: Any) -> int:
     if isinstance(given, Mapping):
         if given.keys() != {"cpu_size", "gpu_size"}:
             expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
             raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
-        _natural("prefetch_queue_depth", given["gpu_size"], 0)
+        natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
         given = given["cpu_size"]
-    return _natural("prefetch_queue_depth", given, 0)
+    return natural("Pipeline", "prefetch_queue_depth", given, 0)
 
 
 def _text(checkpoint: Any) -> str | bytes:

@@ -202,10 +202,10 @@ class Run:
         raise _Fork(truth)
 
     def _output(self, place: int, value: Any) -> Output:
-        if self.decided and isinstance(value, Batch) and len(value) != self._size:
-            expected = f"one whose outputs have as many samples as there are, or go this way: {self._size}"
-            raise ArgumentError("Pipeline", "function", expected, f"one of {len(value)}")
         if isinstance(value, Batch):
+            if self.decided and len(value) != self._size:
+                expected = f"one whose outputs have as many samples as there are, or go this way: {self._size}"
+                raise ArgumentError("Pipeline", "function", expected, f"one of {len(value)}")
             return Output.of(value)
         try:
             one = constant(value)
@@ -313,7 +313,7 @@ class Run:
             self._take(label, source)
             if new and self._streams and self.graph.primary == label:
                 raise _Again
-        outputs = self._taken[label] if self._group is None else _chosen(self._taken[label], self._group)
+        outputs = _chosen(self._taken[label], self._group) if self._group is not None else self._taken[label]
         several = isinstance(source, ExternalSource) and source._outputs is not None
         return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 and not several else outputs
 
@@ -368,8 +368,7 @@ def _drawn_already(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]
 def _check_drawn(path: str, arguments: Mapping[str, Any]) -> None:
     """Refuse to draw what nobody could repeat."""
     if arguments.get("rng") is None:
-        expected = "given inside of an augmentation, whose chance is its magnitude"
-        raise ArgumentError(path, "rng", expected, "nothing")
+        raise ArgumentError(path, "rng", "given inside of an augmentation, whose chance is its magnitude", "nothing")
 
 
 def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dict[str, Any]:
@@ -377,9 +376,8 @@ def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dic
     for former, now in _FORMERLY.items():
         if former in arguments and (now is None or now in takes):
             if now in arguments:
-                raise ArgumentError(
-                    f"fn.{path}", former, f"left out beside {now!r}, of which it is a former name", "both"
-                )
+                expected = f"left out beside {now!r}, of which it is a former name"
+                raise ArgumentError(f"fn.{path}", former, expected, "both")
             value = arguments.pop(former)
             arguments |= {} if now is None else {now: value}
     if "device" in arguments:
@@ -389,7 +387,9 @@ def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dic
 
 def _own(found: Any) -> Any:
     """What a call gave, for the function to keep and change."""
-    return found.copy() if isinstance(found, (dict, list)) else found
+    if isinstance(found, dict):
+        return found.copy()
+    return type(found)(map(_own, found)) if isinstance(found, (tuple, list)) else found
 
 
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:

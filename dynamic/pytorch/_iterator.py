@@ -226,6 +226,8 @@ class GenericIterator:
                 raise StopIteration
             return list(self._runs())
         for pipeline in self._pipelines:
+            if self._epochs is None and pipeline._end_of_epoch is None:
+                pipeline._peek_anew()
             if not pipeline._ended:
                 self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from dynamic._locks import new_lock
+from dynamic.errors import StateWarning
 
 __all__ = ["Answers"]
 
@@ -32,6 +35,7 @@ class Answers(Generic[X]):
         self._given: dict[int, Any] = {}  # what is not kept yet
         self._kept: dict[int, Any] = {}
         self._lock = new_lock()
+        self._asking: int | None = None  # the process that is asking the iterator
 
     def forget(self, number: int) -> None:
         """Nobody will ask for those before a number any more, unless they are held."""
@@ -39,6 +43,14 @@ class Answers(Generic[X]):
             number = number if self.held is None else min(number, self.held)
             for old in [other for other in self._kept if other < number]:
                 del self._kept[old]
+
+    def renumber(self, number: int, to: int) -> None:
+        """Let what has a number, or a later one, have another from now on; what came before is forgotten."""
+        with self._lock:
+            for store in (self._given, self._kept):
+                later = {other - number + to: given for other, given in store.items() if other >= number}
+                store.clear()
+                store.update(later)
 
     def __getitem__(self, number: int) -> X:
         """What the iterable gave, or gives, as that number.
@@ -49,10 +61,20 @@ class Answers(Generic[X]):
         with self._lock:
             if number not in self._kept:
                 if number not in self._given:
-                    if self._iterator is None:
-                        self._iterator = self._begin()
-                    once = itertools.starmap(self._iterator.__next__, [()])
-                    self._given.update(zip((number,), once, strict=False))  # all in C, so that no Ctrl-C comes between
+                    if self._asking not in (None, os.getpid()):  # forked in its midst, and cannot go on here
+                        self._iterator = None
+                        warnings.warn(
+                            "a source was being asked as the process forked; it begins again here",
+                            StateWarning,
+                            stacklevel=2,
+                        )
+                    try:
+                        self._asking = os.getpid()
+                        self._iterator = self._begin() if self._iterator is None else self._iterator
+                        once = itertools.starmap(self._iterator.__next__, [()])
+                        self._given.update(zip((number,), once, strict=False))  # in C: no Ctrl-C comes between
+                    finally:
+                        self._asking = None
                     if number not in self._given:
                         self._given[number], self._iterator = _END, None
                 given = self._given[number]

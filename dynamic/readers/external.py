@@ -378,6 +378,9 @@ class ExternalSource:
             warnings.warn(f"{operator}: there is no telling where its source was: it had given {state['iteration']} in "
                           f"epoch {state['epoch']}, and goes on from wherever it is. A function of one argument can go "
                           "on exactly.", StateWarning, stacklevel=2)  # fmt: skip
+        if self._answers is not None:
+            sample: Any = state["sample"]
+            self._answers.renumber(self._sample, sample)
         self._go_to(state)
 
     def _go_to(self, place: Any) -> None:
@@ -428,7 +431,10 @@ def _copied(sample: Any) -> Any:
         return list(map(_copied, sample))
     if isinstance(sample, (bool, int, float, bytes, str, numpy.generic, Batch, type(None))):
         return sample
-    return tensor(sample)
+    try:
+        return tensor(sample)
+    except ArgumentError:
+        return sample  # which is refused with its place, and the name of the source
 
 
 def _makes_generators(source: Any) -> bool:
