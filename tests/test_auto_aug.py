@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from pathlib import Path
@@ -741,6 +742,29 @@ def test_in_augmentations_an_index_is_one_of_each_sample_and_a_condition_none():
     told = r"undecided\(\) is called for 3 samples at once.*core.select"
     with piped() as pipe, pytest.raises(ValueError, match=told):
         pipe.run()
+
+
+@pytest.mark.parametrize("name", ["rotate", "shear_x", "shear_y"])
+def test_the_nearest_pixel_may_be_asked_for_by_dalis_constant(name):
+    images = ndd.as_batch([np.tile(np.array([0, 255], np.uint8), (32, 16))[..., None].repeat(3, 2)], layout="HWC")
+    found = getattr(a, name)(images, magnitude_bin=signed_bin(5, ndd.as_batch([0])), num_magnitude_bins=11,
+                             interp_type=types.INTERP_NN, fill_value=0)  # fmt: skip
+    assert {*np.unique(found.samples[0])} == {0, 255}
+
+
+def test_a_callable_without_a_hash_is_an_augmentation_and_batches_of_other_sizes_are_named():
+    @dataclasses.dataclass
+    class Added:
+        amount: int
+
+        def __call__(self, samples, _):
+            return samples + self.amount
+
+    data = ndd.as_batch([1, 2])
+    assert ra.apply_rand_augment([augmentation(Added(3), name="added")], data, 1, 0, 1).tolist() == [4, 5]
+    images = ndd.as_batch(IMAGES[:4], layout="HWC")
+    with pytest.raises(ArgumentError, match="'shape' must be of 4 samples, like the data; got a Batch of 2"):
+        aa.auto_augment(images, shape=ndd.as_batch([[9, 9], [8, 8]]))
 
 
 def test_one_sample_goes_through_the_function_that_is_selected():

@@ -310,6 +310,18 @@ def test_the_place_of_other_sources_is_not_known_and_a_load_says_so(source, tmp_
     assert "cannot be saved" in repr(second)
 
 
+@given(st.integers(0, 4), st.integers(0, 4), st.booleans())
+def test_an_iterable_goes_on_from_wherever_it_is_after_a_load(before, after, by_samples):
+    source, size = ExternalSource(list(range(20)), batch=False), 2 if by_samples else None
+    given_ = [source(size) for _ in range(before)]
+    state = source.get_state()
+    given_ += [source(size) for _ in range(after)]
+    with pytest.warns(StateWarning, match="goes on from wherever it is"):
+        source.set_state(state)
+    given_ += list(source.next_epoch(size))
+    assert np.concatenate([np.ravel(np.asarray(x)) for x in given_]).tolist() == list(range(20))
+
+
 def test_a_source_that_fails_stays():
     broken = True
 

@@ -10,6 +10,8 @@ import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dynamic as ndd
 from dynamic import ArgumentError
@@ -300,3 +302,115 @@ def test_the_metadata_of_a_reader_that_is_none_is_refused(tmp_path):
         for ask in (pipe.epoch_size, pipe.reader_meta):
             with pytest.raises(ArgumentError, match=r"'name' must be that of a reader, one of \['photos'\]; got"):
                 ask("phtos")
+
+
+@given(st.lists(st.sampled_from(["feed", "run", "fail", "run with"]), max_size=20), st.booleans())
+def test_each_run_uses_the_next_batch_that_was_fed_or_the_last_again(steps, repeat):
+    fails, fed, waiting, last = [False], itertools.count(), [], None
+
+    @pipeline_def(batch_size=1)
+    def numbers():
+        x = fn.external_source(name="x", repeat_last=repeat)
+        if fails[0]:
+            raise OSError("unlucky")
+        return x
+
+    with numbers() as pipe:
+        for step in steps:
+            if step == "feed":
+                waiting.append(next(fed))
+                pipe.feed_input("x", [waiting[-1]])
+                continue
+            given_ = {"x": [next(fed)]} if step == "run with" else {}
+            available = waiting + [value for (value,) in given_.values()]
+            fails[0] = step == "fail"
+            if fails[0] or not (available or (repeat and last is not None)):
+                with pytest.raises((OSError, RuntimeError)):
+                    pipe.run(**given_)
+                continue
+            found = pipe.run(**given_)[0].tolist()
+            last, waiting = (available[0], available[1:]) if available else (last, [])
+            assert found == [last]
+
+
+def test_a_run_that_fails_forgets_what_it_was_given_by_a_wrong_name():
+    fails = [True]
+
+    @pipeline_def(batch_size=2, prefetch_queue_depth=0)
+    def numbers():
+        if fails[0]:
+            raise OSError("unlucky")
+        return fn.external_source(source=[[1, 2], [3, 4]])
+
+    with numbers() as pipe:
+        with pytest.raises(OSError, match="unlucky"):
+            pipe.run(wrong=[1, 2])
+        fails[0] = False
+        assert pipe.run()[0].tolist() == [1, 2]
+        with pytest.raises(ArgumentError, match="got 'wrong'"):
+            pipe.run(wrong=[1, 2])
+        assert pipe.run()[0].tolist() == [3, 4]
+
+
+def by_place(stop):
+    def source(info):
+        if info.idx_in_epoch >= stop:
+            raise StopIteration
+        return [info.epoch_idx, info.idx_in_epoch]
+
+    return source
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_source_that_ends_with_the_epochs_of_the_reader_goes_on_in_the_next(tmp_path, depth):
+    for i in range(7):
+        (tmp_path / f"{i}.bin").write_bytes(bytes([i]))
+
+    @pipeline_def(batch_size=3, seed=1, prefetch_queue_depth=depth)
+    def beside():
+        _, labels = fn.readers.file(file_root=str(tmp_path), files=[f"{i}.bin" for i in range(7)])
+        return labels, fn.external_source(source=by_place(7), batch=False)
+
+    with beside() as pipe:
+        for epoch in range(3):
+            found = [(labels.tolist(), x.tolist()) for labels, x in pipe.next_epoch()]
+            assert [labels for labels, _ in found] == [[[0], [1], [2]], [[3], [4], [5]], [[6]]]
+            assert [x for _, each in found for x in each] == [[epoch, i] for i in range(7)]
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_sources_that_end_together_begin_together(depth):
+    @pipeline_def(batch_size=2, prefetch_queue_depth=depth)
+    def pairs():
+        first, other = [fn.external_source(source=by_place(4), batch=False) for _ in range(2)]
+        return first, other
+
+    with pairs() as pipe:
+        for epoch in range(3):
+            found = [(a.tolist(), b.tolist()) for a, b in pipe]
+            pipe.reset()
+            assert found == [([[epoch, i], [epoch, i + 1]],) * 2 for i in (0, 2)]
+
+
+def test_lists_that_calls_of_several_sets_gave_belong_to_the_way():
+    @pipeline_def(batch_size=2, enable_conditionals=True, seed=1)
+    def ways():
+        condition = fn.external_source(source=[[0, 1]])
+        shape = fn.constant(idata=[9, 9])
+        anchors, _ = fn.random_crop_generator([shape, shape])
+        anchors.append(anchors[0])
+        if condition:
+            return fn.constant(idata=len(anchors))
+        return fn.constant(idata=-len(anchors))
+
+    with ways() as pipe:
+        assert [abs(x) for (x,) in pipe.run()[0].tolist()] == [3, 3]
+
+
+def test_a_bad_sample_is_told_with_its_place_and_source():
+    @pipeline_def(batch_size=3)
+    def photos():
+        return fn.external_source(source=[[1, 2], [3, 4], [object(), 5]], batch=False, name="photos")
+
+    with photos() as pipe, pytest.raises(ArgumentError, match=r"'source\[2\]' must be numbers.*'photos'"):
+        pipe.run()
