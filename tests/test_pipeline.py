@@ -207,6 +207,8 @@ def test_a_second_reader_keeps_in_step(folder):
     with pair() as pipe:
         assert pipe.epoch_size() == {"first": COUNT, "second": 12}
         assert pipe.reader_meta("second")["number_of_shards"] == 1
+        with rotated(folder, shard_id=1, num_shards=3, pad_last_batch=True) as padded:
+            assert padded.epoch_size("image_reader") == -(-COUNT // 3) * 3
         sizes, names = [], []
         for first, second in pipe.next_epoch():
             sizes.append((len(first), len(second)))

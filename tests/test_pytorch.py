@@ -415,6 +415,8 @@ def test_wrong_arguments_are_named(folder):
     with numbers(folder) as pipe, numbers(folder, batch_size=2) as other:
         for arguments, told in [
             ({"pipelines": []}, "'pipelines' must be a Pipeline or a list"),
+            ({"pipelines": None}, "'pipelines' must be a Pipeline or a list"),
+            ({"size": 3, "reader_name": None, "last_batch_policy": DROP}, "'size' must be at least 4, as less is"),
             ({"pipelines": [pipe, other]}, r"of one batch size; got \[4, 2\]"),
             ({"output_map": ["a", "a"]}, "'output_map' must be a list of distinct names"),
             ({"output_map": "data"}, "'output_map'"), ({"size": 0}, "'size'"), ({"size": 5}, "'size' must be left out"),

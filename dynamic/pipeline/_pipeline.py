@@ -355,14 +355,14 @@ class Pipeline:
         """Go on after a source has ended: its next epoch begins by itself with the next `run`."""
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """How many samples an epoch of a reader has, over all shards.
+        """How many samples an epoch of a reader has, over all shards, which with `pad_last_batch` have as many each.
 
         Args:
             name: The reader's name; by default a dict of all readers is returned.
         """
         if name is not None:
-            return self.reader_meta(name)["epoch_size"]
-        return {key: value["epoch_size"] for key, value in self.reader_meta().items()}
+            return self.reader_meta(name)["epoch_size_padded"]
+        return {key: value["epoch_size_padded"] for key, value in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> Any:
         """What `get_metadata` of a reader returns, or a dict of that for all readers.

@@ -81,7 +81,7 @@ class GenericIterator:
         prepare_first_batch: bool = True,
     ) -> None:
         self._operator = type(self).__name__
-        self._pipelines = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
+        self._pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         self.output_map = names(self._operator, output_map)
         self._policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
         self._auto_reset = self._one_of("auto_reset", auto_reset, _AUTO_RESET)
