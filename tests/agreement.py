@@ -8,6 +8,7 @@ Prints the first table of `docs/agreement.md`; `wild_agreement.py` prints the se
 from __future__ import annotations
 
 import argparse
+import itertools
 import operator
 import sys
 import warnings
@@ -36,7 +37,8 @@ class Shares:
     Attributes:
         calls: How many were compared.
         values: Of each kind how many, and how many of them are close.
-        against: Calls with results of another shape, dtype or layout, or far off.
+        unlike: Results of another shape, dtype or layout.
+        against: What these and results that are far off are of.
     """
 
     calls: int = 0
@@ -100,6 +102,8 @@ def narrow(value: Any) -> Any:
 
 def ask_us(path: str, call: usage.Call, seed: int | None) -> list[Any]:
     """Our results of a call."""
+    for sample in itertools.chain(*(given_.samples for given_ in call.inputs)):
+        sample.setflags(write=False)
     inputs = [dynamic.as_batch(given_.samples, layout=given_.layout) for given_ in call.inputs]
     arguments = call.fixed | {name: dynamic.as_batch(each) for name, each in call.varying.items()}
     if path in SIGNS:
