@@ -394,10 +394,29 @@ def test_the_function_of_a_data_set_knows_its_pipeline(folder, workers):
     assert sum(len(batch["label"]) for batch in batches) == COUNT
 
 
-def test_a_batch_of_no_samples_is_a_sparse_tensor_of_no_rows():
-    with pipeline_def(batch_size=2)(lambda: fn.external_source(lambda: np.zeros((0, 3)), name="x"))() as pipe:
+@pytest.mark.parametrize("dtype", ["int64", "float32", "uint8"])
+def test_a_batch_of_no_samples_is_a_sparse_tensor_of_no_rows(dtype):
+    nothing = np.zeros((0, 3), dtype)
+    with pipeline_def(batch_size=2)(lambda: fn.external_source(lambda: nothing, name="x"))() as pipe:
         (batch,) = next(RaggedIterator(pipe, ["x"], output_types=["sparse_coo"]))
-    assert batch["x"].shape == (0, 0)
+    assert (batch["x"].shape, batch["x"].dtype) == ((0, 0), getattr(torch, dtype))
+
+
+def test_a_step_of_other_shards_alone_is_a_sparse_tensor_of_no_rows(folder):
+    @pipeline_def(batch_size=COUNT, seed=1)
+    def vectors(shard):
+        root = {"file_root": str(folder), "files": FILES[:3]}
+        _, labels = fn.readers.file(**root, name="reader", shard_id=shard, num_shards=2)
+        return labels
+
+    steps = []
+    for shard in range(2):
+        with vectors(shard, batch_size=1) as pipe:
+            tags = {"output_types": ["sparse_coo"], "last_batch_policy": PARTIAL}
+            found = list(RaggedIterator(pipe, ["x"], reader_name="reader", **tags))
+            steps.append([tuple(step[0]["x"].shape) for step in found])
+            assert {step[0]["x"].dtype for step in found} == {torch.int32}
+    assert sorted(steps) == [[(1, 1), (0, 0)], [(1, 1), (1, 1)]]
 
 
 def test_a_pipeline_with_nothing_left_gives_empty_lists_and_tensors(folder):

@@ -11,7 +11,7 @@ from . import nodes as nodes
 from ._iterator import ClassificationIterator as ClassificationIterator
 from ._iterator import GenericIterator as GenericIterator
 from ._iterator import LastBatchPolicy as LastBatchPolicy
-from ._iterator import RaggedIterator as RaggedIterator
+from ._ragged import RaggedIterator as RaggedIterator
 
 if TYPE_CHECKING:
     from ._dataset import Batches as Dataset

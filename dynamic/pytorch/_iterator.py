@@ -22,7 +22,7 @@ from dynamic.readers._reader import LastBatch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
+__all__ = ["ClassificationIterator", "GenericIterator", "LastBatchPolicy"]
 
 Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
 
@@ -294,13 +294,17 @@ class GenericIterator:
     def _dicts(self, outputs: Sequence[Outputs | None]) -> Dicts:
         found = [None if output is None else self._tensors(output) for output in outputs]
         some = next((values for values in found if values is not None), None)
-        some = self._tensors(self._pipelines[0]._peek().outputs) if some is None else some
+        some = self._tensors(self._some(outputs)) if some is None else some
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
         if self._policy is LastBatchPolicy.FILL and (self._size > 0 or self._reader_name is not None):
             return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
         if self._policy is LastBatchPolicy.PARTIAL and self._size > 0:
             return self._cut(dicts)
         return dicts
+
+    def _some(self, outputs: Sequence[Outputs | None]) -> Outputs:
+        """The outputs of any pipeline, for what they are: those of the next batch where no pipeline has any."""
+        return next((output for output in outputs if output is not None), None) or self._pipelines[0]._peek().outputs
 
     def _cut(self, dicts: Dicts) -> Dicts:
         """Without what is beyond `size`, from the end."""
@@ -382,90 +386,6 @@ class ClassificationIterator(GenericIterator):
         )
 
 
-class RaggedIterator(GenericIterator):
-    """A `GenericIterator` whose outputs may have samples of different shapes, such as the boxes of images.
-
-    Args:
-        pipelines: As of `GenericIterator`, like all that is not here.
-        output_map: A name for each output.
-        size: Samples in an epoch.
-        reader_name: Name of the first reader.
-        output_types: For each output a tag: DENSE_TAG, one tensor of all samples; SPARSE_LIST_TAG, a list with a tensor
-            for each sample; or SPARSE_COO_TAG, a sparse tensor (N, L) of samples that are vectors, the longest of L
-            numbers. By default all are dense.
-        auto_reset: Begin the next epoch by itself.
-        last_batch_policy: What becomes of the last batch.
-        dynamic_shape: Pad samples of different shapes of dense outputs.
-        last_batch_padded: Makes no difference.
-        prepare_first_batch: Begin to make batches now.
-
-    Raises:
-        ArgumentError: There are not as many tags as names, or there is no such tag; of a batch, its samples are no
-            vectors and shall be a sparse tensor.
-    """
-
-    DENSE_TAG, SPARSE_LIST_TAG, SPARSE_COO_TAG = "dense", "sparse_list", "sparse_coo"
-
-    def __init__(
-        self,
-        pipelines: Pipeline | Sequence[Pipeline],
-        output_map: Sequence[str],
-        size: int = -1,
-        reader_name: str | None = None,
-        output_types: Sequence[str] | None = None,
-        auto_reset: bool | Literal["yes", "no"] | None = False,
-        *,
-        last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
-        dynamic_shape: bool = False,
-        last_batch_padded: bool = False,
-        prepare_first_batch: bool = True,
-    ) -> None:
-        named = names(type(self).__name__, output_map)
-        tags = [self.DENSE_TAG] * len(named) if output_types is None else output_types
-        known = self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG
-        if isinstance(tags, str) or len(tags) != len(named) or any(tag not in known for tag in tags):
-            expected = f"a list of {len(named)} tags, each of {', '.join(map(repr, known))}"
-            raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
-        self._tags = dict(zip(named, tags, strict=True))
-        super().__init__(pipelines, output_map, size, reader_name, auto_reset, last_batch_policy=last_batch_policy,
-                         dynamic_shape=dynamic_shape, last_batch_padded=last_batch_padded,
-                         prepare_first_batch=prepare_first_batch)  # fmt: skip
-
-    def _named(self, outputs: Outputs) -> dict[str, Batch]:
-        varying = [name for name, tag in self._tags.items() if self._dynamic_shape or tag != self.DENSE_TAG]
-        found = named(self._operator, self.output_map, outputs, varying)
-        for name, output in found.items():
-            if self._tags[name] == self.SPARSE_COO_TAG and output.ndim != 1:
-                expected = f"{self.SPARSE_LIST_TAG!r} for output {name!r}, whose samples have {output.ndim} dimensions"
-                raise ArgumentError(self._operator, "output_types", expected, repr(self.SPARSE_COO_TAG))
-        return found
-
-    def _tensors(self, outputs: Outputs) -> dict[str, Any]:
-        return {
-            name: output.torch(pad=self._dynamic_shape)
-            if self._tags[name] == self.DENSE_TAG
-            else [sample.torch() for sample in output]
-            for name, output in self._named(outputs).items()
-        }
-
-    def _dicts(self, outputs: Sequence[Outputs | None]) -> list[dict[str, Any]]:
-        dicts = super()._dicts(outputs)
-        for name, tag in self._tags.items():
-            if tag == self.SPARSE_COO_TAG:
-                some = next((each[name][0] for each in dicts if len(each[name])), None)
-                for each in dicts:
-                    each[name] = _sparse(each[name], some)
-        return dicts
-
-    def __next__(self) -> list[dict[str, Any]]:
-        """The next batch: of each output a tensor, or a list of them.
-
-        Raises:
-            StopIteration: The epoch has ended.
-        """
-        return super().__next__()
-
-
 _POLICIES: dict[Any, LastBatchPolicy] = dict(
     itertools.chain.from_iterable(((p, p), (p.name, p), (p.name.lower(), p)) for p in LastBatchPolicy)
 )
@@ -473,19 +393,6 @@ _POLICIES: dict[Any, LastBatchPolicy] = dict(
 
 def _up(number: int, step: int) -> int:
     return -(-number // step)
-
-
-def _sparse(samples: Any, like: torch.Tensor | None) -> torch.Tensor:
-    """Vectors as the rows of a sparse tensor, of the type of one that is like them."""
-    import torch
-
-    like = torch.empty(0) if like is None else like
-    lengths = torch.tensor([len(sample) for sample in samples], dtype=torch.int64)
-    rows = torch.arange(len(samples)).repeat_interleave(lengths)
-    columns = torch.cat([torch.arange(0), *map(torch.arange, lengths.tolist())])
-    places = torch.stack([rows, columns]).to(like.device)
-    extents = len(samples), max(lengths.tolist(), default=0)
-    return torch.sparse_coo_tensor(places, torch.cat([like[:0], *samples]), extents, check_invariants=False)
 
 
 def _filled(value: Any, size: int) -> Any:
