@@ -18,6 +18,7 @@ from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import box_windows
+from dynamic.kernels.cpu.boxes import left as rows_left
 from dynamic.kernels.cpu.boxes import read, written
 
 __all__ = ["random_bbox_crop"]
@@ -279,7 +280,7 @@ def _windows(group: _Group, rules: box_windows.Rules, draw: Draw, values: Mappin
     kept = [found.kept[part] for part in parts]
     results: list[Sequence[Array]] = [
         list(starts.astype(numpy.float32, copy=False)), list(shapes.astype(numpy.float32, copy=False)),
-        [left[part][keep] for part, keep in zip(parts, kept, strict=True)],
+        rows_left(left, found.kept, counts.tolist()),
         *([own[keep] for own, keep in zip(column, kept, strict=True)] for column in group.labels),
     ]  # fmt: skip
     if values["output_bbox_indices"]:

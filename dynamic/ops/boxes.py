@@ -160,11 +160,10 @@ def _rotated(
     found = kernels.written(found, layout)
     if normalized:
         found *= 1 / numpy.stack([turns.canvas_width, turns.canvas_height] * 2, axis=1)
-    found = found.astype(given, copy=False)
-    parts = [slice(end - count, end) for end, count in zip(itertools.accumulate(counts), counts, strict=True)]
-    none = numpy.empty(0, numpy.int32)
-    return [found[part][kept[part]] for part in parts], [
-        none if own is None else own[kept[part]] for part, own in zip(parts, labels, strict=True)
+    none, ends = numpy.empty(0, numpy.int32), itertools.accumulate(counts)
+    return kernels.left(found.astype(given, copy=False), kept, counts), [
+        none if own is None else own[kept[end - count : end]]
+        for own, end, count in zip(labels, ends, counts, strict=True)
     ]
 
 
@@ -172,11 +171,11 @@ def _rotate_many(call: Call, samples: Sequence[tuple[Any, ...]], _: Memory | Non
     """`bbox_rotate` of all samples at once."""
     given, names = call.fixed, ("angle", "bbox_layout", "input_shape", "keep_size", "shape_layout", "size")
     samples = [(bboxes, labels[0] if labels else None) for bboxes, *labels in samples]
-    extents = []
+    extents, alike = [], None if call.varying else {name: given[name] for name in names}
     for i, (bboxes, labels) in enumerate(samples):
-        own = call.arguments(i)
+        own = alike or {name: value for name, value in call.arguments(i).items() if name in names}
         try:
-            extents.append(_checked_rotation(bboxes, labels, **{name: own[name] for name in names}))
+            extents.append(_checked_rotation(bboxes, labels, **own))
         except Exception as error:
             error.add_note(call.note(_ROTATE, i))
             raise

@@ -6,6 +6,7 @@ Boxes are arrays of shape (n, 2 * d): where they start, then where they end, x b
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +23,7 @@ __all__ = [
     "anchored",
     "areas",
     "encoded",
+    "left",
     "matched",
     "offsets",
     "read",
@@ -150,6 +152,19 @@ def within(boxes: Array, turns: Turns, least: float) -> tuple[Array, Array]:
     edges = numpy.stack([turns.canvas_width, turns.canvas_height] * 2, axis=1)
     cut = numpy.minimum(numpy.maximum(boxes, 0), edges)
     return cut, areas(cut) / areas(boxes) >= boxes.dtype.type(least)
+
+
+def left(rows: Array, kept: Array, counts: Sequence[int]) -> list[Array]:
+    """For each sample those of its rows that are kept.
+
+    Args:
+        rows: Those of all samples, one sample after the other.
+        kept: For each row whether it is.
+        counts: How many rows each sample has.
+    """
+    rows = rows[kept]
+    ends = [0, *numpy.concatenate([[0], numpy.cumsum(kept)])[numpy.cumsum(counts)].tolist()]
+    return [rows[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def areas(boxes: Array) -> Array:
