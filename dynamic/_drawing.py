@@ -20,8 +20,7 @@ from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, source
 from .data import Batch, Tensor
-from .devices import Device, DeviceLike
-from .devices import device as device_named
+from .devices import Device, DeviceLike, device_of_call
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
 
@@ -216,7 +215,7 @@ class Call:
                 self.values[key] = known[key].one(value)
         self.shapes = self._shapes(shape_like)
         near = next((x for x in (shape_like, a, *(inputs or {}).values()) if isinstance(x, (Tensor, Batch))), None)
-        self.device = device_named(device) or (Device.current() if near is None else near.device)
+        self.device = device_of_call(device, name) or (Device.current() if near is None else near.device)
 
     def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""

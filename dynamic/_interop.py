@@ -20,8 +20,8 @@ from ._array import Array, asarray, checked_array, from_numbers, from_torch, is_
 from ._layout import checked
 from ._origin import Origin
 from .data import Batch, Tensor
-from .devices import Device, DeviceLike, device
-from .dtypes import DTypeLike, convert, dtype, numpy_dtype
+from .devices import Device, DeviceLike, device_of_call
+from .dtypes import DTypeLike, convert, dtype, dtype_of, numpy_dtype
 from .errors import ArgumentError, shown
 
 __all__ = ["as_batch", "as_tensor", "batch", "tensor"]
@@ -97,17 +97,17 @@ def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: 
         array = from_numbers(data, operator, "data", narrow=False)
     else:
         array = asarray(data, operator, "data")
-    array = _as_dtype(array, to)
+    array = _as_dtype(operator, array, to)
     layout = checked(layout, array.ndim, operator) or own_layout
-    return _on_device(Tensor(array, layout, origin), where)
+    return _on_device(operator, Tensor(array, layout, origin), where)
 
 
-def _as_dtype(array: Array, to: DTypeLike) -> Array:
-    return array if to is None else convert(library(array), array, numpy_dtype(dtype(to)))
+def _as_dtype(operator: str, array: Array, to: DTypeLike) -> Array:
+    return array if to is None else convert(library(array), array, numpy_dtype(dtype_of(to, operator)))
 
 
-def _on_device(data: Data, where: DeviceLike) -> Data:
-    target = device(where)
+def _on_device(operator: str, data: Data, where: DeviceLike) -> Data:
+    target = device_of_call(where, operator)
     return data if target is None else data.to_device(target)
 
 
@@ -176,12 +176,12 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
     else:
         raise ArgumentError(operator, "tensors", "an array or an iterable of samples", shown(data))
     if to is not None:
-        made = _batch_as_dtype(made, to)
+        made = _batch_as_dtype(operator, made, to)
     layout = checked(layout, made.ndim, operator, "sample")
     if layout is not None and layout != made.layout:
         made = Batch(made.whole if made.whole is not None else made.samples, layout, made.origin,
                      made._numpy_dtype, made.ndim)  # fmt: skip
-    return _on_device(made, where)
+    return _on_device(operator, made, where)
 
 
 def _is_dalis(data: Any) -> bool:
@@ -223,8 +223,8 @@ def _with_samples(operator: str, array: Array, data: Any) -> Array:
     return array
 
 
-def _batch_as_dtype(made: Batch, to: DTypeLike) -> Batch:
-    wanted = numpy_dtype(dtype(to))
+def _batch_as_dtype(operator: str, made: Batch, to: DTypeLike) -> Batch:
+    wanted = numpy_dtype(dtype_of(to, operator))
     if made._numpy_dtype == wanted:
         return made
     if made.whole is not None:
@@ -237,7 +237,7 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
     if not items:
         if to is None:
             raise ArgumentError(operator, "dtype", "given for a Batch without samples", "None")
-        return Batch([], None, None, numpy_dtype(dtype(to)), len(layout or ""))
+        return Batch([], None, None, numpy_dtype(dtype_of(to, operator)), len(layout or ""))
     kinds = set(map(type, items))
     if kinds == {Tensor}:
         arrays, own_layout = list(map(_ARRAY, items)), _common_layout(operator, items, layout)
@@ -279,7 +279,7 @@ def _uniform(operator: str, arrays: list[Array], to: DTypeLike) -> list[Array]:
         return arrays
     arrays = [checked_array(array, operator, f"tensors[{i}]") for i, array in enumerate(arrays)]
     if to is not None:
-        return [_as_dtype(array, to) for array in arrays]
+        return [_as_dtype(operator, array, to) for array in arrays]
     if len(set(map(_DTYPE, arrays))) > 1:
         _refuse_first_different(operator, arrays, _DTYPE, "dtype", "Pass dtype= to convert all samples to one.")
     return arrays

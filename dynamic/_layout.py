@@ -13,7 +13,7 @@ __all__ = ["after_indexing", "checked", "combined", "fitting", "spatial"]
 
 def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
     """A layout that a caller gave, or None where there is none: "" and None both mean that."""
-    if layout is None or layout == "":
+    if layout is None or (isinstance(layout, str) and not layout):
         return None
     if not isinstance(layout, str):
         raise ArgumentError(operator, "layout", 'a string such as "HWC"', shown(layout))

@@ -20,11 +20,10 @@ from ._argument import WITHOUT_EFFECT, Argument, argument, is_layout
 from ._array import GATHERED, SMALL, asarray, current
 from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs
 from ._layout import fitting
-from .data import Batch, Tensor
-from .devices import Device, DeviceLike
-from .devices import device as checked_device
+from .data import Batch, Tensor, checked_batch_size
+from .devices import Device, DeviceLike, device_of_call
 from .dtypes import ALL, dtype, numpy_dtype
-from .errors import ArgumentError, DataError, DeviceError, shown
+from .errors import ArgumentError, DataError, DeviceError
 
 __all__ = ["Operator", "Spec", "operator", "registry"]
 
@@ -120,14 +119,17 @@ class Operator(Generic[P]):
             return self._wrapped(call, results, layouts[0])
         return tuple(self._wrapped(call, part, layout) for part, layout in zip(results, layouts, strict=True))
 
-    def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
+    def _given(self, given: tuple[Any, ...], where: DeviceLike) -> list[Tensor | Batch]:
+        """What is given by position as data on one device."""
         if not self._least <= len(given) <= (math.inf if self.variadic else self._most):
-            names = ", ".join(map(self._name_of_input, range(len(self.inputs))))
-            many = f"{len(self.inputs)} positional arguments ({names})" if self.inputs else "left out"
-            expected = "one or more positional arguments" if self.variadic else many
-            raise ArgumentError(self.name, "inputs", expected, f"{len(given)} positional arguments")
+            if self.variadic:
+                raise ArgumentError(self.name, "inputs", "one or more positional arguments", "none")
+            raise ArgumentError.inputs(self.name, [p.name for p in self.inputs], len(given), self.arguments)
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
-        inputs = inputs if len(given) < 2 else on_one_device(self, self._name_of_input, given, inputs)
+        return inputs if len(given) < 2 else on_one_device(self, self._name_of_input, given, inputs)
+
+    def _bound(self, given: tuple[Any, ...], batch_size: Any, where: DeviceLike, arguments: dict[str, Any]) -> Call:
+        inputs = self._given(given, where)
         count = self._count(inputs, arguments, batch_size)
         layout = self._checked_input(inputs[0]) if inputs else None
         fixed = self._defaults.copy()
@@ -164,13 +166,13 @@ class Operator(Generic[P]):
         tensors = isinstance(value, (Tensor, Batch))
         data: Tensor | Batch = value if tensors else Tensor(asarray(value, self.name, self._name_of_input(index)))
         if where is not None and not self.on_host:
-            data = data.to_device(where)
+            data = data.to_device(device_of_call(where, self.name))
         check_input(self, data.device)
         return data
 
     def _device(self, where: DeviceLike) -> Device:
         """Where an operator without inputs, or with inputs on the host, makes its result."""
-        found = checked_device(where) or (Device.CPU if self.inputs else Device.current())
+        found = device_of_call(where, self.name) or (Device.CPU if self.inputs else Device.current())
         if found.device_type not in self.devices:
             raise DeviceError(f"{self.name}() runs on {' and '.join(self.devices)}, not on {found}.")
         return found
@@ -180,9 +182,7 @@ class Operator(Generic[P]):
         sizes = [(self._name_of_input(i), len(x)) for i, x in enumerate(inputs) if isinstance(x, Batch)]
         sizes += [(name, len(value)) for name, value in arguments.items() if isinstance(value, Batch)]
         if batch_size is not None:
-            if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
-                raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
-            sizes.insert(0, ("batch_size", int(batch_size)))
+            sizes.insert(0, ("batch_size", checked_batch_size(self.name, batch_size)))
         if not sizes:
             return None
         first, count = sizes[0]

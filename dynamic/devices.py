@@ -143,11 +143,19 @@ def device(obj: DeviceLike, id: int | None = None) -> Device | None:
         return obj
     if type(obj).__module__ == "torch" and type(obj).__name__ == "device":
         obj = str(obj)
-    if obj == "cpu" and id is None:
-        return Device.CPU
     if not isinstance(obj, str):
         raise ArgumentError("device", "obj", _WORDS, shown(obj))
-    return Device(obj, id)
+    return Device.CPU if obj == "cpu" and id is None else Device(obj, id)
+
+
+def device_of_call(value: DeviceLike, operator: str, argument: str = "device") -> Device | None:
+    """The device that an argument of an operator names; None stays None."""
+    try:
+        return device(value)
+    except ArgumentError:
+        mixed = isinstance(value, str) and value == "mixed"
+        hint = "What pipelines of DALI call 'mixed' is 'gpu' here." if mixed else ""
+        raise ArgumentError(operator, argument, f"{_WORDS}, or None", shown(value), hint) from None
 
 
 @functools.cache

@@ -155,9 +155,14 @@ def dtype(value: DTypeLike) -> DType:
     >>> dtype("u8"), dtype(numpy.float64) is float64
     (DType(kind=Kind.unsigned, bits=8), True)
     """
+    return dtype_of(value, "dtype", "value")
+
+
+def dtype_of(value: DTypeLike, operator: str, argument: str = "dtype") -> DType:
+    """The element type that an argument of an operator names."""
     found = _lookup(value)
     if found is None:
-        raise ArgumentError("dtype", "value", WORDS, shown(value))
+        raise ArgumentError(operator, argument, WORDS, shown(value))
     return found
 
 
@@ -174,7 +179,7 @@ def _lookup(value: Any) -> DType | None:
         return _BY_WORD.get(str(value).removeprefix("torch."))
     try:
         return _BY_NUMPY.get(numpy.dtype(value).newbyteorder("=")) if value is not None else None
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):  # data has a dtype too, and may not like to be asked
         return None
 
 

@@ -67,6 +67,14 @@ class ArgumentError(DynamicError, TypeError, ValueError):
         return cls(operator, argument, f"one that {operator}() has", "an unknown name",
                    f"Did you mean {close[0]!r}?" if close else takes)  # fmt: skip
 
+    @classmethod
+    def inputs(cls, operator: str, names: Sequence[str], given: int, arguments: Iterable[str]) -> ArgumentError:
+        """The function takes other inputs by position; all else goes by name."""
+        counted = f"{len(names)} positional argument{'s' * (len(names) > 1)} ({', '.join(names)})"
+        first = next(iter(arguments), None)
+        hint = f"All else is given by name, such as {first}=." if first is not None and given > len(names) else ""
+        return cls(operator, "inputs", counted if names else "left out", f"{given} by position", hint)
+
 
 class DeviceError(DynamicError, RuntimeError):
     """The data is on a device, or is asked onto one, that this machine or the operator cannot use."""

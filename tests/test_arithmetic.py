@@ -450,3 +450,52 @@ def test_broadcasting_and_layouts_are_dalis(dali: Oracle, data):
     assert found.layout == expected.layout
     for a, b in zip(found.samples if isinstance(found, Batch) else [found.array], expected.samples, strict=True):
         assert np.array_equal(a, b)
+
+
+@given(arrays(any_dtype.filter(lambda t: t.kind in "iuf"), npst.array_shapes(max_dims=3, max_side=3)),
+       st.sampled_from(["+=", "out", "at"]), st.booleans())  # fmt: skip
+def test_arrays_of_numpy_are_written_into_by_numpys_rules(a, way, many):
+    data = as_batch(a) if many else as_tensor(a)
+    total, expected = np.ones(a.shape), np.ones(a.shape)
+    with np.errstate(all="ignore"):
+        if way == "+=":
+            total += data
+            expected += a
+        elif way == "out":
+            assert np.multiply(data, 2, out=total) is total
+            np.multiply(a, 2, out=expected)
+        else:
+            np.add.at(total, ..., data)
+            np.add.at(expected, ..., a)
+    np.testing.assert_array_equal(total, expected)
+
+
+def test_data_is_never_written_into():
+    for data in (as_tensor([1, 2]), as_batch([1, 2])):
+        with pytest.raises(TypeError, match=r"numpy\.add cannot write into a Tensor or Batch"):
+            np.add(data, 1, out=data)
+        with pytest.raises(TypeError, match=r"numpy\.add cannot write into a Tensor or Batch"):
+            np.add.at(data, [0], 1)
+        assert data.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("value", ["a", None, b"a", object(), {"a": 1}, [1, None]])
+def test_what_is_no_number_is_no_operand(value):
+    for data in (as_tensor([1, 2]), as_batch([1, 2])):
+        for call in (lambda: data + value, lambda: value * data, lambda: data < value, lambda: np.maximum(data, value)):
+            with pytest.raises(TypeError) as caught:
+                call()
+            assert len(str(caught.value)) < 200
+            assert type(value).__name__ in str(caught.value) or "operand" in str(caught.value)
+
+
+class Knowing:
+    """Has arithmetic with anything."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return "known"
+
+
+def test_other_classes_may_know_what_to_do():
+    assert as_tensor([1]) + Knowing() == "known" == Knowing.__array_ufunc__(None, None, None)
+    assert as_batch([[1]]) + Knowing() == "known"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 
@@ -173,3 +174,32 @@ def test_conversion_to_and_from_float16_gives_the_bits_of_numpy(have):
         assert np.array_equal(np.signbit(result) & ~np.isnan(result), np.signbit(expected) & ~np.isnan(expected))
     assert not strided[..., 1::2].any()
     assert ndd.cast(values, dtype=to).array.tobytes() == found[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["foo", "HWC", 3.5, np.zeros(3), np.zeros((2, 2)), [1, 2], ndd.as_batch([[1]]), complex]
+)
+def test_a_wrong_dtype_or_device_names_the_function_that_was_called(wrong):
+    image = np.zeros((2, 2, 3), np.uint8)
+    calls = {
+        **{name: functools.partial(getattr(ndd, name), image) for name in ("as_tensor", "tensor")},
+        **{name: functools.partial(getattr(ndd, name), [image]) for name in ("as_batch", "batch")},
+        "cast": lambda **a: ndd.cast(image, **{"dtype": "uint8", **a}),
+        "uniform": ndd.random.uniform,
+    }
+    for name, call in calls.items():
+        for argument in ("dtype", "device"):
+            with pytest.raises(ArgumentError, match=rf"^{name}\(\): argument '{argument}' must be a") as caught:
+                call(**{argument: wrong})
+            assert (caught.value.operator, caught.value.argument) == (name, argument)
+
+
+def test_layouts_are_words():
+    for wrong in (np.zeros(3), np.zeros((2, 2)), 5):
+        with pytest.raises(ArgumentError, match=r"^as_tensor\(\): argument 'layout' must be a string"):
+            ndd.as_tensor([1], layout=wrong)
+
+
+def test_dalis_word_for_decoding_on_the_gpu_is_explained():
+    with pytest.raises(ArgumentError, match="What pipelines of DALI call 'mixed' is 'gpu' here"):
+        ndd.as_tensor([1], device="mixed")

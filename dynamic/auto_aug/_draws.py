@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic._drawing import OfInput
+from dynamic.data import checked_batch_size
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
 
@@ -114,8 +115,8 @@ def on_samples(
         beside: What else is given: one sample stands for as many as a Batch has there, or the draws of `RNG.keyed`.
         batch_size: For how many one sample stands.
     """
-    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer))):
-        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
+    if batch_size is not None:
+        batch_size = checked_batch_size(name, batch_size)
     if isinstance(data, Batch):
         if batch_size not in (None, len(data)):
             raise ArgumentError(name, "batch_size", f"{len(data)}, like the data", str(batch_size))
@@ -130,7 +131,7 @@ def on_samples(
 
 def laid_out(samples: Batch) -> Batch:
     """Samples with the layout that operators on images take them to have without one."""
-    usual = {3: "HWC", 4: "FHWC"}.get(samples.ndim)
+    usual = {2: "HW", 3: "HWC", 4: "FHWC"}.get(samples.ndim)
     return samples if samples.layout or usual is None else dynamic.as_batch(samples, layout=usual)
 
 

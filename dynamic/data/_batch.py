@@ -20,11 +20,11 @@ from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, numpy_dtype
 from dynamic.dtypes import dtype as element_type
-from dynamic.errors import ArgumentError, shown
+from dynamic.errors import ArgumentError
 
 from ._index import deciding, in_pipeline, new_axes, plain_index
 from ._joined import evaluated, joined
-from ._operators import Data, foreign_operand, wanted_device
+from ._operators import Data, checked_batch_size, foreign_operand, into_arrays, no_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class Batch(Data):
         """
         if isinstance(sample, Batch):
             raise ArgumentError("Batch.broadcast", "sample", "one sample", "a Batch")
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
-            raise ArgumentError("Batch.broadcast", "batch_size", "an integer of 0 or more", shown(batch_size))
+        count = checked_batch_size("Batch.broadcast", batch_size)
         layout, array = None, sample
         if isinstance(sample, Tensor):
             layout, array = sample.layout, sample.array
@@ -107,7 +106,7 @@ class Batch(Data):
                 array = convert(library(array), array, numpy_dtype(element_type(dtype)))
         if device is not None and wanted_device(device) != device_of(array):
             array = moved(array, wanted_device(device))
-        return Batch(library(array).broadcast_to(array, (int(batch_size), *array.shape)), layout)
+        return Batch(library(array).broadcast_to(array, (count, *array.shape)), layout)
 
     @property
     def whole(self) -> Array | None:
@@ -272,6 +271,8 @@ class Batch(Data):
         return Tensor(self.dense()).__array__(dtype, copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs or method == "at":
+            return into_arrays(ufunc, method, inputs, kwargs)
         if method != "__call__":
             hint = "dynamic.reductions has it for each sample, and as_tensor(batch) makes one array of all"
             raise TypeError(f"numpy.{ufunc.__name__}.{method} of a Batch: {hint}.")
@@ -280,8 +281,8 @@ class Batch(Data):
             value = x if isinstance(x, Batch) else x.array if isinstance(x, Tensor) else operand(x)
             if value is None:
                 value = foreign_operand(x, short=in_pipeline.get())
-            if value is None or "out" in kwargs:
-                return NotImplemented
+            if value is None:
+                return no_operand(ufunc, inputs, x)
             if isinstance(x, (list, tuple)) and self._ready is not None:
                 value = moved(value, self.device)
             operands.append(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, overload
 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from dynamic._arithmetic import spoken
 from dynamic._array import Array, asarray, is_array
 from dynamic.devices import Device, DeviceLike, device
 from dynamic.dtypes import DType, of_32_bits, of_numpy
@@ -121,6 +123,25 @@ def _is_nothing(value: object) -> bool:
     return value is None or isinstance(value, (str, bytes)) or value is Ellipsis
 
 
+def into_arrays(ufunc: numpy.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy does that writes into arrays of NumPy, by NumPy's rules; into data nothing is written.
+
+    ``total += tensor``, where the left side is such an array, and ``numpy.add(a, batch, out=total)``.
+    """
+    written = inputs[:1] if method == "at" else kwargs["out"]
+    if any(isinstance(x, Data) for x in written):
+        raise TypeError(f"numpy.{ufunc.__name__} cannot write into a Tensor or Batch: data never changes")
+    return getattr(ufunc, method)(*(numpy.asarray(x) if isinstance(x, Data) else x for x in inputs), **kwargs)
+
+
+def no_operand(ufunc: numpy.ufunc, inputs: tuple[Any, ...], value: Any) -> Any:
+    """What is said of a value that is no number: that it is none, unless its class may know what to do."""
+    if hasattr(type(value), "__array_ufunc__"):
+        return NotImplemented
+    kinds = " and ".join(repr(type(x).__name__) for x in inputs)
+    raise TypeError(f"unsupported operand type(s) for {spoken(ufunc)}: {kinds}")
+
+
 def foreign_operand(value: Any, *, short: bool = False) -> Array | None:
     """A NumPy or other array that stands beside a Tensor or Batch in an expression; None where it is none.
 
@@ -132,6 +153,13 @@ def foreign_operand(value: Any, *, short: bool = False) -> Array | None:
         array = asarray(value, "arithmetic", "operand")
         return of_32_bits(array) if short and isinstance(value, numpy.ndarray) and value.ndim else array
     return None
+
+
+def checked_batch_size(operator: str, value: Any) -> int:
+    """A number of samples that a caller gave as `batch_size`."""
+    if isinstance(value, bool) or not isinstance(value, (int, numpy.integer)) or not 0 <= value <= sys.maxsize:
+        raise ArgumentError(operator, "batch_size", "an integer of 0 or more, as many as a list can hold", shown(value))
+    return int(value)
 
 
 def wanted_device(value: DeviceLike) -> Device:

@@ -18,7 +18,7 @@ from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
 
 from ._index import new_axes, on_gpu, plain_index
-from ._operators import Data, foreign_operand, wanted_device
+from ._operators import Data, foreign_operand, into_arrays, no_operand, wanted_device
 
 if TYPE_CHECKING:
     import jax
@@ -189,7 +189,9 @@ class Tensor(Data):
         return int(kind), int(index)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or "out" in kwargs:
+        if "out" in kwargs or method == "at":
+            return into_arrays(ufunc, method, inputs, kwargs)
+        if method != "__call__":
             return self._reduced(ufunc, method, inputs, kwargs)
         arrays, layouts = [], []
         for x in inputs:
@@ -201,7 +203,7 @@ class Tensor(Data):
             if array is None:
                 array = foreign_operand(x) if not isinstance(x, Data) else None
             if array is None:
-                return NotImplemented
+                return no_operand(ufunc, inputs, x)
             arrays.append(array)
         try:
             result = evaluate(ufunc, together(inputs, arrays), kwargs)
@@ -217,9 +219,7 @@ class Tensor(Data):
         return Tensor(array, combined(layouts, array.ndim, spoken(ufunc)), self._origin)
 
     def _reduced(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """``numpy.add.reduce(tensor)`` and its like: NumPy's own, on the arrays; nothing is written into a Tensor."""
-        if method in ("at", "__call__") or kwargs.get("out") is not None:
-            return NotImplemented
+        """``numpy.add.reduce(tensor)`` and its like: NumPy's own, on the arrays."""
         arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
         return Tensor(numpy.asarray(getattr(ufunc, method)(*arrays, **kwargs)))
 
