@@ -6,9 +6,11 @@ import hashlib
 import itertools
 import json
 import math
+import ntpath
 import os
 import pickle
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from dynamic import Batch, Tensor
 from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
-from dynamic.readers import File
+from dynamic.readers import File, Numpy, _listing
 from dynamic.readers._order import Order, keys
 
 MOST = 41
@@ -333,6 +335,64 @@ def test_how_a_path_is_spelled_does_not_matter(folder):
     state = readers[0].state_dict()
     readers[1].load_state_dict(state)
     assert readers[1].state_dict() == state
+
+
+between = st.lists(st.sampled_from(["/", "/./"]), min_size=1, max_size=3).map("".join)
+
+
+@given(seams=st.lists(between, min_size=12, max_size=12), name=st.sampled_from([b"a/1.jpg", b"\xff\n/.b", b"c"]))
+def test_a_path_in_full_is_the_same_however_it_is_spelled(seams, name, tmp_path_factory):
+    root = written(tmp_path_factory.mktemp("spelled"), name)
+    parts = [part for part in os.fsdecode(root / os.fsdecode(name)).split("/") if part]
+    spelled = "".join(seam + part for seam, part in zip(itertools.cycle(seams), parts, strict=False))
+    for path in (spelled, os.fsencode(spelled)):
+        reader, plain = File(file_root=root, files=[path]), File(file_root=root, files=[name])
+        assert reader.get_state() == plain.get_state()
+        (jpegs, _) = reader(1)
+        assert (contents(jpegs), jpegs.origin.names) == ([name], [os.fsdecode(name)])
+    if b"\n" not in name:
+        (root / "list.txt").write_bytes(os.fsencode(spelled) + b" 0\n")
+        assert listed(file_root=root, file_list=root / "list.txt") == [(os.fsdecode(name), 0)]
+
+
+@pytest.mark.parametrize(("path", "name"), [
+    ("/r//x", "x"), ("//r/x", "x"), ("///r/./x", "x"), ("/r/../r/x", "../r/x"), ("/r/l/../x", "l/../x"),
+    ("/q//x", "/q/x"), ("/rr/x", "/rr/x"), ("x//y", "x//y"), ("./x", "./x"), ("/r/x/", "x/"), ("/r/..x//.y", "..x/.y"),
+])  # fmt: skip
+def test_what_a_path_in_full_is_called(path, name):
+    """Two points stay: what is before them may be a link."""
+    assert _listing._relative(path, "/r") == name
+    assert _listing._relative(path, "//r") == name
+
+
+@pytest.mark.parametrize(("path", "name"), [
+    ("C:\\r\\a\\x", "a/x"), ("C:/r/a/x", "a/x"), ("C:\\r\\\\x", "x"), ("C:\\r/./x", "x"), ("D:\\\\q\\x", "D:/q/x"),
+    ("\\\\server\\share\\\\x", "//server/share/x"), ("a\\x", "a/x"),
+])  # fmt: skip
+def test_what_a_path_of_windows_is_called(path, name, monkeypatch):
+    monkeypatch.setattr(_listing, "os", types.SimpleNamespace(path=ntpath, sep="\\"))
+    assert _listing._relative(path, "C:\\r") == name
+
+
+def test_a_list_is_taken_as_it_is_when_the_reader_is_made(tmp_path):
+    written(tmp_path, "a", "b")
+    for files, labels in ((["a", "b"], [4, 5]), (np.array(["a", "b"]), np.array([4, 5]))):
+        reader = File(file_root=tmp_path, files=files, labels=labels, lazy_init=True)
+        files[0], labels[0] = "gone", 9
+        jpegs, found = reader(2)
+        assert (contents(jpegs), found.tolist()) == ([b"a", b"b"], [[4], [5]])
+    for wrong in (3, np.array(3), {4: 5, 6: 7}.items):
+        with pytest.raises(ArgumentError, match="'labels' must be a list of integers"):
+            File(file_root=tmp_path, files=["a", "b"], labels=wrong)
+
+
+def test_a_mark_before_a_list_is_no_part_of_a_name(tmp_path):
+    written(tmp_path, "a", "b")
+    np.save(tmp_path / "c.npy", np.arange(3))
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfa 0\r\nb 1\r\n")
+    assert listed(file_list=tmp_path / "list.txt") == [("a", 0), ("b", 1)]
+    (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbfc.npy\r\n")
+    assert Numpy(file_list=tmp_path / "names.txt")(1)[0].tolist() == [[0, 1, 2]]
 
 
 # Epochs and shards

@@ -22,7 +22,7 @@ from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
-__all__ = ["FILE_FILTERS", "Listing", "is_folder", "is_sample", "listed_files", "listed_folder",
+__all__ = ["FILE_FILTERS", "Listing", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",
            "listed_lines", "listed_names", "unlisted"]  # fmt: skip
 
 #: The endings that are taken for data where no `file_filters` are given.
@@ -30,6 +30,8 @@ FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm",
                 "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
 
 _LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
+_MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
+_NOTHING = re.compile(r"/(?:\.?/)+")  # what means the same as "/" in a path
 
 
 X = TypeVar("X")
@@ -221,6 +223,8 @@ def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequenc
             raise ArgumentError(operator, f"files[{i}]", "a path without NUL in it", shown(file))
     if labels is None:
         labels = range(len(names))
+    elif not isinstance(labels, Sequence):
+        raise ArgumentError(operator, "labels", "a list of integers", shown(labels))
     elif len(labels) != len(names):
         raise ArgumentError(operator, "labels", f"one label for each of the {len(names)} files",
                             f"{len(labels)} labels")  # fmt: skip
@@ -235,7 +239,7 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
     Paths are relative to the root, or else to the folder of the text file.
     """
     try:
-        lines = Path(file_list).read_bytes().split(b"\n")
+        lines = _lines(file_list)
     except OSError as error:
         raise ArgumentError(operator, "file_list", "a text file of lines 'path label'", shown(file_list),
                             f"{error.strerror}.") from error  # fmt: skip
@@ -261,7 +265,7 @@ def listed_names(operator: str, file_list: str, root: str) -> Listing:
     Paths are relative to the root, or else to the folder of the text file.
     """
     try:
-        lines = Path(file_list).read_bytes().split(b"\n")
+        lines = _lines(file_list)
     except OSError as error:
         raise ArgumentError(operator, "file_list", "a text file with a path on each line", shown(file_list),
                             f"{error.strerror}.") from error  # fmt: skip
@@ -278,10 +282,29 @@ def listed_names(operator: str, file_list: str, root: str) -> Listing:
 
 def _relative(path: str, root: str) -> str:
     """The path as a name: relative to the root where it is given in full and lies below it."""
-    if root and os.path.isabs(path):
-        start = os.path.join(os.path.abspath(root), "")
-        path = path.removeprefix(start)
-    return path.replace(os.sep, "/")
+    if not os.path.isabs(path):
+        return path.replace(os.sep, "/")
+    path = _in_full(path)
+    return path.removeprefix(_in_full(os.path.join(os.path.abspath(root), ""))) if root else path
+
+
+def _in_full(path: str) -> str:
+    """An absolute path with "/" once between its parts, none of which is "."; ".." stays, as it may follow a link."""
+    drive, rest = os.path.splitdrive(path)
+    drive, rest = drive.replace(os.sep, "/"), rest.replace(os.sep, "/")
+    return drive + (_NOTHING.sub("/", rest) if "//" in rest or "/./" in rest else rest)
+
+
+def _lines(path: str) -> list[bytes]:
+    """The lines of a text file."""
+    return Path(path).read_bytes().removeprefix(_MARK).split(b"\n")
+
+
+def as_it_is(values: Any) -> Any:
+    """A list as it is now, whatever becomes of it until the samples are listed. What is none is refused then."""
+    if isinstance(values, (str, bytes, os.PathLike)) or not isinstance(values, Iterable):
+        return values
+    return tuple(values) if getattr(values, "ndim", 1) else values
 
 
 def _int32(operator: str, argument: str, labels: Sequence[int]) -> Any:

@@ -14,7 +14,7 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 
 from ._checks import flag
-from ._listing import FILE_FILTERS, Listing, listed_files, listed_folder, listed_lines
+from ._listing import FILE_FILTERS, Listing, as_it_is, listed_files, listed_folder, listed_lines
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, a_path
 
@@ -116,9 +116,7 @@ def _source(
     if files is None and labels is not None:
         raise ArgumentError(operator, "labels", "None unless files are given", shown(labels))
     if files is not None:
-        if isinstance(files, list):
-            files = tuple(files)  # the caller may go on to change it
-        return functools.partial(listed_files, operator, root or "", files, labels)
+        return functools.partial(listed_files, operator, root or "", as_it_is(files), as_it_is(labels))
     if listed is not None:
         return functools.partial(listed_lines, operator, listed, root or "")
     if root is None:

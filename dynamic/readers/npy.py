@@ -21,7 +21,7 @@ from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, word
-from ._listing import Listing, _Once, is_folder, is_sample, listed_files, listed_names
+from ._listing import Listing, _Once, as_it_is, is_folder, is_sample, listed_files, listed_names
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path
 
@@ -296,7 +296,7 @@ def _source(
         raise ArgumentError(operator, "file_filter", "a pattern such as '*.npy'", shown(file_filter))
     if files is not None:
         several = (files,) if isinstance(files, (str, bytes, os.PathLike)) else files
-        return functools.partial(_files, root or "", tuple(several) if isinstance(several, list) else several)
+        return functools.partial(_files, root or "", as_it_is(several))
     if listed is not None:
         return functools.partial(listed_names, operator, listed, root or "")
     if root is None:
