@@ -14,11 +14,11 @@ from typing import Any
 import numpy
 
 from . import _pool
-from ._array import Array, apart, are_small, current, device_of, empty, from_numbers, library, values_of
+from ._array import SUPPORTED, Array, apart, are_small, current, device_of, empty, from_numbers, library, values_of
 from ._transfer import moved
 from .devices import Device
 from .dtypes import promote
-from .errors import ArgumentError, DeviceError
+from .errors import ArgumentError, DeviceError, shown
 
 __all__ = ["evaluate", "evaluate_each", "operand", "spoken", "together"]
 
@@ -110,14 +110,26 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         ArgumentError: The shapes do not broadcast, or the operator is not defined for such types or values.
         ZeroDivisionError: Integers are divided by 0.
     """
+    if arguments.get("where", True) is not True:
+        hint = "What it leaves out would have any value; numpy.where chooses."
+        raise ArgumentError(spoken(ufunc), "where", "left out unless out= is given", shown(arguments["where"]), hint)
     try:
-        return _result(ufunc, arrays, arguments, threads)
+        result = _result(ufunc, arrays, arguments, threads)
+        for part in result if isinstance(result, tuple) else (result,):
+            _check_kind(ufunc, getattr(part, "dtype", None))
+        return result
     except ValueError as error:
         shapes = [tuple(array.shape) for array in arrays]
         if isinstance(error, ArgumentError) or ufunc.signature is not None or _broadcast(shapes):
             raise
         got = f"shapes {' and '.join(map(str, shapes))}"
         raise ArgumentError(spoken(ufunc), "operand", "of a shape that broadcasts with the other's", got) from None
+
+
+def _check_kind(ufunc: numpy.ufunc, kind: numpy.dtype[Any] | None) -> None:
+    if kind not in SUPPORTED:
+        hint = "An array of NumPy, as numpy.asarray(x) makes it, may have any."
+        raise ArgumentError(spoken(ufunc), "dtype", "an element type of Tensors", str(kind or "a Python object"), hint)
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> bool:
@@ -319,15 +331,16 @@ def _shape(arrays: Sequence[Array]) -> tuple[int, ...]:
     return shapes.pop() if len(shapes) == 1 else numpy.broadcast_shapes(*shapes)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _kind(ufunc: numpy.ufunc, *kinds: numpy.dtype[Any], wanted: Any) -> numpy.dtype[Any]:
     """The dtype of what a function makes of such arrays."""
     signature = (*(None for _ in kinds), wanted)
     found: numpy.dtype[Any] = ufunc.resolve_dtypes((*kinds, None), casting="unsafe", signature=signature)[-1]
+    _check_kind(ufunc, found)
     return found
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _is_for_floats(ufunc: Any) -> bool:
     """Whether a function has no loop for integers (sqrt, exp, ...); theirs then is float32, DALI's rule."""
     return not any(signature[0] in "bBhHiIlLqQ?" for signature in ufunc.types)

@@ -51,7 +51,7 @@ __all__ = [
 #: A numpy.ndarray or a cupy.ndarray.
 Array: TypeAlias = Any
 
-_SUPPORTED = frozenset(numpy_dtype(t) for t in ALL)
+SUPPORTED = frozenset(numpy_dtype(t) for t in ALL)
 _NUMBERS = (bool, int, float)
 _DTYPES = "numbers of one of the types bool, (u)int8 to (u)int64, float16, float32, float64"
 
@@ -87,7 +87,7 @@ def is_array(value: object) -> bool:
 def checked_array(array: Array, operator: str, argument: str) -> Array:
     """An array of a library of ours as storage: supported dtype, native byte order, no subclass."""
     dtype = array.dtype
-    if dtype in _SUPPORTED and (type(array) is numpy.ndarray or not isinstance(array, numpy.ndarray)):
+    if dtype in SUPPORTED and (type(array) is numpy.ndarray or not isinstance(array, numpy.ndarray)):
         return array
     if isinstance(array, numpy.ma.MaskedArray) and array.mask.any():
         hint = "Fill the masked values first: array.filled(value)."
@@ -95,7 +95,7 @@ def checked_array(array: Array, operator: str, argument: str) -> Array:
     if isinstance(array, numpy.ndarray):
         array = array.view(numpy.ndarray)
     native = dtype.newbyteorder("=")
-    if native not in _SUPPORTED:
+    if native not in SUPPORTED:
         raise ArgumentError(operator, argument, _DTYPES, f"dtype {dtype}", _hint_for(dtype))
     return array.astype(native, copy=False)
 
@@ -212,7 +212,7 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
     except (TypeError, RuntimeError) as error:  # of a torch tensor in it, which says why it is no array
         raise ArgumentError(operator, argument, "numbers", shown(value), str(error)) from error
     if not all(map(_is_plain, leaves)):
-        if array.dtype not in _SUPPORTED:
+        if array.dtype not in SUPPORTED:
             raise ArgumentError(operator, argument, _DTYPES, shown(value), _hint_for(array.dtype))
         return checked_array(array, operator, argument)
     integral = not any(issubclass(leaf, float) for leaf in leaves)

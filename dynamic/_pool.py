@@ -48,6 +48,7 @@ _MOST = 1024
 
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
+_workers = 0  # how many threads that has, at most
 _wanted: int | None = None
 
 
@@ -258,7 +259,7 @@ def _submit(task: Callable[[], None], count: int, helpers: list[Future[None]]) -
     """Let other threads do a task as well; none of them as the interpreter ends."""
     try:
         while len(helpers) < count:
-            helpers.append(_threads().submit(task))
+            helpers.append(_threads(count).submit(task))
     except RuntimeError as error:
         if "shutdown" not in str(error):
             raise
@@ -355,11 +356,12 @@ def _run_parts(function: Callable[[slice], None], n: int, threads: int, step: in
     _share(lambda k: function(slice(ends[k], ends[k + 1])), range(parts), parts)
 
 
-def _threads() -> ThreadPoolExecutor:
-    global _executor
+def _threads(count: int) -> ThreadPoolExecutor:
+    """So many threads or more; where there were fewer, those end once no call uses them."""
+    global _executor, _workers
     with _lock:
-        if _executor is None:
-            _executor = ThreadPoolExecutor(max(1, get_num_threads() - 1), thread_name_prefix="dynamic")
+        if _executor is None or _workers < count:
+            _executor, _workers = ThreadPoolExecutor(count, thread_name_prefix="dynamic"), count
         return _executor
 
 

@@ -499,3 +499,18 @@ class Knowing:
 def test_other_classes_may_know_what_to_do():
     assert as_tensor([1]) + Knowing() == "known" == Knowing.__array_ufunc__(None, None, None)
     assert as_batch([[1]]) + Knowing() == "known"
+
+
+@pytest.mark.parametrize("data", [as_tensor([1, 2]), as_batch([1, 2]), as_batch([[1, 2], [3]]),
+                                  as_tensor(np.ones((300, 300))), as_batch(np.ones((2, 300, 300)))], ids=repr)  # fmt: skip
+def test_results_that_no_data_can_hold_are_refused(data):
+    objects = np.frompyfunc(lambda x: (x, None), 1, 1)
+    for call in (lambda: np.add(data, 1, dtype=complex), lambda: np.add(data, 1, dtype="longdouble"),
+                 lambda: objects(data)):  # fmt: skip
+        with pytest.raises(ArgumentError, match="argument 'dtype' must be an element type of Tensors"):
+            call()
+    with pytest.raises(ArgumentError, match="argument 'where' must be left out"):
+        np.add(data, 1, where=[True, False])
+    with pytest.raises(ArgumentError, match="argument 'where' must be left out"):
+        np.add(data, 1, where=False)
+    assert np.array_equal(np.add(data[0], 1, where=True).numpy(), data[0].numpy() + 1)

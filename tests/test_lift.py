@@ -813,6 +813,18 @@ def test_number_of_threads(monkeypatch):
                 function(**{argument: bad})
 
 
+def test_as_many_threads_help_as_a_call_may_use():
+    """How many there were was decided by the first call, for all that came later."""
+    try:
+        ndd.set_num_threads(4)
+        for wanted in (2, 4, 3, 6):
+            together = threading.Barrier(wanted)
+            with ndd.EvalContext(num_threads=wanted):
+                _pool._share(lambda _, gate=together: gate.wait(10), range(wanted), _pool.get_num_threads())
+    finally:
+        ndd.set_num_threads(None)
+
+
 # -- the shells for scripts written for DALI
 
 
