@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from strategies import ALL_DTYPES, arrays
 
 import dynamic
-from dynamic import ArgumentError, as_batch, as_tensor, gaussian_blur, laplacian
+from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, gaussian_blur, laplacian
+from dynamic.dtypes import convert
 from dynamic.experimental import dilate, erode, median_blur
 from dynamic.kernels.cpu import filters as kernels
 from dynamic.ops import filters
@@ -235,6 +236,45 @@ def test_a_laplacian_sums_second_derivatives(image, data):
     agree(found.array, expected, image.dtype, largest=largest)
     real = laplacian(as_tensor(image, layout=layout), dtype="float32", **arguments).array
     agree(real, expected, "float32", largest=largest)
+
+
+@pytest.mark.parametrize("whole", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_each_value_is_rounded_by_itself(real, whole):
+    limits = np.iinfo(whole)
+    halves = np.arange(limits.min - 2, limits.max + 2, dtype=real) + np.array(0.5, real)
+    around = [halves]
+    for _ in range(3):
+        around = [np.nextafter(around[0], -np.inf, dtype=real), *around, np.nextafter(around[-1], np.inf, dtype=real)]
+    values = np.concatenate([*around, np.array([-0.0, 0.0, 5e-324, -1e-300], real)])
+    cut = np.trunc(values)
+    exact = np.clip(cut + np.copysign(np.abs(values - cut) >= 0.5, values), limits.min, limits.max).astype(whole)
+
+    def found(values):
+        out = np.empty(values.shape, whole)
+        kernels.stored(values.copy(), out)
+        return out
+
+    np.testing.assert_array_equal(found(values), exact)
+    np.testing.assert_array_equal(convert(np, values, np.dtype(whole)), exact)
+    for odd, becomes in ((np.nan, 0), (np.inf, limits.max), (-np.inf, limits.min), (1e30, limits.max)):
+        np.testing.assert_array_equal(found(np.append(values, np.array(odd, real))), np.append(exact, [becomes]))
+    for part in (values < 0, values >= 0, np.abs(values) < 100):  # of which other ways may be taken
+        np.testing.assert_array_equal(found(values[part]), exact[part])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_a_pixel_changes_only_those_around_it(dtype):
+    image = np.full((600, 1200, 3), 100.49999, np.float32)  # so large that its rows are shared
+    plain = gaussian_blur(as_tensor(image, layout="HWC"), window_size=1, dtype=dtype).numpy()
+    assert (plain == 100).all()
+    image[300, 300] = np.nan
+    for threads in (1, 2, 3):
+        with EvalContext(num_threads=threads):
+            found = gaussian_blur(as_tensor(image, layout="HWC"), window_size=1, dtype=dtype).numpy()
+        assert (found[300, 300] == 0).all()
+        found[300, 300] = 100
+        np.testing.assert_array_equal(found, plain)
 
 
 def test_halves_are_rounded_away_from_zero_and_large_values_saturate():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ALL_DTYPES
 
-from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, normalize
+from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, cast, normalize
 
 LAYOUTS = ["HWC", "CHW", "HW", "FHWC", "FCHW", "W", "XYZW"]
 
@@ -171,6 +171,18 @@ def test_every_dtype_is_normalised_to_every_other(dtype):
         assert found.array.dtype == to
         if to.kind != "b":
             assert np.abs(found.array - expected).max() <= (0.5001 if to.kind in "iu" else 0.05)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_values_are_rounded_as_cast_rounds_them_whatever_is_beside_them(dtype):
+    values = np.array([[100.49999, 100.5, 101.5], [-0.49999997, -0.5, 126.50001], [0.49999997, 2.5, 99.0]], np.float32)
+    plain = cast(values, dtype=dtype).numpy()
+    np.testing.assert_array_equal(normalize(values, mean=0, stddev=1, dtype=dtype).numpy(), plain)
+    for odd in (np.nan, np.inf, -1e30):
+        values[2, 2] = odd
+        found = normalize(values, mean=0, stddev=1, dtype=dtype).numpy()
+        np.testing.assert_array_equal(found.ravel()[:-1], plain.ravel()[:-1])
+        assert found[2, 2] == cast(values, dtype=dtype).numpy()[2, 2]
 
 
 def test_values_are_rounded_and_saturated():

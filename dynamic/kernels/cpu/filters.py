@@ -6,6 +6,7 @@ Arithmetic is in float32, or in float64 where the input or the result has more t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ _FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "
 _ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # what `stored` has a fast way to
 _WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))
 _WITHIN_INT = 2.0**31  # OpenCV saturates what is an int at first
+_CACHED = 1 << 16  # values that are rounded at a time, so that they stay in the cache
 _BORDERS: dict[str, tuple[int | None, Any]] = {
     "reflect_101": (cv2.BORDER_REFLECT_101, "reflect"),
     "reflect_1001": (cv2.BORDER_REFLECT, "symmetric"),
@@ -79,17 +81,53 @@ def real_of(*kinds: numpy.dtype[Any]) -> numpy.dtype[Any]:
 
 
 def stored(values: Array, out: Array) -> None:
-    """Convert float32 or float64 to the type of `out`, as `convert` does, where it can ten times as fast.
+    """Convert float32 or float64 to the type of `out`, as `convert` does; to small integers in a third of the time.
 
-    OpenCV rounds ties to even. A factor of one unit in the last place moves just these, away from zero.
+    Args:
+        values: What is in this memory afterwards is not said.
+        out: Where to, of the same shape.
     """
-    flat = out.dtype in _ROUNDED and out.flags.c_contiguous and values.flags.c_contiguous
-    if flat and values.size and values.min() > -_WITHIN_INT and values.max() < _WITHIN_INT:  # false for NaN
-        nudge = 1 + float(numpy.finfo(values.dtype).eps)
-        row = values.reshape(1, -1)
-        cv2.addWeighted(row, nudge, row, 0, 0, dst=out.reshape(1, -1), dtype=_DEPTHS[out.dtype])
+    if not (out.dtype in _ROUNDED and out.flags.c_contiguous and values.flags.c_contiguous):
+        convert(numpy, values, out.dtype, out)
         return
-    convert(numpy, values, out.dtype, out)
+    flat, there = values.reshape(-1), out.reshape(-1)
+    for start in range(0, flat.size, _CACHED):
+        part = slice(start, start + _CACHED)
+        _rounded(flat[part], there[part])
+
+
+def _rounded(values: Array, out: Array) -> None:
+    """Round half away from zero and saturate: each value by itself, whichever way the others make faster.
+
+    As `dtypes.rounded` does: what is cut off after the largest number below 1/2 was added is exact.
+    """
+    low, high, nearly_half = _limits(values.dtype, out.dtype)
+    least, most = values.min(), values.max()
+    if not (least > -_WITHIN_INT and most < _WITHIN_INT):  # NaN among them too
+        convert(numpy, values, out.dtype, out)
+        return
+    if least < low or most > high:
+        numpy.clip(values, low, high, out=values)
+    if least < 0 and low < 0:
+        numpy.add(values, _with_signs(nearly_half, values), out=values)
+    else:
+        numpy.add(values, nearly_half, out=values)
+    numpy.copyto(out, values, casting="unsafe")
+
+
+@functools.cache
+def _limits(real: numpy.dtype[Any], whole: numpy.dtype[Any]) -> tuple[Any, Any, Any]:
+    """The smallest and the largest integer of a type, and the largest number below 1/2, in a type of floats."""
+    kind, limits = real.type, numpy.iinfo(whole)
+    return kind(limits.min), kind(limits.max), numpy.nextafter(kind(0.5), kind(0))
+
+
+def _with_signs(number: Any, values: Array) -> Array:
+    """A number with the signs of values: `copysign`, by bits in a third of the time."""
+    bits = numpy.dtype(f"u{values.itemsize}")
+    signs = values.view(bits) & numpy.copysign(number.dtype.type(0), -1).view(bits)
+    numpy.bitwise_or(signs, number.view(bits), out=signs)
+    return signs.view(values.dtype)
 
 
 def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int, out: Array) -> None:
