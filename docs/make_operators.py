@@ -119,6 +119,15 @@ Where an operator runs is told for each: on a GPU where its inputs are there (th
 
 An input without a layout is read as the first of the layouts named with as many dimensions. F are frames, D is the
 depth. This page is made from the declarations by `python docs/make_operators.py`, and its examples run in the tests.
+
+All examples assume:
+
+```python
+>>> import numpy
+>>> import dynamic
+>>> from dynamic import *
+
+```
 """
 
 

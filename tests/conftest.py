@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,13 +27,26 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_help and not collection_path.name.startswith("test_") else None
 
 
-@pytest.fixture(autouse=True)
-def _names_for_doctests(doctest_namespace: dict[str, object]) -> None:
-    import dynamic
+class Doctests:
+    """What examples may use. A plugin, since fixtures of this file are for the tests beside it alone."""
 
-    doctest_namespace["numpy"] = doctest_namespace["np"] = numpy
-    doctest_namespace["dynamic"] = doctest_namespace["ndd"] = dynamic
-    doctest_namespace.update({name: getattr(dynamic, name) for name in dynamic.__all__})
+    @pytest.fixture(autouse=True)
+    def _names(self, request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
+        """Docstrings have what `docs/operators.md` imports at its top; pages have nothing but what they import."""
+        doctest_namespace.clear()  # it is one for all examples
+        if request.path.suffix == ".md":  # what a page writes goes where pytest removes it
+            folder = str(request.getfixturevalue("tmp_path"))
+            request.getfixturevalue("monkeypatch").setattr(tempfile, "tempdir", folder)
+            return
+        import dynamic
+
+        doctest_namespace |= {"numpy": numpy, "dynamic": dynamic}
+        doctest_namespace |= {name: getattr(dynamic, name) for name in dynamic.__all__}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what is for all folders."""
+    config.pluginmanager.register(Doctests())
 
 
 @pytest.fixture(autouse=True)
