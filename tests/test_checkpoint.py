@@ -731,3 +731,31 @@ def test_an_object_that_takes_no_state_any_more_keeps_no_other_from_its_own(tmp_
     assert rng.state == before
     (note,) = caught.value.__notes__
     assert note == ("This was the state of 'b'; all but 'b', which took no state any more, are as they were before.")
+
+
+def test_an_object_with_a_state_of_its_own_goes_back_by_it(tmp_path, folder):
+    class Counted(File):
+        count = 0
+
+        def get_state(self):
+            return {"count": self.count, "reader": super().get_state()}
+
+        def set_state(self, state):
+            self.count = state["count"]
+            super().set_state(state["reader"])
+
+    class Broken:
+        def get_state(self):
+            return 1
+
+        def set_state(self, state):
+            raise StateError("broken")
+
+    reader = Counted(file_root=folder, files=sorted(os.listdir(folder)))
+    path = checkpoint.save(tmp_path / "run.json", reader=reader, broken=Broken())
+    reader(2)
+    reader.count = 1
+    before = reader.get_state()
+    with pytest.raises(StateError, match="broken"):
+        checkpoint.load(path, reader=reader, broken=Broken())
+    assert (reader.get_state(), reader.count, reader.position) == (before, 1, 2)

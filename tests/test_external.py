@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -412,3 +413,67 @@ def test_a_state_that_does_not_fit_is_refused(change):
     assert external.get_state() == before
     assert repr(external) == "<ExternalSource: index of_index, epoch 0, batch 1>"
     assert isinstance(external(), Batch)
+
+
+class Broken:
+    """What takes no state, so that a load of it fails."""
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        raise StateError("broken")
+
+
+def fail_to_load(source, path):
+    """A load of the state that the source was saved in, and of what takes none."""
+    with pytest.raises(StateError, match="broken") as caught:
+        checkpoint.load(path, source=source, broken=Broken())
+    (note,) = caught.value.__notes__
+    assert note.endswith("all but 'broken', which took no state any more, are as they were before.")
+
+
+def test_a_load_that_fails_leaves_the_batch_size_to_the_source(tmp_path):
+    size = 3
+    source = ExternalSource(lambda i: [i] * size)
+    source(3)
+    fail_to_load(source, checkpoint.save(tmp_path / "run.json", source=source, broken=Broken()))
+    size = 4
+    assert values(source(4)) == [1] * 4
+    source.set_state(source.get_state())
+    fail_to_load(source, tmp_path / "run.json")
+    size = 3
+    with pytest.raises(StateMismatch, match="batch_size: 4 in the state, 3 here"):
+        source(3)
+
+
+@pytest.mark.parametrize("cycle", ["no", "raise"])
+@given(saved=st.integers(0, 3), made=st.integers(0, 4), fails=st.integers(1, 4))
+@pytest.mark.filterwarnings("ignore:.*goes on from wherever it is")
+def test_a_load_that_fails_takes_nothing_from_an_iterable(cycle, saved, made, fails, tmp_path_factory):
+    """Nor does one that has ended begin again."""
+    path = tmp_path_factory.getbasetemp() / "failing.json"
+    one, other = (ExternalSource([[0], [1], [2]], batch=True, cycle=cycle) for _ in range(2))
+    for number in range(max(saved, made) + fails):
+        if number == saved:
+            checkpoint.save(path, source=other, broken=Broken())
+        if number >= max(saved, made):
+            fail_to_load(other, path)
+            assert other.get_state() == one.get_state()
+        first, second = (next(source.next_epoch(1), None) for source in (one, other))
+        assert (first is None, first is None or values(first)) == (second is None, second is None or values(second))
+
+
+def test_where_warnings_are_errors_a_source_that_is_not_known_stays(tmp_path):
+    source, rng = ExternalSource([[1], [2], [3]]), RNG(1)
+    source()
+    checkpoint.save(tmp_path / "run.json", rng=rng, source=source)
+    rng()
+    before = rng.state, source.get_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(StateWarning) as caught:
+            checkpoint.load(tmp_path / "run.json", rng=rng, source=source)
+    assert caught.value.__notes__ == ["This was the state of 'source'; all objects are as they were before."]
+    assert (rng.state, source.get_state()) == before
+    assert values(source()) == [2]

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from dynamic import checkpoint
 from dynamic.errors import ArgumentError, DataError, StateError, StateMismatch, StateWarning
+from dynamic.pipeline import fn, pipeline_def
+from dynamic.pipeline._epochs import Epochs
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 from dynamic.readers._sketch import MOST, changed, is_sketch, sketch
@@ -388,6 +390,91 @@ def test_an_epoch_that_was_not_whole_is_told(root):
             checkpoint.verify_epoch([{**states[0], name: kind(states[0][name])}, states[1]])
     with pytest.raises(StateError, match="no state of a reader"):
         checkpoint.verify_epoch([{"epoch": 1}])
+
+
+class Broken:
+    """What takes no state, so that a load of it fails."""
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        raise StateError("broken")
+
+
+@given(n=st.integers(1, 20), position=st.integers(0, 20), part=runs_of_shards, shuffle=st.booleans(),
+       failing=st.lists(st.integers(0, 3), max_size=4))  # fmt: skip
+def test_a_load_that_fails_leaves_no_trace(root, tmp_path_factory, n, position, part, shuffle, failing):
+    """Also of what a state does not tell: what a shard was given before there were as many as now."""
+    one = reader_of(root, NAMES[:n], random_shuffle=shuffle)
+    one.seek(min(position, n))
+    readers, rng = shards_of(root, NAMES[:n], part[0], random_shuffle=shuffle), RNG(1)
+    for reader in readers:
+        reader.set_state(one.get_state())
+    path = checkpoint.save(tmp_path_factory.getbasetemp() / "failing.json", reader=one, broken=Broken())
+    for k in failing:
+        if readers[0].epoch == 0:
+            steps(readers, rng, part[1])
+        before = readers[k % part[0]].get_state()
+        with pytest.raises(StateError, match="broken"):
+            checkpoint.load(path, reader=readers[k % part[0]], broken=Broken())
+        assert readers[k % part[0]].get_state() == before
+    while readers[0].epoch == 0:
+        steps(readers, rng, part[1])
+    if any(reader.get_state()["given"] != "0:0000000000000000" for reader in readers):
+        assert checkpoint.verify_epoch([reader.get_state() for reader in readers]) == (0, n, part[0], ())
+
+
+def test_a_load_that_fails_keeps_why_samples_were_skipped_and_what_was_adopted(root, tmp_path):
+    names = [*NAMES[:3], "gone"]
+    reader = reader_of(root, names, on_error="skip", max_batch_size=4)
+    reader()
+    skipped, before = reader.skipped, reader.get_state()
+    assert skipped[0].reason == "No such file or directory"
+    path = checkpoint.save(tmp_path / "run.json", reader=reader, broken=Broken())
+    with pytest.raises(StateError, match="broken"):
+        checkpoint.load(path, reader=reader, broken=Broken())
+    assert (reader.skipped, reader.get_state()) == (skipped, before)
+    Epochs("Dataset", reader, 2).check({"reader": reader_of(root, names).get_state()})
+    assert (reader.skipped, reader.get_state()) == (skipped, before)
+    other = reader_of(root, names, random_shuffle=True, on_mismatch="adapt")
+    with pytest.raises(StateError, match="broken"):
+        checkpoint.load(path, reader=other, broken=Broken())
+    with pytest.raises(StateMismatch, match="shuffle: False in the state, True here"):
+        other.set_state(before, on_mismatch="raise")
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_run_that_fails_and_is_made_again_is_in_the_proof_as_if_it_had_not(root, depth):
+    failing = []
+
+    def made(shard_id, num_shards, batch_size, **arguments):
+        @pipeline_def(batch_size=batch_size, seed=1, prefetch_queue_depth=depth)
+        def function():
+            _, labels = fn.readers.file(name="reader", file_root=root, files=NAMES[:9], shard_id=shard_id,
+                                        num_shards=num_shards)  # fmt: skip
+            if failing and failing.pop():
+                raise OSError("disk")
+            return labels
+
+        return function(**arguments)
+
+    one = made(0, 1, 3)
+    one.run()
+    states = []
+    for shard_id in range(2):
+        pipe = made(shard_id, 2, 2, checkpoint=one.checkpoint())
+        runs = 0
+        failing[:] = [True, False] * (not shard_id)  # its second run
+        while runs < 2:
+            try:
+                pipe.run()
+                runs += 1
+            except OSError:
+                pass
+        states.append(json.loads(pipe.checkpoint())["states"]["reader"]["state"])
+        pipe.close()
+    assert checkpoint.verify_epoch(states) == (0, 9, 2, ())
 
 
 def test_samples_that_were_dropped_are_missing_from_the_proof(root):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dynamic._state import Stateful
+from dynamic._state import Stateful, way_back
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read
@@ -133,23 +133,23 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
         if kind is not None and kind != type_name(value):
             raise StateError(f"The state of {name!r} is that of a {kind}, not of a {type_name(value)}. "
                              "Give the object that it was saved from, or one like it.")  # fmt: skip
-    before = {name: copy.deepcopy(value.get_state()) for name, value in objects.items()}
+    back = {name: way_back(value) for name, value in objects.items()}
     touched: list[str] = []
     try:
         for name, value in objects.items():
             touched.append(name)
             value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type] # what is no state is refused there
     except BaseException as error:
-        changed = [name for name in reversed(touched) if not _returned(objects[name], before[name])]
+        changed = [name for name in reversed(touched) if not _returned(back[name])]
         rest = f"all but {', '.join(map(repr, changed))}, which took no state any more," if changed else "all objects"
         error.add_note(f"This was the state of {touched[-1]!r}; {rest} are as they were before.")
         raise
 
 
-def _returned(value: Stateful, state: Any) -> bool:
-    """Whether an object took back the state that it had."""
+def _returned(back: Callable[[], None]) -> bool:
+    """Whether an object is again where it was."""
     try:
-        value.set_state(state)
+        back()
     except Exception:  # noqa: BLE001 - the error that matters is the one on its way, whose note tells of this
         return False
     return True

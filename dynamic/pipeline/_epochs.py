@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
 from dynamic import ArgumentError, Batch, StateMismatch
-from dynamic._state import JSON
+from dynamic._state import JSON, way_back
 from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
@@ -74,9 +74,11 @@ class Epochs:
         if set(states) != {"reader"}:
             raise StateMismatch(f"{self._operator}: the state is of a pipeline, and this has a reader.",
                                 ["a pipeline in the state, a reader here"])  # fmt: skip
-        before = self._reader.get_state()
-        self._reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
-        self._reader.set_state(before)
+        back = way_back(self._reader)
+        try:
+            self._reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
+        finally:
+            back()
 
     def rest(
         self, states: States, skip: int = 0, stride: int = 1

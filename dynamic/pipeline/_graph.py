@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 from dynamic import ExternalSource, StateMismatch
-from dynamic._state import JSON, State
+from dynamic._state import JSON, State, way_back
 from dynamic.checkpoint._file import decoded
 from dynamic.context import within
 from dynamic.random import RNG
@@ -113,6 +113,7 @@ class Graph:
     def step(self) -> Step:
         """Run the function once; after an error everything stands where it stood before."""
         before, first = self._places(), self._first
+        back = {name: way_back(object_) for name, object_ in (*self.sources.items(), *self.streams.items())}
         self._begun = None if first is None else first._progress
         run = Run(self, conditionals=self._conditionals)
         try:
@@ -120,7 +121,7 @@ class Graph:
             self._check(outputs)
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
-            self._return(before, run.ended)
+            self._return(back, run.ended)
             if isinstance(error, StopIteration) and run.ended is not None:
                 if run.ended in self._to_end:  # with the one that has ended, as nothing was given since
                     self._to_end.discard(run.ended)
@@ -191,14 +192,14 @@ class Graph:
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
 
-    def _return(self, before: Mapping[str, State], ended: str | None) -> None:
+    def _return(self, back: Mapping[str, Callable[[], None]], ended: str | None) -> None:
         """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays."""
         kinds: tuple[dict[str, Any], ...] = (self.sources, self.streams)
         for kind in kinds:
             for name in list(kind):
-                if name in before and name != ended:
-                    _go_to(kind[name], before[name])
-                elif name not in before and name != ended:
+                if name in back and name != ended:
+                    back[name]()
+                elif name not in back and name != ended:
                     del kind[name]
                     if name in self._given:
                         self._waiting[name] = self._given[name]

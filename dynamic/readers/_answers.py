@@ -26,10 +26,12 @@ class Answers(Generic[X]):
 
     Attributes:
         held: What has this number or a later one is kept; None keeps what the last call asked for.
+        moved: By how much numbers are higher than those that were asked for at first.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], keep: Callable[[Any], X]) -> None:
         self.held: int | None = None
+        self.moved = 0
         self._begin, self._keep = begin, keep
         self._iterator: Iterator[Any] | None = None
         self._given: dict[int, Any] = {}  # what is not kept yet
@@ -41,16 +43,13 @@ class Answers(Generic[X]):
         """Nobody will ask for those before a number any more, unless they are held."""
         with self._lock:
             number = number if self.held is None else min(number, self.held)
-            for old in [other for other in self._kept if other < number]:
+            for old in [other for other in self._kept if other < number - self.moved]:
                 del self._kept[old]
 
     def renumber(self, number: int, to: int) -> None:
-        """Let what has a number, or a later one, have another from now on; what came before is forgotten."""
+        """Let what has a number have another from now on, and what comes before and after it likewise."""
         with self._lock:
-            for store in (self._given, self._kept):
-                later = {other - number + to: given for other, given in store.items() if other >= number}
-                store.clear()
-                store.update(later)
+            self.moved += to - number
 
     def __getitem__(self, number: int) -> X:
         """What the iterable gave, or gives, as that number.
@@ -59,6 +58,7 @@ class Answers(Generic[X]):
             StopIteration: It ended there.
         """
         with self._lock:
+            number -= self.moved
             if number not in self._kept:
                 if number not in self._given:
                     if self._asking not in (None, os.getpid()):  # forked in its midst, and cannot go on here

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
@@ -254,6 +255,14 @@ class Placed(ABC):
     def load_state_dict(self, state_dict: State) -> None:
         """The same as `set_state`, under the name that torch users expect."""
         self.set_state(state_dict)
+
+    def _way_back(self) -> Callable[[], None]:
+        with self._lock:
+            return functools.partial(self._return_to, self._progress, frozenset(self._adopted))
+
+    def _return_to(self, progress: Progress, adopted: frozenset[Rule]) -> None:
+        with self._lock:
+            self._progress, self._adopted = progress, set(adopted)
 
     def _exact(self, state: dict[str, Any]) -> Place:
         """The place of a state of the same data in the same order."""

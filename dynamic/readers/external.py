@@ -383,6 +383,17 @@ class ExternalSource:
             self._answers.renumber(self._sample, sample)
         self._go_to(state)
 
+    def _way_back(self) -> Callable[[], None]:
+        with self._lock:
+            moved = 0 if self._answers is None else self._answers.moved
+            return functools.partial(self._return_to, self._place, moved, ended=self._ended)
+
+    def _return_to(self, place: tuple[int, ...], moved: int, *, ended: bool) -> None:
+        with self._lock:
+            self._place, self._ended = place, ended
+            if self._answers is not None:
+                self._answers.moved = moved
+
     def _go_to(self, place: Any) -> None:
         """Return to a place of this source's own, which is one that it can go to."""
         with self._lock:
