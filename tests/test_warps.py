@@ -400,6 +400,36 @@ def test_images_beyond_the_limits_of_opencv_and_within_are_alike(interpolation, 
         assert (differences > (12 if interpolation == "cubic" else 1)).mean() <= (1e-3 if interpolation == "nn" else 0)
 
 
+READERS = [
+    ("rotate", 1, lambda image: rotate(image, angle=30.0, keep_size=True)),
+    ("warp_affine", 1, lambda image: warp_affine(image, matrix=(1, 0.001, 0.5, 0, 1, 0.5))),
+    ("linear", 1, lambda image: warp_perspective(image, ((1, 0, 0.25), (0, 1, 0.25), (0, 0, 1)))),
+    ("cubic", 2, lambda image: warp_perspective(image, ((1, 0, 0.25), (0, 1, 0), (0, 0, 1)), interp_type="cubic")),
+    ("water", 1, lambda image: ndd.water(image, interp_type="linear")),
+    ("resize", 1, lambda image: ndd.resize(image, size=(7, 9), antialias=False)),
+]
+
+
+@pytest.mark.parametrize(("name", "reach", "read"), READERS, ids=[name for name, *_ in READERS])
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("float64", (9, 11)), ("float16", (2, 33_000)), ("float32", (2, 33_000)), ("float64", (40, 33_000))],
+)
+def test_infinities_and_the_largest_numbers_are_read_without_a_word(dtype, shape, name, reach, read):
+    middle, most = (shape[0] // 2, shape[1] // 2), np.finfo(dtype).max
+    with np.errstate(all="ignore"), ndd.EvalContext(num_threads=3):  # threads know nothing of this state
+        plain = read(as_tensor(noise(shape, dtype)[..., None], layout="HWC")).numpy()
+    for numbers in ((np.inf,), (np.inf, -np.inf), (most, -most), (np.nan,)):
+        image = noise(shape, dtype).copy()
+        image[middle[0], middle[1] : middle[1] + len(numbers)] = numbers
+        with ndd.EvalContext(num_threads=3):
+            found = read(as_tensor(image[..., None], layout="HWC")).numpy()
+        changed = np.argwhere((found != plain) | np.isnan(found))
+        if name in ("linear", "cubic"):
+            assert len(changed) and np.abs(changed[:, :2] - middle).max() <= reach + len(numbers)
+        assert len(changed) <= 100
+
+
 # -- points -------------------------------------------------------------------------------------------------------
 
 

@@ -264,6 +264,7 @@ def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str)
     steps = {"nn": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[interpolation]
     blocks = _blocks(out.shape, _FEW)
 
+    @warp.QUIET
     def one(i: int) -> None:
         rows = blocks[i]
         x, y = points(rows)

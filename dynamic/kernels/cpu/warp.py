@@ -25,6 +25,7 @@ __all__ = [
     "MOST_CHANNELS",
     "NO_MAP",
     "OPENCV_LIMIT",
+    "QUIET",
     "affine",
     "copied",
     "filled",
@@ -39,6 +40,8 @@ __all__ = [
 _TILE = 1024, 1024  # rows and columns; OpenCV has coordinates in float32: at scale 1 exact to 1/4000 pixel there
 _FARTHEST = 2.0**52  # pixels; no image is so large
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
+#: For what threads of the pool run, which know nothing of their caller's state: infinities are results like others.
+QUIET = numpy.errstate(over="ignore", invalid="ignore")
 NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
 _ALL = (slice(None), slice(None))
@@ -145,6 +148,7 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
     planes = None if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
 
+    @QUIET
     def one(i: int) -> None:
         start = i * step
         block = out[start : start + step]
