@@ -18,8 +18,8 @@ from ._array import Array, asarray, empty
 from ._call import together
 from ._distributions import canonical
 from ._philox import ELEMENT_STRIDE, Draw
-from ._rng import Keyed, Source, source
-from .data import Batch, Tensor
+from ._rng import Keyed, Source, Turn
+from .data import Batch, Tensor, checked_batch_size
 from .devices import Device, DeviceLike, device_of_call
 from .dtypes import numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
@@ -87,7 +87,10 @@ def distribution(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfI
 @overload
 def distribution(function: Callable[P, R]) -> Callable[P, R]: ...
 def distribution(function: Callable[..., R]) -> Callable[..., R]:
-    """Read a declaration once, and refuse arguments that it does not have in the words of this library."""
+    """Read a declaration once, and refuse arguments that it does not have in the words of this library.
+
+    A call that fails, however late, has drawn nothing: the source goes back, if nobody else has drawn since.
+    """
     name = _name(function)
     parameters = inspect.signature(function).parameters.values()
     hints = get_type_hints(function, include_extras=True)
@@ -112,7 +115,12 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
         if len(inputs) > most:
             got = f"{len(inputs)} positional arguments"
             raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)
-        return function(*inputs, **arguments)
+        turn = arguments["rng"] = Turn(name, arguments.get("rng"))
+        try:
+            return function(*inputs, **arguments)
+        except BaseException:
+            turn.give_back()
+            raise
 
     return checked
 
@@ -189,17 +197,17 @@ class Call:
         shape_like: The input that gives the shapes, or None.
         batch_size: As given.
         device: As given.
-        rng: As given.
+        rng: As given, or the turn of the call.
         a: Another input, whose batch size counts.
         inputs: More of them, by their names.
         given: The other arguments.
     """
 
     def __init__(
-        self, name: str, shape_like: Any, batch_size: Any, device: DeviceLike, rng: Source | None, /,
+        self, name: str, shape_like: Any, batch_size: Any, device: DeviceLike, rng: Source | Turn | None, /,
         a: Tensor | Batch | None = None, inputs: Mapping[str, Tensor | Batch] | None = None, **given: Any,
     ) -> None:  # fmt: skip
-        self.name, self.source = name, source(name, rng)
+        self.name, self.source = name, rng if isinstance(rng, Turn) else Turn(name, rng)
         if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
             shape_like = Tensor(asarray(shape_like, name, "shape_like"))
         self.varying = {key: len(value) for key, value in given.items() if isinstance(value, Batch)}
@@ -220,12 +228,10 @@ class Call:
     def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
         """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
         if batch_size is not None:
-            if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
-                raise ArgumentError(self.name, "batch_size", "an integer of 0 or more", shown(batch_size))
-            sizes = {"batch_size": int(batch_size), **sizes}
+            sizes = {"batch_size": checked_batch_size(self.name, batch_size), **sizes}
         first, count = next(iter(sizes.items()), ("", None))
-        if isinstance(self.source, Keyed):
-            first, count = "rng", self.source.batch_size
+        if isinstance(self.source.rng, Keyed):
+            first, count = "rng", self.source.rng.batch_size
         for name, size in sizes.items():
             if size != count:
                 expected = (

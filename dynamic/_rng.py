@@ -22,7 +22,7 @@ from ._state import State, untold
 from .data import Batch, Tensor
 from .errors import ArgumentError, StateError, shown
 
-__all__ = ["RNG", "Keyed", "Source", "get_default_rng", "set_seed", "source"]
+__all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "set_seed", "source"]
 
 _ALGORITHM = "philox4x32-10"
 _FORM = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])")
@@ -79,7 +79,7 @@ class RNG:
 
     def __call__(self) -> int:
         """The next word, an integer in [0, 2**32)."""
-        return self._take(1)[0]
+        return self._take(1)[1][0]
 
     def advance(self, n: int) -> None:
         """Pass over n words.
@@ -185,10 +185,21 @@ class RNG:
 
     def draw(self, n: int | None) -> Draw:
         """Where the words of one random operator on n samples lie (None: one); the stream moves by 7 words."""
-        a, b, c, d, e, f, g = self._take(_PER_CALL)
-        return Draw(a | b << 32, c | d << 32, _counters(e | f << 32, n), g & 3)
+        steps = sample_steps(1 if n is None else n)
+        counters = numpy.empty_like(steps)  # before words are taken: there may be no memory for so many
+        turn, (a, b, c, d, e, f, g) = self._take(_PER_CALL)
+        numpy.add(steps, numpy.uint64(e | f << 32), out=counters)
+        return Draw(a | b << 32, c | d << 32, counters, g & 3, turn)
 
-    def _take(self, count: int) -> list[int]:
+    def give_back(self, draw: Draw) -> None:
+        """Go back to before a draw, as if there had been none; not where others have drawn since."""
+        key, place = draw.turn
+        with _lock:
+            if (self._key, self._place) == (key, (place + _PER_CALL) % _PERIOD):
+                self._place = place
+
+    def _take(self, count: int) -> tuple[tuple[int, int], list[int]]:
+        """The key and the place so far, and the next words."""
         with _lock:
             key, place = self._key, self._place
             self._place = (place + count) % _PERIOD
@@ -198,7 +209,7 @@ class RNG:
             skip, start = place % 4, place - place % 4
             known = words(key, start, _AHEAD)
             self._window = (key, start, known)
-        return known[skip : skip + count]
+        return (key, place), known[skip : skip + count]
 
     def _go_to(self, key: int, place: int) -> None:
         with _lock:
@@ -246,7 +257,13 @@ class Keyed:
         message = b"".join(x.to_bytes(8, "little") for x in (self._seed, self._epoch, ordinal)) + self._path
         digest = hashlib.blake2b(message, digest_size=24, person=b"dynamic.keyed").digest()
         key, low, high = (int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
-        return Draw(key, low, self._ids + numpy.uint64(high), 0)
+        return Draw(key, low, self._ids + numpy.uint64(high), 0, ordinal)
+
+    def give_back(self, draw: Draw) -> None:
+        """Let the next draw be this one, as if it had not been; not where others have drawn since."""
+        with _lock:
+            if self._next == draw.turn + 1:
+                self._next = draw.turn
 
     def __repr__(self) -> str:
         return f"<{len(self._ids)} keyed samples, seed={self._seed}, epoch={self._epoch}>"
@@ -264,6 +281,26 @@ def source(operator_name: str, rng: Any) -> Source:
         hint = "Make one with dynamic.random.RNG(seed)."
         raise ArgumentError(operator_name, "rng", "an RNG, or the draws of RNG.keyed", shown(rng), hint)
     return rng
+
+
+class Turn:
+    """What one call of a random operator draws from: a source that stands where it did if the call fails."""
+
+    __slots__ = ("_draw", "rng")
+
+    def __init__(self, operator_name: str, rng: Any) -> None:
+        self.rng = source(operator_name, rng)
+        self._draw: Draw | None = None
+
+    def draw(self, n: int | None) -> Draw:
+        """Where the words of the call lie, for n samples (None: one). Here the source moves on."""
+        self._draw = self.rng.draw(n)
+        return self._draw
+
+    def give_back(self) -> None:
+        """Undo what was drawn."""
+        if self._draw is not None:
+            self.rng.give_back(self._draw)
 
 
 class _Default(threading.local):
@@ -312,10 +349,6 @@ if hasattr(os, "register_at_fork"):
 
 def _random_seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
-
-
-def _counters(high: int, n: int | None) -> Any:
-    return sample_steps(1 if n is None else n) + numpy.uint64(high)
 
 
 def _checked_seed(function: str, seed: Any) -> int:

@@ -23,14 +23,20 @@ from ._drawing import Call, distribution
 from ._operator import operator
 from ._rng import Source
 from .data import Batch, Tensor
-from .devices import DeviceLike
+from .devices import DeviceLike, device_of_call
 from .dtypes import DType, convert, numpy_dtype
-from .errors import DataError, DeviceError
+from .errors import ArgumentError, DataError, DeviceError
 from .io.file import opened as opened_files
 from .kernels.cpu import images, places
 from .kernels.cpu.strips import shared
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
 _Extent: TypeAlias = Annotated[float, Between(0)]
@@ -279,8 +285,8 @@ def image_random_crop(
 
     Raises:
         ArgumentError: A range is empty or not positive.
-        DecodeError: Some samples are no image; the message names all of them. See `image`. If their headers tell it,
-            nothing is drawn; with "skip" and "null" there is a draw for every file, and the others stay what they were.
+        DecodeError: Some samples are no image; the message names all of them. See `image`. With "skip" and "null"
+            there is a draw for every file, and the others stay what they were.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
     >>> dynamic.decoders.image_random_crop(file, output_type="GRAY", rng=dynamic.random.RNG(1)).shape
@@ -299,8 +305,11 @@ def image_random_crop(
     }  # fmt: skip
     call = Call(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
                 **drawing, **decoding)  # fmt: skip
+    there = device_of_call(device, name)
     if encoded.device.device_type != "cpu":
         raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
+    if encoded._numpy_dtype != np.uint8:
+        raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(encoded._numpy_dtype))
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
     limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"])
     try:
@@ -311,7 +320,7 @@ def image_random_crop(
         windows = places.drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
         corners, extents = (windows[:, i].copy() for i in range(2))
         where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
-        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=device, **decoding)
+        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=there, **decoding)
     except DataError as error:
         raise type(error)(name, error.failures, error.total) from None
     return decoded

@@ -20,16 +20,21 @@ from ._argument import Between, DTypeArgument, PerSample
 from ._array import Array, asarray
 from ._drawing import Call, Part, distribution, of_numbers
 from ._philox import ELEMENT_STRIDE, Draw
-from ._rng import RNG, Keyed, Source, get_default_rng, set_seed, source
-from .data import Batch, Tensor
-from .devices import Device, DeviceLike
-from .devices import device as device_named
+from ._rng import RNG, Keyed, Source, get_default_rng, set_seed
+from .data import Batch, Tensor, checked_batch_size
+from .devices import Device, DeviceLike, device_of_call
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError, shown
 from .kernels.gpu import random as kernels
 
 __all__ = ["RNG", "Keyed", "batch_permutation", "beta", "choice", "coin_flip", "get_default_rng", "normal", "set_seed",
            "uniform"]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
 
 if TYPE_CHECKING:
     Range: TypeAlias = Sequence[float] | Batch | Tensor | numpy.ndarray[Any, Any]
@@ -471,20 +476,17 @@ def batch_permutation(
     [3, 0, 1, 2, 4]
     """
     name = "batch_permutation"
-    stream = source(name, rng)
-    if not isinstance(stream, RNG):
+    turn: Any = rng  # as `distribution` passes it
+    if not isinstance(turn.rng, RNG):
         hint = "An order is of a batch, not of its samples."
-        raise ArgumentError(name, "rng", "an RNG", shown(rng), hint)
-    natural = isinstance(batch_size, (int, numpy.integer)) and not isinstance(batch_size, bool) and batch_size >= 0
-    if batch_size is None or not natural:
-        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
-    if device_named(device) not in (None, Device("cpu")):
+        raise ArgumentError(name, "rng", "an RNG", shown(turn.rng), hint)
+    n = checked_batch_size(name, batch_size)
+    if device_of_call(device, name) not in (None, Device.CPU):
         raise DeviceError("batch_permutation() runs on cpu; pass device='cpu'.")
     for argument, value in (("allow_repetitions", allow_repetitions), ("no_fixed_points", no_fixed_points)):
         if not isinstance(value, (bool, numpy.bool_)):
             raise ArgumentError(name, argument, "True or False", shown(value))
-    n = int(batch_size)
-    draw = stream.draw(n)
+    draw = turn.draw(n)
     words = draw.stream(0) if n else iter(())
     if not allow_repetitions:
         order = (_rejection.derangement if no_fixed_points else _rejection.permutation)(words, n)

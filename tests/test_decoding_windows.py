@@ -147,6 +147,8 @@ def test_empty_windows_have_no_pixels():
 
 @pytest.mark.parametrize(("function", "arguments", "told"), [
     (decoders.image_crop, {"crop": (22, 1)}, "'crop' must be no larger than 5 in H; got 22"),
+    (decoders.image_crop, {"crop_h": 22, "crop_w": 1}, "'crop_h' must be no larger than 5 in H; got 22"),
+    (decoders.image_crop, {"crop_h": 2, "crop_w": 99}, "'crop_w' must be no larger than 7 in W; got 99"),
     (decoders.image_crop, {"crop": (2, 1), "crop_h": 1}, "'crop' must be left out"),
     (decoders.image_slice, {"start": -1, "shape": 2}, "'start' must be inside of 0..5 in H; got -1..1"),
     (decoders.image_slice, {"start": 0, "axis_names": "C"}, "'axis_names'"),

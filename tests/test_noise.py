@@ -331,7 +331,7 @@ GRAY = np.zeros((2, 3), np.uint8)
     (lambda rng: beta(alpha=0.0, rng=rng), r"beta\(\): argument 'alpha' must be a positive float32"),
     (lambda rng: beta(beta=as_batch([1.0, -1.0]), rng=rng), r"'beta\[1\]'"),
     (lambda rng: beta(dtype="int32", rng=rng), "'dtype' must be a float type"),
-    (lambda rng: batch_permutation(rng=rng), "'batch_size' must be an integer of 0 or more; got None"),
+    (lambda rng: batch_permutation(rng=rng), "'batch_size' must be an integer of 0 or more"),
     (lambda rng: batch_permutation(batch_size=2.0, rng=rng), "'batch_size'"),
     (lambda rng: batch_permutation(batch_size=2, rng=rng.keyed([1, 2])), "'rng' must be an RNG"),
     (lambda rng: batch_permutation(batch_size=2, no_fixed_points=1, rng=rng), "'no_fixed_points'"),

@@ -7,6 +7,8 @@ What DALI 2.4 draws is recorded in data/random_dali_2_4.json, so that most of th
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import json
 import math
 import os
@@ -1098,13 +1100,6 @@ def test_choices_of_rows_that_reject_words_are_dalis(dali: Oracle):
     assert all(np.array_equal(a, b) for a, b in zip(found.samples, expected.samples, strict=True))
 
 
-if __name__ == "__main__":
-    oracle = connect()
-    assert oracle is not None, "DYNAMIC_DALI_PYTHON names no Python that has DALI"
-    rows = [json.dumps({"case": case, "calls": asked_of_dali(oracle, case)}) for case in cases()]
-    FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
-
-
 @pytest.mark.parametrize(("alpha", "other"), [(3e-3, 3e-3), (1e-4, 1e-4), (1e-30, 1e-30), (1e-3, 1e-4), (1e-4, 1.0)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_beta_numbers_of_small_parameters_have_the_mean_that_they_should(alpha, other, dtype):
@@ -1113,3 +1108,165 @@ def test_beta_numbers_of_small_parameters_have_the_mean_that_they_should(alpha, 
     mean = alpha / (alpha + other)
     assert abs(found.mean() - mean) < 4 * math.sqrt(mean * (1 - mean) / len(found)) + 1e-3
     assert (found == 0.5).mean() < 0.01
+
+
+# -- calls that fail --------------------------------------------------------------------------------------------------
+
+IMAGE, FILE_OF_ONE = np.zeros((4, 5, 3), np.uint8), b"P5 3 1 255 " + bytes([5, 6, 7])
+BOXES = np.array([[0.25, 0.25, 0.5, 0.5]], np.float32)
+
+#: Every public function that draws, with inputs and arguments for one sample.
+RANDOM: dict[Any, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    uniform: ((), {}),
+    normal: ((), {}),
+    coin_flip: ((), {}),
+    choice: ((7,), {}),
+    beta: ((), {}),
+    dynamic.random.batch_permutation: ((), {"batch_size": 2}),
+    dynamic.noise.gaussian: ((IMAGE,), {}),
+    dynamic.noise.shot: ((IMAGE,), {}),
+    dynamic.noise.salt_and_pepper: ((IMAGE,), {}),
+    dynamic.segmentation.random_mask_pixel: ((IMAGE,), {}),
+    dynamic.segmentation.random_object_bbox: ((IMAGE,), {}),
+    dynamic.random_bbox_crop: ((BOXES,), {}),
+    dynamic.random_crop_generator: (([4, 5],), {}),
+    dynamic.roi_random_crop: ((), {"crop_shape": [2], "roi_start": [1], "roi_end": [9]}),
+    dynamic.random_resized_crop: ((IMAGE,), {"size": 3}),
+    dynamic.decoders.image_random_crop: ((FILE_OF_ONE,), {}),
+}
+every_random = pytest.mark.parametrize("function", RANDOM, ids=lambda f: f.__name__)
+
+
+def draws(function: Any) -> bool:
+    return inspect.isfunction(function) and "rng" in inspect.signature(function).parameters
+
+
+def test_these_are_all_that_draw():
+    rooms = (dynamic, dynamic.random, dynamic.noise, dynamic.segmentation, dynamic.decoders, dynamic.experimental)
+    names = (getattr(room, name) for room in rooms for name in room.__all__)
+    assert set(filter(draws, names)) == set(RANDOM)
+
+
+def assert_stands(source: Any, before: Any) -> None:
+    if isinstance(source, RNG):
+        assert source.state == before.state
+    else:
+        assert same(uniform(rng=source), uniform(rng=before))
+
+
+def sources(function: Any, count: int) -> list[tuple[Any, Any]]:
+    """Streams and draws of samples, each twice."""
+    keyed = [] if function is dynamic.random.batch_permutation else [[RNG(5).keyed(range(count)) for _ in range(2)]]
+    return [(at(5, 9), at(5, 9)), *keyed]
+
+
+@every_random
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_call_that_fails_after_its_draw_has_drawn_nothing(function, count, monkeypatch):
+    inputs, arguments = RANDOM[function]
+    for source, before in sources(function, count):
+        drawn = []
+
+        def draw(self, n, *, drawn=drawn, original=type(source).draw):
+            drawn.append(original(self, n))
+            return drawn[-1]
+
+        def fail(self, *_, drawn=drawn, original, **k):
+            if drawn:
+                raise MemoryError
+            original(self, *_, **k)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(source), "draw", draw)
+            for kind in (Tensor, Batch):
+                patched.setattr(kind, "__init__", functools.partialmethod(fail, original=kind.__init__))
+            with pytest.raises(MemoryError):
+                function(*inputs, **arguments | {"batch_size": count}, rng=source)
+        assert len(drawn) == 1
+        assert_stands(source, before)
+
+
+@every_random
+def test_a_call_that_is_refused_draws_nothing(function):
+    inputs, arguments = RANDOM[function]
+    for wrong in ({"device": "gpu:99"}, {"device": 5}, {"batch_size": -1}, {"batch_size": 10**30}, {"nonsense": 1}):
+        for source, before in sources(function, 1):
+            with pytest.raises(dynamic.DynamicError):
+                function(*inputs, **arguments | wrong, rng=source)
+            assert_stands(source, before)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda rng: uniform(shape=(10**13,), rng=rng), MemoryError),
+        (lambda rng: uniform(batch_size=10**15, rng=rng), MemoryError),
+        (lambda rng: dynamic.random_resized_crop(IMAGE, size=10**7, rng=rng), MemoryError),
+        (lambda rng: dynamic.decoders.image_random_crop(FILE_OF_ONE[:-1], rng=rng), dynamic.DecodeError),
+        (lambda rng: dynamic.random_crop_generator([10, 10], random_area=[0, 1e308], rng=rng), ArgumentError),
+    ],
+)
+def test_calls_that_fail_leave_the_stream_where_it_was(call, error):
+    rng = at(5, 9)
+    with pytest.raises(error):
+        call(rng)
+    assert_stands(rng, at(5, 9))
+
+
+@given(
+    st.lists(st.floats(0, width=32, allow_infinity=False), min_size=2, max_size=2).map(sorted),
+    st.lists(st.floats(2.0**-149, width=32, allow_infinity=False), min_size=2, max_size=2).map(sorted),
+    st.lists(st.integers(1, 2**31 - 1), min_size=2, max_size=2), seeds,
+)  # fmt: skip
+@example([0.0, 3e38], [2.0**-149, 3e38], [10, 10], 1)
+@example([0.0, 3e38], [1.0, 1.0], [2**31 - 1, 2**31 - 1], 1)
+def test_windows_of_any_finite_areas_and_ratios_are_inside(area, ratio, extents, seed):
+    for images in (extents, dynamic.as_batch(np.tile(extents, (20, 1)))):
+        anchors, shapes = dynamic.random_crop_generator(
+            images, random_area=area, random_aspect_ratio=ratio, rng=RNG(seed)
+        )
+        for (y, x), (height, width) in zip(np.reshape(anchors, (-1, 2)), np.reshape(shapes, (-1, 2)), strict=True):
+            assert 0 <= y <= y + height <= extents[0]
+            assert 0 <= x <= x + width <= extents[1]
+            assert height >= 1
+            assert width >= 1
+
+
+@pytest.mark.parametrize("argument", ["random_area", "random_aspect_ratio"])
+def test_areas_and_ratios_that_are_no_float32_are_refused(argument):
+    for function in (dynamic.random_crop_generator, dynamic.random_resized_crop, dynamic.decoders.image_random_crop):
+        inputs, arguments = RANDOM[function]
+        with pytest.raises(ArgumentError, match=f"'{argument}' must be two finite float32 numbers"):
+            function(*inputs, **arguments, **{argument: (1.0, 1e39)})
+
+
+def test_what_others_have_drawn_since_is_not_drawn_again():
+    """Of two draws of which the first is given back, the second stays drawn."""
+    for source in (RNG(5), RNG(5).keyed([1])):
+        first, _ = source.draw(1), source.draw(1)
+        source.give_back(first)
+        known = RNG(5) if isinstance(source, RNG) else RNG(5).keyed([1])
+        for _ in range(2):
+            known.draw(1)
+        assert_stands(source, known)
+
+
+def test_a_draw_of_another_seed_is_not_given_back():
+    rng = RNG(5)
+    drawn = rng.draw(1)
+    rng.state = RNG(6).state
+    rng.draw(1)
+    rng.give_back(drawn)
+    assert_stands(rng, at(6, 7))
+
+
+def test_random_crops_of_files_are_named_in_their_errors():
+    with pytest.raises(ArgumentError, match=r"^decoders.image_random_crop\(\): argument 'encoded' must be the bytes"):
+        dynamic.decoders.image_random_crop(dynamic.as_batch([np.zeros(3, np.float32)]), on_error="skip")
+
+
+if __name__ == "__main__":
+    oracle = connect()
+    assert oracle is not None, "DYNAMIC_DALI_PYTHON names no Python that has DALI"
+    rows = [json.dumps({"case": case, "calls": asked_of_dali(oracle, case)}) for case in cases()]
+    FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")

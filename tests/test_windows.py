@@ -88,6 +88,29 @@ def test_what_is_outside_is_padded_trimmed_or_refused():
         crop(image, crop=(4, 1))
 
 
+@pytest.mark.parametrize("operator", [crop, crop_mirror_normalize], ids=lambda operator: operator.__name__)
+@given(data=st.data(), layout=st.sampled_from(["HWC", "CHW", "FHWC", "DHWC", "CDHW"]))
+def test_an_extent_that_is_too_large_is_refused_by_the_argument_that_says_it(operator, layout, data):
+    extents = dict.fromkeys("DHW" if {"D", "F"} & set(layout) else "HW", 2)
+    letter = data.draw(st.sampled_from(list(extents)))
+    shape = [data.draw(st.integers(2, 4)) for _ in layout]
+    extents[letter] = 4 + data.draw(st.integers(1, 5))
+    array = as_tensor(np.zeros(shape, np.uint8), layout=layout)
+    where = "F" if letter == "D" and "F" in layout else letter
+    apart = {f"crop_{name.lower()}": extent for name, extent in extents.items()}
+    for argument, window in ((f"crop_{letter.lower()}", apart), ("crop", {"crop": list(extents.values())})):
+        with pytest.raises(ArgumentError, match=f"no larger than [234] in {where}.*; got {extents[letter]}") as caught:
+            operator(array, **window)
+        assert caught.value.argument == argument
+
+
+def test_a_window_of_an_image_without_pixels_is_refused_by_what_says_it():
+    for window, argument in (({"crop": (2, 2)}, "crop"), ({"crop_h": 2, "crop_w": 2}, "crop_h")):
+        with pytest.raises(ArgumentError) as caught:
+            ndd.resize_crop_mirror(as_tensor(np.zeros((0, 3, 3), np.uint8), layout="HWC"), size=(4, 4), **window)
+        assert caught.value.argument == argument
+
+
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"crop": (1, 1, 1)}, "'crop' must be 2 extents"), ({"crop": (1, 1), "crop_h": 1}, "'crop' must be left out"),
     ({"crop_pos_x": 1.5}, "'crop_pos_x'"), ({"fill_values": (1, 2)}, "'fill_values' must be one value or 3"),

@@ -211,7 +211,8 @@ def _resized_and_cropped(
     crops = {name: arguments[name] for name in _CROP_ARGUMENTS}
     starts, extents = cropped(_RCM, resized, layout, **crops, out_of_bounds_policy="pad", frames=False)
     if 0 in image.shape and all(extents):
-        raise ArgumentError(_RCM, "crop", "0 where the image has no pixels", shown(tuple(extents)))
+        said = next((name for name in ("crop_d", "crop_h", "crop_w") if arguments[name]), "crop")
+        raise ArgumentError(_RCM, said, "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
     window = {
         place: cut(span, starts[place], extents[place], mirror=bool(mirror & bits[layout[place]]))

@@ -25,10 +25,15 @@ _Values: TypeAlias = float | Sequence[float]
 _FAR = 2.0**62  # beyond any array
 #: How many words a random window takes as a rule: two for each of five attempts and two for its place.
 _USUALLY = 12
+#: The least float32 above 0, and the largest.
+_LEAST, _MOST = 2.0**-149, float(numpy.finfo(numpy.float32).max)
 _MANY = 16  # images whose windows are found faster all at once
 _WORD = numpy.uint64(0xFFFFFFFF)
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
+#: What says the extent of a window along a dimension by itself.
+_EXTENTS_OF = {"F": "crop_d", "D": "crop_d", "H": "crop_h", "W": "crop_w"}
+_ARE_EXTENTS = {"crop", *_EXTENTS_OF.values(), "shape", "rel_shape"}
 
 
 @functools.lru_cache(1024)  # photos often are alike
@@ -45,6 +50,7 @@ def cropped(
         places = (layout.index("F"), *places)
     single = {"F": crop_d, "D": crop_d, "H": crop_h, "W": crop_w}
     wanted: list[float | None] = [single[layout[place]] for place in places]
+    said = {place: "crop" if crop is not None else _EXTENTS_OF[layout[place]] for place in places}
     if crop is not None:
         if any(extent is not None for extent in wanted):
             raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
@@ -61,15 +67,18 @@ def cropped(
         extents[place] = int(extent or 0) or whole
         room = float(numpy.float32(positions[layout[place]])) * (whole - extents[place])  # in double, as DALI reckons
         starts[place] = _rounded(room) if rounding == "round" else math.trunc(room)
-    return placed(operator, ("crop", "crop"), shape, layout, (starts, extents), out_of_bounds_policy)
+    arguments = [(said.get(place, "crop"),) * 2 for place in range(len(shape))]
+    return placed(operator, arguments, shape, layout, (starts, extents), out_of_bounds_policy)
 
 
 def placed(
-    operator: str, arguments: tuple[str, str], shape: tuple[int, ...], layout: str | None, window: Window, policy: str
-) -> Window:
+    operator: str, arguments: Sequence[tuple[str, str]], shape: tuple[int, ...], layout: str | None, window: Window,
+    policy: str,
+) -> Window:  # fmt: skip
     """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others.
 
-    An error names the first of the arguments where the window begins too early, the second where it ends too late.
+    Of the arguments for each dimension an error names the first where the window begins too early, the second where it
+    ends too late.
     """
     starts, extents = map(list, window)
     for place, whole in enumerate(shape):
@@ -78,8 +87,8 @@ def placed(
             continue
         if policy in {"error", "inside"}:
             name = layout[place] if layout else f"dimension {place}"
-            argument = arguments[start >= 0]
-            fits = extents[place] <= whole or not argument.endswith(("crop", "shape"))
+            argument = arguments[place][start >= 0]
+            fits = extents[place] <= whole or argument not in _ARE_EXTENTS
             allowed = f"inside of 0..{whole} in {name}" if fits else f"no larger than {whole} in {name}"
             got = f"{start}..{end}" if fits else str(extents[place])
             allowed += ", unless out_of_bounds_policy is 'pad'" if policy == "error" else ""
@@ -188,7 +197,8 @@ def _sliced(
         extents[axis] = _rounded(high) - starts[axis]
         if extents[axis] < 0:
             raise ArgumentError(operator, ending, "such that no window ends before it begins", f"{low:g} to {high:g}")
-    return placed(operator, (beginning, ending), shape, layout, (starts, extents), out_of_bounds_policy)
+    arguments = [(beginning, ending)] * len(shape)
+    return placed(operator, arguments, shape, layout, (starts, extents), out_of_bounds_policy)
 
 
 def _check_together(operator: str, given: dict[str, Any], anchor: _Numbers | None, extent: _Numbers | None) -> None:
@@ -283,9 +293,10 @@ class _Rules(NamedTuple):
 
 def _range(call: Call, argument: str) -> tuple[float, float]:
     low, high = call.values[argument]
-    least = 0 if argument == "random_area" else math.ulp(0)
-    if not least <= low <= high < math.inf:
-        expected = f"two finite numbers {'above 0' if least else 'of at least 0'}, the first no larger than the second"
+    least = 0 if argument == "random_area" else _LEAST
+    if not least <= low <= high <= _MOST:
+        which = "above 0" if least else "of at least 0"
+        expected = f"two finite float32 numbers {which}, the first no larger than the second"
         raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
     return low, high
 
@@ -312,7 +323,7 @@ def _windows(words: Array, images: Array, rules: _Rules) -> tuple[Array, Array]:
     h = numpy.maximum(numpy.trunc(numpy.sqrt(pixels / wanted) + 0.5), 1)
     fits = (w <= width) & (h <= height) & (narrow <= w / h) & (w / h <= wide)
     chosen, each = fits.argmax(axis=1), numpy.arange(len(words))
-    shapes = numpy.stack([h[each, chosen], w[each, chosen]], axis=1).astype(numpy.int64)
+    shapes = numpy.minimum(numpy.stack([h[each, chosen], w[each, chosen]], axis=1), images).astype(numpy.int64)
     room = numpy.maximum(images + 1 - shapes, 1).astype(numpy.uint64)
     products = words[each[:, None], 2 * chosen[:, None] + (2, 3)] * room
     placed_at_once = (products & _WORD) >= (_WORD + 1) % room  # else `below` takes more words
