@@ -240,6 +240,10 @@ def test_adapting_gives_exactly_what_was_not_given(root, shuffle, edit, first, p
     given_late = []
     for shards, batch_size in parts:
         readers = shards_of(root, after, shards, random_shuffle=shuffle, seed=seed, on_mismatch="adapt")
+        if state["position"] and not given_late and not set(before) & set(after):
+            with pytest.raises(StateMismatch, match="None of the samples that the state names is here"):
+                readers[0].set_state(state)
+            return
         if not shuffle and state["position"] and state["last"] not in ids and before != after:
             with pytest.raises(StateError, match="no telling"):  # where in the list the last one was
                 readers[0].set_state(state)
@@ -319,6 +323,41 @@ def test_half_a_data_set_goes_on_with_what_is_left(root, shuffle):
     with pytest.warns(StateWarning, match="new ones may have to wait"):
         other.set_state(state, on_mismatch="adapt")
     assert sorted(names_of(rest_of([other], rng, 3))) == sorted(set(half) - set(seen))
+
+
+@given(seed=st.integers(0, 9), position=st.integers(1, 29), gone=st.sets(st.sampled_from(NAMES[:30]), min_size=12),
+       shuffle=st.booleans())  # fmt: skip
+def test_where_too_much_has_changed_the_last_sample_given_is_the_proof(root, seed, position, gone, shuffle):
+    """Of the others nobody knows whether they have the names that they had."""
+    one = reader_of(root, NAMES[:30], random_shuffle=shuffle, seed=seed)
+    order = names_of(rest_of([one], RNG(1), 30))
+    one.seek(position, epoch=0)
+    left = [name for name in NAMES[:30] if name not in gone]
+    assume(left)
+    other = reader_of(root, left, random_shuffle=shuffle, seed=seed)
+    if order[position - 1] in gone:
+        with pytest.raises(StateMismatch, match="None of the samples that the state names is here") as caught:
+            other.set_state(one.get_state(), on_mismatch="adapt")
+        assert caught.value.differences[1] == "names: more than 11 were added or removed"
+        assert (other.epoch, other.position) == (0, 0)
+    else:
+        with pytest.warns(StateWarning, match="Every sample of the epoch that is still there will be given once"):
+            other.set_state(one.get_state(), on_mismatch="adapt")
+        assert sorted(names_of(rest_of([other], RNG(1), 4))) == sorted(set(left) & set(order[position:]))
+
+
+@given(n=st.integers(1, 30), more=st.integers(0, 5), position=st.integers(1, 30), shuffle=st.booleans())
+def test_samples_that_all_have_other_names_are_not_adapted_to(root, n, more, position, shuffle):
+    one, names = (
+        reader_of(root, NAMES[:n], random_shuffle=shuffle),
+        [f"{root.name}/{name}" for name in NAMES[: n + more]],
+    )
+    one.seek(min(position, n))
+    other = reader_of(root.parent, names, random_shuffle=shuffle, on_mismatch="adapt")
+    before = other.get_state()
+    with pytest.raises(StateMismatch, match="None of the samples that the state names is here"):
+        other.set_state(one.get_state())
+    assert other.get_state() == before
 
 
 def test_a_warning_keeps_the_position(root):

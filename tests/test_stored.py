@@ -269,6 +269,26 @@ def test_a_changed_data_set_is_told_by_what_changed_and_may_be_adapted_to(kind, 
     assert sorted(given + rest) == list(range(10))
 
 
+@pytest.mark.parametrize("count", [2, 20])
+def test_an_archive_of_another_folder_gives_all_samples_other_names_and_is_refused(count, tmp_path):
+    for folder, numbers in (("train", range(count)), ("extra", [50])):
+        (tmp_path / folder).mkdir()
+        with tarfile.open(tmp_path / folder / "0.tar", "w") as archive:
+            for number in numbers:
+                entry = tarfile.TarInfo(f"{number}.cls")
+                entry.size = 1
+                archive.addfile(entry, io.BytesIO(bytes([number])))
+    reader = readers.Webdataset(paths=tmp_path / "train" / "0.tar", ext="cls", random_shuffle=True)
+    assert reader(1)[0].origin.names[0].startswith("0.tar/")
+    paths = [tmp_path / "train" / "0.tar", tmp_path / "extra" / "0.tar"]
+    both = readers.Webdataset(paths=paths, ext="cls", random_shuffle=True, on_mismatch="adapt")
+    before = both.get_state()
+    with pytest.raises(StateMismatch, match="as where a file of another folder joins"):
+        both.set_state(reader.get_state())
+    assert both.get_state() == before
+    assert sum(len(batch) for (batch,) in both.next_epoch(3)) == count + 1
+
+
 @kinds
 def test_a_data_set_that_was_moved_is_the_same(kind, tmp_path):
     for name in ("here", "there"):

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic.errors import StateError, shown
+from dynamic.errors import StateError, StateMismatch, shown
 
 from ._order import keys
 from ._sketch import MOST, Change, changed, is_sketch
 
-__all__ = ["VERSION", "Place", "Rule", "Tally", "adapted", "checked", "hexadecimal", "no_state", "rule_of",
-           "what_changed"]  # fmt: skip
+__all__ = ["VERSION", "Place", "Rule", "Tally", "Untold", "adapted", "checked", "hexadecimal", "no_state",
+           "rule_of", "unfit", "what_changed"]  # fmt: skip
 
 VERSION = 1
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -78,6 +78,10 @@ class Tally(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.samples}:{hexadecimal(self.digest)}"
+
+
+class Untold(Exception):
+    """A state does not tell what is asked of it; the message says why."""
 
 
 def hexadecimal(sample_id: int) -> str:
@@ -139,7 +143,14 @@ def what_changed(state: dict[str, Any], ids: Any, names: Callable[[list[int]], l
     return " and ".join(parts) or "the same, listed in another order"
 
 
-def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place, bool]:
+def unfit(operator: str, differences: list[str], hint: str) -> StateMismatch:
+    """The error that a state does not fit a reader."""
+    return StateMismatch(
+        f"{operator}: the state does not fit this reader. {'; '.join(differences)}. {hint}", differences
+    )
+
+
+def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place, bool]:
     """The place of a state among samples that may be others by now: exactly those not given yet come after it.
 
     The epoch goes on by the rule that it began under. In a shuffled order every sample has a key of its own, whatever
@@ -147,7 +158,6 @@ def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) 
     before it, come last.
 
     Args:
-        operator: Name of the reader, for the error.
         state: The state, checked.
         ids: The ids of the samples now, in listed order.
         same_list: Whether these are the samples of the state, listed in the same order or shuffled.
@@ -157,7 +167,7 @@ def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) 
         ones, and those of them that would come before the last one have to wait for the next epoch.
 
     Raises:
-        StateError: There is no telling which samples have been given.
+        Untold: There is no telling which samples have been given; or whether these are samples of the state at all.
     """
     rule = rule_of(state)
     late = numpy.array([int(i, 16) for i in state["late"]], numpy.uint64)
@@ -167,10 +177,12 @@ def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) 
         return Place(state["epoch"], 0), True
     last = numpy.uint64(int(state["last"], 16))
     change = changed(state["sketch"], state["samples"], ids)
+    if not _some_are_here(state, ids, change):
+        raise Untold("None of the samples that the state names is here: all may have other names by now, as where a "
+                     "file of another folder joins, or the root is another")  # fmt: skip
     before = _up_to(last, rule, state, ids, change)
     if before is None:
-        raise StateError(f"{operator}: there is no telling which of the samples had been given when the state was "
-                         "taken. Begin an epoch with seek(0), or give the reader the data that it had.")  # fmt: skip
+        raise Untold("There is no telling which of the samples had been given when the state was taken")
     came_late = numpy.isin(ids, late)
     among_late = last in late
     seen = before | ~came_late if among_late else before & ~came_late
@@ -178,6 +190,14 @@ def adapted(operator: str, state: dict[str, Any], ids: Any, *, same_list: bool) 
         seen[change.added] = False
     later = ~seen if among_late else ~seen & (before | came_late)
     return Place(state["epoch"], int(seen.sum()), rule, tuple(ids[later].tolist())), change is not None
+
+
+def _some_are_here(state: dict[str, Any], ids: Any, change: Change | None) -> bool:
+    """Whether some samples of a state are known to be among those here. If not, all may have got other names."""
+    if change is not None:
+        return bool(change.removed < state["samples"])
+    known = [int(i, 16) for i in (state["last"], *state["late"], *state["skipped"])]
+    return bool(numpy.isin(ids, numpy.array(known, numpy.uint64)).any())
 
 
 def _up_to(last: Any, rule: Rule, state: dict[str, Any], ids: Any, change: Change | None) -> Any:
@@ -195,4 +215,4 @@ def _up_to(last: Any, rule: Rule, state: dict[str, Any], ids: Any, change: Chang
     if change is not None:
         old[change.added] = False
     gone = state["position"] - int(old.sum())  # of those that were given
-    return before if 0 <= gone <= (len(ids) if change is None else change.removed) else None
+    return before if 0 <= gone <= (state["samples"] if change is None else change.removed) else None

@@ -13,12 +13,25 @@ import numpy
 
 from dynamic._locks import new_lock
 from dynamic._state import State, untold
-from dynamic.errors import ArgumentError, Failure, StateMismatch, StateWarning, shown
+from dynamic.errors import ArgumentError, Failure, StateWarning, shown
 
 from ._checks import natural, word
 from ._environment import environment_shard
 from ._order import Order
-from ._place import VERSION, Place, Rule, Tally, adapted, checked, hexadecimal, no_state, rule_of, what_changed
+from ._place import (
+    VERSION,
+    Place,
+    Rule,
+    Tally,
+    Untold,
+    adapted,
+    checked,
+    hexadecimal,
+    no_state,
+    rule_of,
+    unfit,
+    what_changed,
+)
 from ._sketch import sketch
 
 __all__ = ["Explanation", "Fingerprint", "OnMismatch", "Placed"]
@@ -236,8 +249,9 @@ class Placed(ABC):
                 was made with.
 
         Raises:
-            StateMismatch: The state is of another data set or order; the message lists what differs.
-            StateError: The state is not one of a reader, or does not let the rest of the epoch be told.
+            StateMismatch: The state is of another data set or order, or does not let the rest of the epoch be told; the
+                message lists what differs.
+            StateError: The state is not one of a reader.
                 After either error the reader is as it was.
         """
         with self._lock:
@@ -277,20 +291,24 @@ class Placed(ABC):
 
     def _mended(self, state: dict[str, Any], differences: list[str], policy: OnMismatch) -> Place:
         """The place to take for that of a state which does not fit."""
-        listed = "; ".join(differences)
-        text = f"{self._operator}: the state does not fit this reader. {listed}."
         if policy == "raise":
             hint = "Give it the data and arguments that it had when the state was taken, or on_mismatch='adapt'."
-            raise StateMismatch(f"{text} {hint}", differences)
+            raise unfit(self._operator, differences, hint)
         if policy == "warn":
-            warnings.warn(f"{text} It goes on from the same position, so that samples may be left out or repeated; "
-                          "on_mismatch='adapt' does neither.", StateWarning, stacklevel=3)  # fmt: skip
+            hint = ("It goes on from the same position, so that samples may be left out or repeated; "
+                    "on_mismatch='adapt' does neither.")  # fmt: skip
+            warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
             return Place(state["epoch"], min(state["position"], len(self._ids)))
         same = self._digests(sort=state["shuffle"], contents=False)["names"] == state["names"]
-        place, exact = adapted(self._operator, state, self._ids, same_list=same)
+        try:
+            place, exact = adapted(state, self._ids, same_list=same)
+        except Untold as untold_:
+            hint = f"{untold_}. Begin an epoch with seek(0), or give the reader the data that it had."
+            raise unfit(self._operator, differences, hint) from None
         if not exact:
-            warnings.warn(f"{text} Every sample of the epoch that is still there will be given once; new ones may have "
-                          "to wait for the next epoch.", StateWarning, stacklevel=3)  # fmt: skip
+            hint = ("Every sample of the epoch that is still there will be given once; new ones may have to wait for "
+                    "the next epoch.")  # fmt: skip
+            warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
         if place.rule == self._rule:
             return place._replace(rule=None)
         if place.rule is not None:
