@@ -141,7 +141,7 @@ class Documented(NamedTuple):
     @property
     def text(self) -> str:
         """Its docstring."""
-        return inspect.getdoc(self.function) or ""
+        return inspect.getdoc(inspect.unwrap(self.function)) or ""
 
 
 def members(module_name: str) -> Iterator[Documented]:

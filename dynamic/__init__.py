@@ -99,10 +99,17 @@ from .readers import ExternalSource
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
+_LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")
+
+
+def __dir__() -> list[str]:
+    """What completion offers: public names, not the rooms behind them."""
+    return sorted({*globals(), *_LATER} - {"context", "data", "kernels", "ops"})
+
 
 def __getattr__(name: str) -> object:
     """`__version__`, pipelines and adapters when they are asked for: each takes longer than the rest of the import."""
-    if name in ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing"):
+    if name in _LATER:
         from importlib import import_module
 
         return import_module(f"dynamic.{name}")

@@ -141,6 +141,7 @@ class _Kind:
     integral: bool = False  # floats in arrays are rounded
     column: type[float | int] | None = None  # what a whole column of may be checked at once
     arrays: bool = False  # arrays stay what they are, and a whole one may be checked at once
+    row: bool = False  # a sequence is one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class Argument:
             return self.kind.convert(_plain(value, self.kind, exact=not self.per_sample))
         except (TypeError, ValueError, OverflowError):
             hint = ""
-            if self.per_sample and isinstance(value, (list, tuple, numpy.ndarray, Tensor)):
+            if self.per_sample and _are_many(value, self.kind):
                 hint = "One value for each sample is a Batch: as_batch([...]), or batch_size= of a random operator."
             raise ArgumentError(self.operator, self.name, self.expected, _shown(value), hint) from None
 
@@ -231,6 +232,14 @@ def _shown(value: Any) -> str:
         inner = shown(array.tolist()).removeprefix("list ") if array.size <= 8 else f"of shape {array.shape}"
         return f"{type(value).__name__} {inner}"
     return shown(value)
+
+
+def _are_many(value: Any, kind: _Kind) -> bool:
+    """Whether a wrong value may be meant for each sample: numbers where there is one, or rows where it is a row."""
+    if isinstance(value, (numpy.ndarray, Tensor)):
+        return value.ndim > kind.row
+    many = isinstance(value, (list, tuple))
+    return many and (not kind.row or any(isinstance(each, (list, tuple, numpy.ndarray, Tensor)) for each in value))
 
 
 def _plain(value: Any, kind: _Kind, *, exact: bool = False) -> Any:
@@ -307,7 +316,8 @@ def _any_of(kinds: list[_Kind]) -> _Kind:
         raise ValueError(value)
 
     expected = " or ".join(kind.expected for kind in kinds)
-    return _Kind(convert, expected, any(k.scalar for k in kinds), any(k.integral for k in kinds))
+    scalar, integral, row = (any(flags) for flags in zip(*((k.scalar, k.integral, k.row) for k in kinds), strict=True))
+    return _Kind(convert, expected, scalar, integral, row=row)
 
 
 def _sequence(arguments: tuple[Any, ...]) -> _Kind:
@@ -318,14 +328,14 @@ def _sequence(arguments: tuple[Any, ...]) -> _Kind:
             one = isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0  # a number is a sequence of one
             return tuple(map(item.convert, [value] if one else _items(value)))
 
-        return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral)
+        return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral, row=True)
     kinds = [_kind(a) for a in arguments]
 
     def convert_each(value: Any) -> Any:
         return tuple(kind.convert(v) for kind, v in zip(kinds, _items(value), strict=True))
 
     expected = f"a sequence of {len(kinds)}, each item {kinds[0].expected}"
-    return _Kind(convert_each, expected, scalar=False, integral=all(k.integral for k in kinds))
+    return _Kind(convert_each, expected, scalar=False, integral=all(k.integral for k in kinds), row=True)
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -397,7 +407,7 @@ ImageType: TypeAlias = Annotated[
 #: An element type, in any of the forms that `dtype` takes.
 DTypeArgument: TypeAlias = Annotated[_ElementType, _Kind(dtype, WORDS, scalar=False)]
 #: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
-Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True)]
+Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True, row=True)]
 
 
 def beside(value: Any, array: Array, dtype: Any = None) -> Array:

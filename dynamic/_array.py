@@ -103,8 +103,10 @@ def checked_array(array: Array, operator: str, argument: str) -> Array:
 def _hint_for(dtype: Any) -> str:
     if dtype.kind == "c":
         return "Pass the real and the imaginary part."
-    if dtype.kind in "SU":
-        return "Text has no place in a Tensor; pass bytes for a buffer of uint8."
+    if dtype.kind == "S":
+        return "Several files are a Batch: as_batch([...])."
+    if dtype.kind == "U":
+        return "Text has no place in a Tensor; bytes are a buffer of uint8, and imread and readers take paths."
     return ""
 
 

@@ -88,6 +88,9 @@ class Operator(Generic[P]):
         public = [p for p in [*self.inputs, *keyword] if p.name != self.layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
+        if body.__doc__:  # there is none under python -OO
+            short = Signature([p.replace(annotation=p.empty) for p in self.__signature__.parameters.values()])
+            self.__doc__ = f"{self.name}{short}\n\n{inspect.cleandoc(body.__doc__)}"
         registry[self.name] = self
 
     @overload

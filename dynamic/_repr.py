@@ -53,7 +53,7 @@ def of_batch(batch: Any) -> str:
     """The text of a Batch."""
     n = len(batch)
     samples = batch.samples
-    many = n > 2 * _EDGE and sum(s.size for s in samples) > numpy.get_printoptions()["threshold"]
+    many = n > 2 * _EDGE and sum(max(s.size, 1) for s in samples) > numpy.get_printoptions()["threshold"]
     texts = [_text(s) for s in (samples[:_EDGE] if many else samples)]
     if many:
         texts += ["...", *(_text(s) for s in samples[-_EDGE:])]

@@ -73,7 +73,9 @@ class ArgumentError(DynamicError, TypeError, ValueError):
         counted = f"{len(names)} positional argument{'s' * (len(names) > 1)} ({', '.join(names)})"
         first = next(iter(arguments), None)
         hint = f"All else is given by name, such as {first}=." if first is not None and given > len(names) else ""
-        return cls(operator, "inputs", counted if names else "left out", f"{given} by position", hint)
+        return cls(
+            operator, "inputs", counted if names else "left out: no positional arguments", f"{given} by position", hint
+        )
 
 
 class DeviceError(DynamicError, RuntimeError):

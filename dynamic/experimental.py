@@ -27,6 +27,12 @@ from .ops.warps import remap, warp_perspective
 
 __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
+
 _IMAGES = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW")
 _Extent: TypeAlias = Annotated[int, Between(1, 4095)]
 _Size: TypeAlias = Annotated[int, Between(1, 255)]

@@ -25,6 +25,12 @@ __all__ = [
     "fabs", "floor", "fpow", "log", "log2", "log10", "max", "min", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
+
 _FLOAT32 = numpy.dtype("float32")
 
 

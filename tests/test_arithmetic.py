@@ -501,8 +501,12 @@ def test_other_classes_may_know_what_to_do():
     assert as_batch([[1]]) + Knowing() == "known"
 
 
-@pytest.mark.parametrize("data", [as_tensor([1, 2]), as_batch([1, 2]), as_batch([[1, 2], [3]]),
-                                  as_tensor(np.ones((300, 300))), as_batch(np.ones((2, 300, 300)))], ids=repr)  # fmt: skip
+LARGE = np.ones((2, 300, 300))
+
+
+@pytest.mark.parametrize(
+    "data", [as_tensor([1, 2]), as_batch([1, 2]), as_batch([[1, 2], [3]]), as_tensor(LARGE), as_batch(LARGE)], ids=repr
+)
 def test_results_that_no_data_can_hold_are_refused(data):
     objects = np.frompyfunc(lambda x: (x, None), 1, 1)
     for call in (lambda: np.add(data, 1, dtype=complex), lambda: np.add(data, 1, dtype="longdouble"),

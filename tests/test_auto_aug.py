@@ -823,3 +823,23 @@ def test_the_sign_of_a_bare_magnitude_is_drawn_from_the_stream_that_is_given():
     assert results[0] == results[-1]
     assert all(len({result[i] for result in results}) == 2 for i in range(COUNT))  # both ways, for each image
     assert ndd.random.get_default_rng().state == before
+
+
+@pytest.mark.parametrize("policy", SCHEMES.values(), ids=SCHEMES)
+def test_images_without_pixels_stay_so_whatever_is_drawn(policy):
+    images = ndd.as_batch([np.full((6, 5, 3), 7, np.uint8), np.zeros((0, 0, 3), np.uint8)], layout="HWC")
+    for seed in range(60):
+        assert policy(images, rng=RNG(seed)).shape == images.shape
+
+
+@pytest.mark.parametrize("policy", SCHEMES.values(), ids=SCHEMES)
+def test_two_dimensions_without_a_layout_are_a_gray_image(policy):
+    gray = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    for seed in range(30):
+        found = [None, None]
+        for k, data in enumerate((gray, ndd.as_tensor(gray, layout="HW"))):
+            try:
+                found[k] = policy(data, rng=RNG(seed)).tolist()
+            except ArgumentError as error:  # augmentations of colours
+                found[k] = str(error)
+        assert found[0] == found[1]

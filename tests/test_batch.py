@@ -247,7 +247,7 @@ def test_slice_indexes_inside_every_sample(n, whole, data):
 
 
 def test_samples_of_different_shapes_are_told():
-    with pytest.raises(ValueError, match=r"sample 0 has \(3,\), sample 2 has \(1,\). Pass pad=True"):
+    with pytest.raises(ValueError, match=r"sample 0 has \(3,\), sample 2 has \(1,\). pad=True, as in"):
         as_tensor(as_batch([[1, 2, 3], [4, 5, 6], [7]]))
 
 
@@ -443,3 +443,23 @@ def test_tensors_in_lists_that_hold_no_numbers_are_refused_by_name():
 def test_numpys_reductions_of_a_batch_tell_what_is_meant_instead(function):
     with pytest.raises(TypeError, match=r"of a Batch: dynamic\.reductions has it for each sample, and as_tensor"):
         function(as_batch([[1, 2], [3, 4]]))
+
+
+def test_a_batch_of_many_samples_is_shown_in_short():
+    for samples in (np.zeros((100_000, 0)), np.zeros((100_000, 1)), np.zeros((100_000, 3, 0))):
+        assert len(repr(as_batch(samples))) < 400
+
+
+def test_the_class_is_made_of_arrays():
+    for wrong, got in ((iter([np.zeros(3)]), "iterator"), ([1, 2], "int 1"), ("abc", "str 'abc'")):
+        with pytest.raises(
+            ArgumentError, match=rf"^Batch\(\): argument 'array' must be a numpy or cupy array; got .*{got}"
+        ):
+            Batch(wrong)
+
+
+def test_arrays_of_numpy_tell_how_samples_are_filled():
+    ragged = as_batch([[1], [2, 3]])
+    for call in (np.asarray, np.from_dlpack, lambda b: b.numpy(), as_tensor):
+        with pytest.raises(ValueError, match=r"pad=True, as in batch.numpy\(pad=True\), fills the smaller ones"):
+            call(ragged)

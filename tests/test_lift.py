@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -924,3 +925,34 @@ def test_what_counts_dimensions_is_whole():
     for axes in (np.array([0.6]), as_tensor([0.6]), np.array([np.nan]), [0.6]):
         with pytest.raises(ArgumentError, match="'axes' must be an integer or a sequence"):
             ndd.reductions.sum(array, axes=axes)
+
+
+def test_a_batch_is_offered_where_there_are_values_for_many():
+    image, hint = np.zeros((4, 4, 3), np.uint8), "One value for each sample is a Batch"
+    for call in (lambda: ndd.rotate(image, angle=[1, 2]), lambda: ndd.rotate(image, angle=np.ones(3)),
+                 lambda: ndd.random.uniform(range=[[0, 1], [1, 2]]),
+                 lambda: ndd.resize(image, size=[[4, 4], [5, 5]])):  # fmt: skip
+        with pytest.raises(ArgumentError, match=hint):
+            call()
+    for call in (lambda: ndd.resize(image, size=(math.nan, 3)), lambda: ndd.rotate(image, angle=1, size=(-1, 4)),
+                 lambda: ndd.random.uniform(shape=(-1,)), lambda: ndd.rotate(image, angle="1")):  # fmt: skip
+        with pytest.raises(ArgumentError) as caught:
+            call()
+        assert hint not in str(caught.value)
+
+
+def test_what_is_given_by_position_too_much_goes_by_name():
+    image = np.zeros((4, 4, 3), np.uint8)
+    for call, text in ((lambda: ndd.rotate(image, 10), r"1 positional argument \(image\); got 2 by .* such as angle="),
+                       (lambda: ndd.zeros((2, 3)), "left out: no positional arguments; got 1 by position. All else"),
+                       (lambda: ndd.flip(), r"1 positional argument \(image\); got 0 by position\.$")):  # fmt: skip
+        with pytest.raises(ArgumentError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("size", [2**64, -1, 1.0, True, "2", np.array([2, 3])])
+def test_a_wrong_batch_size_is_named(size):
+    for call in (lambda: ndd.flip(np.zeros((2, 2, 3), np.uint8), batch_size=size), lambda: ndd.zeros(batch_size=size),
+                 lambda: Batch.broadcast([1], size)):  # fmt: skip
+        with pytest.raises(ArgumentError, match="argument 'batch_size' must be an integer of 0 or more"):
+            call()

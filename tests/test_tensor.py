@@ -414,3 +414,16 @@ def test_memory_of_results_is_used_again_only_when_nobody_has_it(monkeypatch):
     del exported
     if getattr(sys, "_is_gil_enabled", lambda: True)():
         assert ndd.copy(big).array.ctypes.data == address
+
+
+def test_a_number_is_rounded_as_pythons_are():
+    assert (round(as_tensor(1.26), 1), round(as_tensor(1.6)), round(as_tensor(7))) == (1.3, 2, 7)
+    with pytest.raises(ValueError, match="2 elements"):
+        round(as_tensor([1.0, 2.0]))
+
+
+def test_text_and_lists_of_files_are_told_where_they_belong():
+    with pytest.raises(ArgumentError, match=r"Several files are a Batch: as_batch\(\[...\]\)"):
+        ndd.decoders.image([b"abc", b"de"])
+    with pytest.raises(ArgumentError, match="imread and readers take paths"):
+        as_tensor(["abc"])

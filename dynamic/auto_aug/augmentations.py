@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _LUMA = [0.299, 0.587, 0.114]  # of red, green and blue: ITU-R BT.601
+_LEAST = numpy.finfo(numpy.float32).min
 _BLUR = numpy.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], numpy.float32) / 13  # the smoothing of Pillow's sharpness
 _SAME = numpy.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], numpy.float32)
 
@@ -150,6 +151,7 @@ def contrast(samples: Batch, parameter: Batch) -> Any:
         if centre.shape[0][-1] not in (1, 3):
             raise ArgumentError("auto_aug.contrast", "data", "of 1 or 3 channels", f"{centre.shape[0][-1]} channels")
         centre = dynamic.reductions.sum(centre * _LUMA, axes=-1)
+    centre = numpy.fmax(centre, _LEAST)  # of an image without pixels it is no number
     centre = dynamic.per_frame(centre) if centre.ndim else centre
     return dynamic.contrast(samples, contrast=parameter, contrast_center=centre)
 

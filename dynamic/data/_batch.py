@@ -71,15 +71,15 @@ class Batch(Data):
         self._ready: _cuda.Ready | None = None
         if isinstance(storage, list):
             self._samples = storage
-            self._ready = ready(storage[0]) if storage else None
+            self._ready = ready(storage[0], "Batch") if storage else None
             self._dtype = storage[0].dtype if storage else dtype
             self._ndim = storage[0].ndim if storage else ndim
         elif isinstance(storage, Views):
             self._samples, self._dtype, self._ndim = storage, storage.dtype, storage.ndim
             self._ready = _cuda.Ready(storage.device_id)
         else:
+            self._ready = None if storage.__class__ is numpy.ndarray else ready(storage, "Batch")
             self._whole, self._dtype, self._ndim = storage, storage.dtype, storage.ndim - 1
-            self._ready = None if storage.__class__ is numpy.ndarray else ready(storage)
 
     @staticmethod
     def broadcast(sample: Any, batch_size: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Batch:

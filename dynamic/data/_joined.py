@@ -27,7 +27,7 @@ def joined(
     if len(set(shapes)) > 1 and not pad:
         i = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
         told = f"sample 0 has {shapes[0]}, sample {i} has {shapes[i]}"
-        hint = "Pass pad=True to fill the smaller ones with zeros."
+        hint = "pad=True, as in batch.numpy(pad=True), fills the smaller ones with zeros."
         raise ValueError(f"The samples have different shapes: {told}. {hint}")
     if isinstance(samples, Views) or not isinstance(samples[0], numpy.ndarray):
         return _on_gpu(samples, (len(samples), *extents), dtype)

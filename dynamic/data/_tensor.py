@@ -256,6 +256,9 @@ class Tensor(Data):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __round__(self, digits: int | None = None) -> int | float:
+        return round(self.item(), digits)
+
     def __index__(self) -> int:
         if self.ndim or self._array.dtype.kind not in "iu":
             raise TypeError(f"only an integer Tensor with no dimensions is an index, not {self.dtype} {self.shape}")
@@ -278,13 +281,13 @@ def _restored(array: Array, layout: str | None, origin: Origin | None, device: D
     return Tensor(array if device.device_type == "cpu" else moved(array, device), layout, origin)
 
 
-def ready(array: Array) -> _cuda.Ready | None:
+def ready(array: Array, whose: str = "Tensor") -> _cuda.Ready | None:
     """Where an array of a GPU is ready; None on the CPU."""
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return None
     if not is_array(array):
         hint = "Tensors and Batches of anything are made by tensor, as_tensor, batch and as_batch."
-        raise ArgumentError("Tensor", "array", "a numpy or cupy array", shown(array), hint)
+        raise ArgumentError(whose, "array", "a numpy or cupy array", shown(array), hint)
     return _cuda.Ready(array.device.id)
 
 
