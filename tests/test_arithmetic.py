@@ -518,3 +518,16 @@ def test_results_that_no_data_can_hold_are_refused(data):
     with pytest.raises(ArgumentError, match="argument 'where' must be left out"):
         np.add(data, 1, where=False)
     assert np.array_equal(np.add(data[0], 1, where=True).numpy(), data[0].numpy() + 1)
+
+
+def test_functions_of_numpy_take_data_for_arrays():
+    a = np.arange(6.0).reshape(2, 3)
+    for function in (np.mean, np.std, lambda x: np.clip(x, 1, 2), lambda x: np.where(x, 1, 0), np.median):
+        for data in (as_tensor(a), as_batch(a)):
+            found = function(data)
+            assert isinstance(found, (np.ndarray, np.generic))
+            np.testing.assert_array_equal(found, function(a))
+    for function in (np.sum, np.min, np.any):
+        assert isinstance(function(as_tensor(a)), Tensor)
+        with pytest.raises(TypeError, match=r"dynamic.reductions has it for each sample"):
+            function(as_batch(a))
