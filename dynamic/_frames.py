@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -12,7 +15,7 @@ import numpy
 from ._array import Array, empty, library
 from ._origin import Origin
 from .data import Batch, Tensor
-from .errors import ArgumentError
+from .errors import ArgumentError, DataError, Failure
 
 __all__ = ["are_given", "are_in", "each", "each_of", "relaid"]
 
@@ -46,12 +49,18 @@ def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> A
     frames = _frames(video, count, counts)
     others = [_spread(operator.name, operator._name_of_input(i), x, count, counts) for i, x in enumerate(given) if i]
     spread = {name: _spread(operator.name, name, value, count, counts) for name, value in arguments.items()}
-    if hasattr(operator, "of_frames"):
-        spread = operator.of_frames(frames, counts, spread)
-    results = operator(frames, *others, **spread)
+    own = {operator._name_of_input(0): video} if inputs else {}
+    own |= {operator._name_of_input(i): x for i, x in enumerate(given) if i} | arguments
+    with _Numbers(count, counts, own).told():
+        if hasattr(operator, "of_frames"):
+            spread = operator.of_frames(frames, counts, spread)
+        results = operator(frames, *others, **spread)
     several = isinstance(results, tuple)
     name = marked or operator._name_of_input(1)
     parts = results if several else [results]
+    if len(parts[0]) < len(frames):
+        expected = "'raise' or 'null' where there are values for each frame"
+        raise ArgumentError(operator.name, "on_error", expected, "'skip', and frames that fail")
     videos = [_folded(operator, name, part, counts, video.origin, count) for part in parts]
     return tuple(videos) if several else videos[0]
 
@@ -72,9 +81,81 @@ def each_of(function: Callable[..., Batch], name: str, given: dict[str, Any], co
     """
     counts = _counts([x for x in given.values() if _is_frames(x)], count)
     spread = {key: _spread(name, key, value, count, counts) for key, value in given.items()}
-    frames = function(spread, sum(counts))
+    with _Numbers(count, counts, given).told():
+        frames = function(spread, sum(counts))
     origin = next((x.origin for x in given.values() if isinstance(x, Batch)), None)
     return _folded(None, name, frames, counts, origin, count)
+
+
+_ITEM = re.compile(r"(.*)\[(\d+)\]")
+_SAMPLE = re.compile(r"\bsample (\d+) of \d+")
+_SAMPLES = re.compile(r"\bsamples ([\d, to]+) of (\d+)")
+
+
+class _Numbers:
+    """What the frames of a call are to its caller, who numbers samples, and in each of them frames.
+
+    Args:
+        count: Number of samples, or None where there is one that is no batch.
+        counts: How many frames each has.
+        given: What the caller gave, by its name.
+    """
+
+    def __init__(self, count: int | None, counts: Sequence[int], given: Mapping[str, Any]) -> None:
+        self._count, self._counts, self._given = count, counts, given
+        self._ends = list(accumulate(counts))
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Let errors of a call on all frames say samples and frames as the caller numbers them."""
+        try:
+            yield
+        except (ArgumentError, DataError) as error:
+            raise self._renamed(error).with_traceback(error.__traceback__) from error.__cause__
+        except Exception as error:
+            if notes := self._notes(error):
+                error.__notes__ = notes
+            raise
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """The sample of a frame, and its place there."""
+        sample = min(bisect.bisect_right(self._ends, number), len(self._ends) - 1)
+        return sample, number - self._ends[sample] + self._counts[sample]
+
+    def _renamed(self, error: ArgumentError | DataError) -> ArgumentError | DataError:
+        found: ArgumentError | DataError
+        if isinstance(error, ArgumentError):
+            found = ArgumentError(error.operator, self._item(error.argument), error.expected, error.got, error.hint)
+        else:
+            failures = {(failure.index, failure.reason): failure for failure in map(self._failure, error.failures)}
+            found = type(error)(error.operator, list(failures.values()), len(self._counts))
+        for note in self._notes(error):
+            found.add_note(note)
+        return found
+
+    def _item(self, argument: str) -> str:
+        """``angle[4]`` as the caller indexes what was given: ``angle[1][0]``."""
+        parts = _ITEM.fullmatch(argument)
+        if parts is None or argument in self._given or int(parts[2]) >= self._ends[-1]:
+            return argument
+        sample, frame = self._place(int(parts[2]))
+        value = self._given.get(parts[1])
+        places = [f"[{sample}]"] * (self._count is not None)
+        if _is_frames(value):
+            places.append(f"[{frame if len(_samples(value, self._count)[sample]) > 1 else 0}]")
+        return parts[1] + "".join(places)
+
+    def _failure(self, failure: Failure) -> Failure:
+        return Failure(self._place(failure.index)[0], failure.reason, failure.format, failure.source)
+
+    def _notes(self, error: Exception) -> list[str]:
+        notes = [_SAMPLE.sub(self._one, note) for note in getattr(error, "__notes__", ())]
+        return [_SAMPLES.sub(r"frames \1 of the \2 of all samples", note) for note in notes]
+
+    def _one(self, found: re.Match[str]) -> str:
+        sample, frame = self._place(int(found[1]))
+        where = "" if self._count is None else f"sample {sample} of {self._count}, "
+        return f"{where}frame {frame} of {self._counts[sample]}"
 
 
 def _counts(values: Sequence[Tensor | Batch], count: int | None) -> list[int]:

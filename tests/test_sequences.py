@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from alike import alike, ours
@@ -271,6 +273,62 @@ def close(found, expected):
     for a, b in zip(found.samples, expected.samples, strict=True):
         assert a.shape == b.shape
         assert np.abs(a.astype(int) - b).max() <= 1
+
+
+def videos(counts: list[int], single: bool) -> Any:
+    """Videos of so many frames; the last one by itself."""
+    frames = [np.zeros((n, 4, 5, 3), np.uint8) for n in counts]
+    return as_tensor(frames[-1], layout="FHWC") if single else as_batch(frames, layout="FHWC")
+
+
+def values(counts: list[int], single: bool, wrong: tuple[int, int], usual: float, other: float) -> Any:
+    """A number for each frame, one of which is another."""
+    numbers = [np.full(n, usual, np.float32) for n in counts]
+    numbers[wrong[0]][wrong[1]] = other
+    return per_frame(numbers[-1] if single else as_batch(numbers))
+
+
+@given(data=st.data(), counts=st.lists(st.integers(1, 4), min_size=1, max_size=4), single=st.booleans())
+def test_errors_number_samples_and_their_frames(data, counts, single):
+    sample = len(counts) - 1 if single else data.draw(st.integers(0, len(counts) - 1))
+    frame = data.draw(st.integers(0, counts[sample] - 1))
+    item = f"[{frame}]" if single else f"[{sample}][{frame}]"
+    where = f"frame {frame} of {counts[sample]}"
+    where = where if single else f"sample {sample} of {len(counts)}, {where}"
+    video, wrong = videos(counts, single), (sample, frame)
+    for call in (
+        lambda angle: rotate(video, angle=angle),
+        lambda angle: rotate(video, angle=angle, keep_size=True),
+        lambda angle: ndd.transforms.rotation(angle=angle),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            call(values(counts, single, wrong, 1.0, np.nan))
+        assert caught.value.argument == f"angle{item}"
+    with pytest.raises(ArgumentError, match="'crop_h' must be no larger than 4") as caught:
+        ndd.crop(video, crop_h=values(counts, single, wrong, 2.0, 9.0))
+    assert caught.value.__notes__ == [f"In crop(), {where}: shape (4, 5, 3) uint8, layout HWC."]
+
+
+def test_errors_number_what_is_for_all_frames_by_its_sample():
+    video = videos([2, 3], False)
+    for angle, name in ((as_batch([1.0, np.nan]), "angle[1]"), (per_frame(as_batch([[1.0], [np.nan]])), "angle[1][0]")):
+        with pytest.raises(ArgumentError) as caught:
+            rotate(video, angle=angle, fill_value=0, size=per_frame(as_batch([[[2.0, 2]] * 2, [[2.0, 2]] * 3])))
+        assert caught.value.argument == name
+
+
+def test_files_with_values_for_each_frame_are_told_by_their_samples():
+    good, bad = (np.frombuffer(b"P5 3 1 255 " + bytes(range(n)), np.uint8) for n in (3, 2))
+    places = per_frame(as_batch([[0.0, 0.5], [0.0, 1.0]]))
+    files, arguments = as_batch([good, bad]), {"crop": (1, 1), "crop_pos_x": places, "output_type": "GRAY"}
+    with pytest.raises(ndd.DecodeError) as caught:
+        ndd.decoders.image_crop(files, **arguments)
+    assert [failure.index for failure in caught.value.failures] == [1]
+    assert caught.value.total == 2
+    with pytest.raises(ArgumentError, match="'on_error' must be 'raise' or 'null'"):
+        ndd.decoders.image_crop(files, on_error="skip", **arguments)
+    windows = ndd.decoders.image_crop(as_batch([good, good]), on_error="skip", **arguments)
+    assert windows.tolist() == [[[[[0]]], [[[1]]]], [[[[0]]], [[[2]]]]]
 
 
 def test_an_image_with_a_matrix_for_each_frame_may_have_arguments_for_all():
