@@ -372,6 +372,55 @@ def test_wrong_arguments_are_named(kind, arguments, told, roots):
         kind.made(roots[kind.name], **arguments)
 
 
+#: What other libraries call what is read.
+_ELSEWHERE = ["path", "paths", "root", "folder", "data_dir", "file", "filenames", "file_names", "url", "urls"]
+
+
+@pytest.mark.parametrize("argument", ["random_shufle", *_ELSEWHERE])
+@kinds
+def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, tmp_path):
+    reader = getattr(readers, kind.name)
+    if argument in reader.__signature__.parameters:
+        return
+    with pytest.raises(ArgumentError, match=f"argument '{argument}' must be one that readers.{kind.name}") as caught:
+        reader(**{argument: tmp_path})
+    if argument in _ELSEWHERE:
+        meant = caught.value.hint.removeprefix("Did you mean '").removesuffix("'?")
+        assert meant in ("file_root", "files", "file_list", "path", "paths")
+        assert meant in reader.__signature__.parameters
+
+
+@kinds
+def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
+    reader = getattr(readers, kind.name)
+    expected = {"File": "file_root= or files= or file_list=.", "Numpy": "file_root= or files= or file_list=.",
+                "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=."}[kind.name]  # fmt: skip
+    for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
+        with pytest.raises(
+            ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"
+        ) as told:
+            reader(path)
+        assert told.value.hint == f"What is read is given by name: {expected}"
+    with pytest.raises(ArgumentError, match="'max_batch_size' must be an integer of 1 or more; got float 1.5"):
+        reader(1.5)
+
+
+@pytest.mark.parametrize(("kind", "arguments", "told"), [
+    ("TFRecord", {"paths": "a", "features": {}}, r"'paths' must be .* Did you mean 'path'\?"),
+    ("TFRecord", {"features": {}}, "'path' must be given; got nothing"),
+    ("TFRecord", {"path": "a"}, "'features' must be given; got nothing"),
+    ("Webdataset", {"urls": "a", "ext": "jpg"}, r"'urls' must be .* Did you mean 'paths'\?"),
+    ("Webdataset", {"ext": "jpg"}, "'paths' must be given; got nothing"),
+    ("Webdataset", {"paths": "a"}, "'ext' must be given; got nothing"),
+    ("File", {"path": "a"}, r"'path' must be .* Did you mean 'file_root'\?"),
+    ("File", {"filenames": ["a"]}, r"'filenames' must be .* Did you mean 'files'\?"),
+    ("COCO", {"fileroot": "a"}, r"'fileroot' must be .* Did you mean 'file_root'\?"),
+])  # fmt: skip
+def test_what_is_missing_and_what_was_meant_are_told(kind, arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        getattr(readers, kind)(**arguments)
+
+
 @kinds
 def test_a_gpu_is_refused(kind, roots):
     with pytest.raises(DeviceError, match=rf"readers\.{kind.name}\(\): files are read on the CPU; got 'gpu'"):

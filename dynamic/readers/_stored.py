@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
 from dynamic._pool import run, run_parts
@@ -18,13 +20,18 @@ from ._listing import Listing
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader
 
-__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "names_of_files", "paths_of"]
+__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "called_with", "names_of_files",
+           "paths_of"]  # fmt: skip
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 L = TypeVar("L", bound=Listing)
 G = TypeVar("G")
 X = TypeVar("X")
+F = TypeVar("F", bound=Callable[..., None])
 
+#: What other libraries, and other readers, call the argument that says what is read.
+_ELSEWHERE = frozenset(["data", "data_dir", "dir", "directory", "file", "file_names", "filename", "filenames", "files",
+                        "folder", "path", "paths", "root", "source", "url", "urls"])  # fmt: skip
 _SLOW = 2e-4  # seconds for the first file of a batch: then each thread takes the next file, as they take their time
 _MANY_BYTES = 1 << 40
 _SOME_BYTES = 1 << 20  # so that it is measured whether several threads are faster
@@ -60,11 +67,52 @@ class Common(TypedDict, total=False):
     tensor_init_bytes: int | None
 
 
+def called_with(*what: str) -> Callable[[F], F]:
+    """Look at which arguments a reader is called with before it looks into any: one may be there by another name.
+
+    Args:
+        what: The arguments that say what is read.
+    """
+
+    def decorated(init: F) -> F:
+        parameters = list(inspect.signature(init).parameters.values())[1:-1]
+        known = [*(parameter.name for parameter in parameters), *Common.__annotations__]
+        needed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+
+        @functools.wraps(init)
+        def checked(self: Stored[Any, Any], *positional: Any, **named: Any) -> None:
+            for name in named:
+                if name not in known:
+                    raise _unknown(self._operator, name, known, what)
+            size = positional[0] if positional else named.get("max_batch_size")
+            if isinstance(size, (str, bytes, os.PathLike, list, tuple)):
+                hint = f"What is read is given by name: {' or '.join(f'{name}=' for name in what)}."
+                raise ArgumentError(self._operator, "max_batch_size", "an integer of 1 or more", shown(size), hint)
+            if size is not None:
+                natural(self._operator, "max_batch_size", size, 1)
+            for name in needed:
+                if name not in named:
+                    raise ArgumentError(self._operator, name, "given", "nothing")
+            init(self, *positional, **named)
+
+        return cast("F", checked)
+
+    return decorated
+
+
+def _unknown(operator: str, name: str, known: Sequence[str], what: Sequence[str]) -> ArgumentError:
+    error = ArgumentError.unknown(operator, name, known)
+    if name not in _ELSEWHERE:
+        return error
+    meant = (*difflib.get_close_matches(name, what, 1), *what)[0]
+    return ArgumentError(operator, name, error.expected, error.got, f"Did you mean {meant!r}?")
+
+
 class Stored(Reader[G], Generic[L, G]):
     """A reader of samples that are stored in files.
 
     Subclasses take `Common` arguments as ``**common``, which stand in their signatures and docstrings like their own,
-    and read samples (`_read`).
+    and read samples (`_read`). `called_with` decorates their ``__init__``.
     """
 
     __signature__: ClassVar[inspect.Signature]
@@ -109,7 +157,6 @@ class Stored(Reader[G], Generic[L, G]):
         dont_use_mmap: bool | None = None,
         skip_cached_images: bool | None = None,
         tensor_init_bytes: int | None = None,
-        **unknown: Any,
     ) -> None:
         """The common arguments, after those by position and what makes the listing.
 
@@ -145,8 +192,6 @@ class Stored(Reader[G], Generic[L, G]):
             tensor_init_bytes: Makes no difference.
         """
         operator = self._operator
-        for argument in unknown:
-            raise ArgumentError.unknown(operator, argument, self.__signature__.parameters)
         _only_cpu(operator, device, num_inputs)
         numbers = {"initial_fill": initial_fill, "prefetch_queue_depth": prefetch_queue_depth,
                    "tensor_init_bytes": tensor_init_bytes}  # fmt: skip

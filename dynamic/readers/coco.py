@@ -24,7 +24,7 @@ from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
 from ._checks import flag
 from ._masks import counts_of, drawn
 from ._reader import Batches
-from ._stored import Common, PathLike, Stored, Unusable, a_path
+from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 
 __all__ = ["COCO"]
 
@@ -96,6 +96,7 @@ class COCO(Stored[Annotated, Batches]):
 
     _operator: ClassVar[str] = "readers.COCO"
 
+    @called_with("file_root")
     def __init__(
         self,
         max_batch_size: int | None = None,

@@ -16,7 +16,7 @@ from dynamic.errors import ArgumentError, shown
 from ._checks import flag
 from ._listing import FILE_FILTERS, Listing, as_it_is, listed_files, listed_folder, listed_lines
 from ._reader import Batches
-from ._stored import Common, PathLike, Stored, a_path
+from ._stored import Common, PathLike, Stored, a_path, called_with
 
 __all__ = ["File"]
 
@@ -60,6 +60,7 @@ class File(Stored[Listing, Batches]):
 
     _operator: ClassVar[str] = "readers.File"
 
+    @called_with("file_root", "files", "file_list")
     def __init__(
         self,
         max_batch_size: int | None = None,

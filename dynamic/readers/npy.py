@@ -23,7 +23,7 @@ from dynamic.kernels.cpu import places, windows
 from ._checks import flag, word
 from ._listing import Listing, _Once, as_it_is, is_folder, is_sample, listed_files, listed_names
 from ._reader import Batches
-from ._stored import Common, PathLike, Stored, Unusable, a_path
+from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 
 __all__ = ["Numpy"]
 
@@ -83,6 +83,7 @@ class Numpy(Stored[Listing, Batches]):
 
     _operator: ClassVar[str] = "readers.Numpy"
 
+    @called_with("file_root", "files", "file_list")
     def __init__(
         self,
         max_batch_size: int | None = None,

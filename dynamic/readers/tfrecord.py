@@ -25,7 +25,7 @@ from ._checks import flag
 from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
 from ._listing import Listing, _at_once, _Once, unlisted
 from ._reader import Outputs
-from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
+from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 
 __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
 
@@ -80,6 +80,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
     _operator: ClassVar[str] = "readers.TFRecord"
 
+    @called_with("path")
     def __init__(
         self,
         max_batch_size: int | None = None,

@@ -25,7 +25,7 @@ from dynamic.errors import ArgumentError, displayed, shown
 from ._checks import flag, word
 from ._listing import Listing, _at_once, _Once, unlisted
 from ._reader import Batches
-from ._stored import Common, PathLike, Stored, Unusable, names_of_files, paths_of
+from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 
 __all__ = ["Webdataset"]
 
@@ -93,6 +93,7 @@ class Webdataset(Stored["Components", Batches]):
 
     _operator: ClassVar[str] = "readers.Webdataset"
 
+    @called_with("paths")
     def __init__(
         self,
         max_batch_size: int | None = None,
