@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -140,6 +141,59 @@ def test_calls_before_a_condition_are_made_once_whatever_the_ways():
 
     assert made(function)[0].tolist() == [0, 10, 2]
     assert seen == [0, 1, 2, 10, 12]
+
+
+def _keeps(kind, x):
+    """Ways behind which the function keeps to itself that it is to be left."""
+    if kind == "except":
+        try:
+            return x * 10 if x > 1 else x
+        except:  # noqa: E722 - as users write it
+            return x
+    if kind == "raise":
+        try:
+            return x * 10 if x > 1 else x
+        except BaseException:
+            raise ValueError("mine") from None
+    if kind == "finally":
+        try:
+            y = x * 10 if x > 1 else x
+        finally:
+            return y if "y" in locals() else x  # noqa: B012
+    with contextlib.suppress(BaseException):
+        x = x * 10 if x > 1 else x
+    return x
+
+
+@pytest.mark.parametrize("kind", ["except", "raise", "finally", "suppress"])
+def test_a_function_that_catches_all_there_is_is_told_so(kind):
+    with pytest.raises(RuntimeError, match="has caught what says so"):
+        made(lambda: _keeps(kind, fn.external_source([numbers()] * 2)))
+    assert made(lambda: _keeps(kind, fn.external_source([numbers() * 0] * 2)))[0].tolist() == [0, 0, 0]
+
+
+def test_errors_that_a_function_catches_are_its_own_on_each_way():
+    def function():
+        x = fn.external_source([numbers()] * 2)
+        try:
+            if x > 1:
+                raise ValueError("mine")
+        except ValueError:
+            x = x * 10
+        return x
+
+    assert made(function)[0].tolist() == [0, 1, 20]
+
+
+def test_draws_before_the_reader_are_not_those_of_a_function_that_kept_it(folder):
+    def early():
+        drawn = fn.random.uniform(range=(0.0, 1.0))
+        with contextlib.suppress(BaseException):
+            fn.readers.file(file_root=folder, files=["00.bin", "01.bin"])
+        return drawn
+
+    with Pipeline(early, batch_size=2, prefetch_queue_depth=0) as pipe, pytest.raises(RuntimeError, match="has caught"):
+        pipe.run()
 
 
 def test_what_was_read_may_be_asked_for_again_on_a_way():

@@ -165,7 +165,7 @@ class _Share:
             self._begun = True
             if step is not None:
                 return step
-            self._end = Step((), self._states, self._epoch, self._states)
+            self._end = Step((), self._states, self._epoch, self._epoch, None)
         return self._end
 
     def _next(self) -> Step | None:
@@ -175,13 +175,13 @@ class _Share:
             step = graph.skip() if self._skip else graph.step()
             if step is not None and step.epoch != self._epoch:
                 own: Any = self._states[OWN]
-                without = {**self._states, OWN: {**own, "epoch": self._epoch + 1}}
-                self._states = step.starts.get(self._epoch + 1, without)
+                end = step.ends.get(self._epoch)
+                self._states = {**self._states, OWN: {**own, "epoch": step.begun}} if end is None else end.next
                 return None
             self._states = self._states if step is None else step.states
             if not self._skip:
                 self._skip = self._stride - 1
                 return step
             self._skip -= 1
-        self._states = graph.at_the_end(self._epoch)
+        self._states = graph.at_the_end(self._epoch).next
         return None

@@ -19,14 +19,22 @@ from dynamic.readers._reader import LastBatch, Reader, epoch_ended
 
 from ._fed import Fed
 from ._foreign import refuse
+from ._rows import left, passed
 from ._run import OWN, Outputs, Run, Source
 
-__all__ = ["Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state"]
+__all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state"]
 
 X = TypeVar("X")
 
 _VERSION = 1
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
+
+
+class End(NamedTuple):
+    """The states of everything at the end of an epoch, the same on all shards, as rows that others take count too."""
+
+    last: dict[str, JSON]  #: where nothing is left of it
+    next: dict[str, JSON]  #: at the start of the next one
 
 
 class Step(NamedTuple):
@@ -35,8 +43,9 @@ class Step(NamedTuple):
     outputs: Outputs
     states: dict[str, JSON]  #: of everything, after it
     epoch: int  #: of the first reader or source
-    end: dict[str, JSON] | None  #: the states at the end of the epoch, where that one has no more batches in it
-    starts: Mapping[int, dict[str, JSON]] = {}  #: by number, those at the start of epochs that begin with this run
+    begun: int  #: the epoch in which that one stood before
+    end: End | None  #: of the epoch, where that one has no more batches in it
+    ends: Mapping[int, End] = {}  #: by number: of epochs that had no more batches before this run's
 
 
 class Ended(StopIteration):
@@ -99,7 +108,7 @@ class Graph:
         self._varying = False
         self._runs = 0
         self._to_end: set[str] = set()  # sources whose epoch may end where another's has
-        self._begun: Progress | None = None  # where the first reader was before the run
+        self._begun: dict[str, Progress] = {}  # where readers were before the run
         self._expected: list[str] | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
         if states is not None:
@@ -112,9 +121,9 @@ class Graph:
 
     def step(self) -> Step:
         """Run the function once; after an error everything stands where it stood before."""
-        before, first = self._places(), self._first
+        before = self._places()
         back = {name: way_back(object_) for name, object_ in (*self.sources.items(), *self.streams.items())}
-        self._begun = None if first is None else first._progress
+        self._begun = self._progress
         run = Run(self, conditionals=self._conditionals)
         try:
             outputs = run.made(self._function)
@@ -122,6 +131,9 @@ class Graph:
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
             self._return(back, run.ended)
+            if isinstance(error, StopIteration) and error is not run.end:
+                hint = "That is for sources that end; a next() in the function has found no more."
+                raise RuntimeError(f"Pipeline: the function raised StopIteration. {hint}") from error
             if isinstance(error, StopIteration) and run.ended is not None:
                 if run.ended in self._to_end:  # with the one that has ended, as nothing was given since
                     self._to_end.discard(run.ended)
@@ -132,30 +144,57 @@ class Graph:
                 raise Ended(self.states(0), epoch) from error
             raise
         self._to_end = set()
-        starts = self._starts(before, run.epoch)
+        ends = self._ends(before, run.epoch)
+        begun = run.epoch if self._first is None else self._begun[self.primary or ""].place.epoch
         self._runs, self._given = self._runs + 1, dict(self._waiting)
         end = self.at_the_end(run.epoch) if self.ended else None
-        return Step(outputs, self.states(run.epoch), run.epoch, end, starts)
+        return Step(outputs, self.states(run.epoch), run.epoch, begun, end, ends)
 
-    def _starts(self, before: Mapping[str, State], epoch: int) -> dict[int, dict[str, JSON]]:
-        """The states at the start of the epochs that began with a run, of which the one before had no more batches.
+    def _ends(self, before: Mapping[str, State], epoch: int) -> dict[int, End]:
+        """The ends of the epochs that had no more batches before a run's.
 
         Args:
             before: The states of all objects before the run, but for those that were made in it.
             epoch: The epoch of the run's batch.
         """
-        first, progress = self._first, self._begun
-        starts: dict[int, dict[str, JSON]] = {}
-        while first is not None and progress is not None and progress.place.epoch < epoch:
-            states = {**self._given, **before, self.primary or "": first._state_after(progress)}
-            progress = epoch_ended(progress)
-            starts[progress.place.epoch] = {OWN: self._own_state(progress.place.epoch), **states}
-        return starts
+        progress, ends = dict(self._begun), {}
+        while self._first is not None and (over := progress[self.primary or ""].place.epoch) < epoch:
+            ends[over], progress = self._end({**self._given, **before}, progress, over)
+        return ends
 
-    def at_the_end(self, epoch: int) -> dict[str, JSON]:
-        """The states at the end of an epoch: its first reader, which has no more batches in it, is in the next one."""
-        first, states = self._first, self.states(epoch + 1)
-        return states if first is None else {**states, self.primary or "": first._state_after(first._progress)}
+    def at_the_end(self, epoch: int) -> End:
+        """The end of an epoch of which the first reader has no more batches."""
+        return self._end({**self._waiting, **self._places()}, self._progress, epoch)[0]
+
+    def _end(
+        self, states: Mapping[str, JSON], progress: Mapping[str, Progress], epoch: int
+    ) -> tuple[End, dict[str, Progress]]:
+        """The end of an epoch, and where readers are at the start of the next.
+
+        Args:
+            states: Of all objects, somewhere in it.
+            progress: Where its readers are there.
+            epoch: Its number.
+        """
+        first, primary = self._first, self.primary or ""
+        rows = 0 if first is None else left(first, progress[primary])
+        readers = {name: reader for name, reader in self.sources.items() if isinstance(reader, Reader)}
+        last = {name: passed(reader, progress[name], rows) for name, reader in readers.items()}
+        following = last if first is None else {**last, primary: epoch_ended(last[primary])}
+        there, after = (
+            {
+                OWN: self._own_state(number),
+                **states,
+                **{name: reader._state_at(at[name]) for name, reader in readers.items()},
+            }
+            for number, at in ((epoch, last), (epoch + 1, following))
+        )
+        return End(there, after), following
+
+    @property
+    def _progress(self) -> dict[str, Progress]:
+        """Where readers are."""
+        return {name: reader._progress for name, reader in self.sources.items() if isinstance(reader, Reader)}
 
     @property
     def _first(self) -> Reader[Any] | None:
@@ -243,9 +282,10 @@ class Graph:
                 if self._hold and made._answers.held is None:
                     made._answers.held = made._sample
             self.sources[name] = made
+            if isinstance(made, Reader):
+                self._begun[name] = made._progress
             if self.primary is None:
                 self.primary = name
-                self._begun = made._progress if isinstance(made, Reader) else None
         return self.sources[name]
 
     def stream(self, label: str, key: str) -> RNG:

@@ -21,7 +21,7 @@ from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
 from ._fed import Fed
-from ._graph import Ended, Graph, Step, current, entries, of_pipeline, own_state
+from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state
 from ._output import Declared
 from ._run import ITERATOR, OWN, Outputs
 
@@ -97,7 +97,7 @@ class Pipeline:
         self._seeded = seed not in (None, -1)
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
         self._scheduled = 0  # runs whose outputs have not been shared
-        self._end_of_epoch: dict[str, JSON] | None = None  # the states there, once its last batch was taken
+        self._end_of_epoch: End | None = None  # once its last batch was taken
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
         self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
@@ -325,15 +325,14 @@ class Pipeline:
                 self._epoch = epoch if beside else epoch + 1
                 return
             if step.epoch != epoch:
-                known = epoch + 1 in step.starts
-                self._states = step.starts[epoch + 1] if known else self._states
-                self._epoch, self._end_of_epoch = epoch + 1 if known else step.epoch, None
+                self._states = step.ends[epoch].next if epoch in step.ends else self._states
+                self._epoch, self._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
                 return
             step, begun = self._take(), True
             self._states, self._end_of_epoch = step.states, step.end
             yield step.outputs
-            if step.end is not None and (self._states is step.states or self._states is step.end):
-                self._states, self._epoch, self._end_of_epoch = step.end, epoch + 1, None
+            if step.end is not None and (self._states is step.states or self._states is step.end.last):
+                self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
                 return
 
     @property
@@ -343,7 +342,8 @@ class Pipeline:
 
     def _stand_at_the_end(self) -> None:
         """Let the place be the end of the epoch, of which nothing is left, and not yet the next one."""
-        self._states = self._end_of_epoch or self._peek().starts.get(self._epoch + 1, self._states)
+        end = self._end_of_epoch or self._peek().ends.get(self._epoch)
+        self._states = self._states if end is None else end.last
 
     def __iter__(self) -> Self:
         return self

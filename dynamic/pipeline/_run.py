@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextvars
-import enum
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,11 +12,9 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy
 from numpy.typing import NDArray
 
-import dynamic
-from dynamic import ArgumentError, Batch, ExternalSource, Tensor
+from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._origin import Origin
 from dynamic.auto_aug._draws import recorder
-from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown
 from dynamic.random import RNG
@@ -25,9 +22,11 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._added import FORMER, called, constant, input_sets
+from ._calls import told
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
+from ._rows import Rows, check_beside, columns, pass_over, rows_of_first, rows_of_shard, taken
 
 __all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
 
@@ -110,6 +109,12 @@ class _Fork(BaseException):
         self.truth = truth
 
 
+#: What a function is told that does not let itself be left.
+_KEPT = ("Pipeline: the function must be called once more, for samples that go another way or for draws before the "
+         "first reader, and has caught what says so. Write `except Exception:` where it has `except:` or "
+         "`except BaseException:`, and no `return` in a `finally:`.")  # fmt: skip
+
+
 class Run:
     """One run of the function.
 
@@ -127,12 +132,15 @@ class Run:
         self.calls: list[str] = []  # until the first condition: those are the same for all samples
         self.decided = False
         self.epoch = 0
-        self.ended: str | None = None
+        self.ended: str | None = None  # the source that has ended
+        self.end: StopIteration | None = None  # by which it has said so
+        self._leaving: _Again | _Fork | None = None  # what the function shall be left by
         self._conditionals = conditionals
         self._counts: collections.Counter[str] = collections.Counter()
         self._taken: dict[str, Any] = {}
         self._read_already: set[str] = set()  # the names of readers and sources that were called on this way
         self._samples: Batch | None = None  # those that random numbers belong to
+        self._rows: Rows | None = None  # those that the first reader took; None where a source is first
         self._streams: list[str] = []  # of random numbers that belong to no samples
         self._group: NDArray[numpy.intp] | None = None  # the samples that go this way; None is all
         self._record: list[tuple[str, Any]] = []  # what was called on this way, and what it gave
@@ -149,7 +157,9 @@ class Run:
             self._take(self.graph.primary, self.graph.sources[self.graph.primary])
         while True:
             try:
-                return contextvars.copy_context().run(self._called, function)  # a Ctrl-C leaves nothing in this context
+                outputs = contextvars.copy_context().run(self._called, function)  # a Ctrl-C leaves nothing in this one
+                self._pass_over_the_others()
+                return outputs
             except _Again:
                 self.calls = []
                 self.graph.forget_streams(self._streams)
@@ -176,7 +186,7 @@ class Run:
         self._counts.clear()
         self._read_already.clear()
         try:
-            results = function()
+            results = self._results(function)
         except _Fork as fork:
             record, parts = self._record, []
             for path, found in record:
@@ -191,6 +201,24 @@ class Run:
         results = results if isinstance(results, (tuple, list)) else (results,)
         return tuple(self._output(i, result) for i, result in enumerate(results))
 
+    def _results(self, function: Callable[[], Any]) -> Any:
+        """What the function returns, unless it is to be called again, which it must not keep to itself."""
+        self._leaving = None
+        try:
+            results = function()
+        except Exception as error:
+            if self._leaving is None:
+                raise
+            raise RuntimeError(_KEPT) from error
+        if self._leaving is not None:
+            raise RuntimeError(_KEPT) from self._leaving
+        return results
+
+    def _left_by(self, signal: _Again | _Fork) -> _Again | _Fork:
+        """What the function is left by, to be called again."""
+        self._leaving = signal
+        return signal
+
     def _decide(self, condition: Batch) -> bool:
         """Whether a condition holds, if that is one answer for all samples that go this way."""
         if len(condition) != self._size or any(sample.size != 1 for sample in condition.samples):
@@ -199,7 +227,7 @@ class Run:
         truth = numpy.array([bool(sample.reshape(())) for sample in condition.cpu().samples], bool)
         if truth.all() or not truth.any():
             return bool(truth.all())
-        raise _Fork(truth)
+        raise self._left_by(_Fork(truth))
 
     def _output(self, place: int, value: Any) -> Output:
         if isinstance(value, Batch):
@@ -312,7 +340,7 @@ class Run:
         if label not in self._taken:
             self._take(label, source)
             if new and self._streams and self.graph.primary == label:
-                raise _Again
+                raise self._left_by(_Again())
         outputs = _chosen(self._taken[label], self._group) if self._group is not None else self._taken[label]
         several = isinstance(source, ExternalSource) and source._outputs is not None
         return outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 and not several else outputs
@@ -325,9 +353,12 @@ class Run:
             known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
             raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known)
         arguments.setdefault("seed", self.graph.rng.seed)
-        if self.graph.last_batch is not None and self.graph.primary is None:
+        first = self.graph.primary
+        if self.graph.last_batch is not None and first is None:
             arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
         reader: Reader[Any] = kind(*inputs, name=label, **arguments)
+        if first is not None:
+            check_beside(path, reader, first, self.graph.sources[first])
         return reader
 
     def _take(self, label: str, source: Source) -> None:
@@ -336,11 +367,13 @@ class Run:
             if isinstance(source, ExternalSource):
                 outputs = self._from_source(source)
             elif label == self.graph.primary:
+                before = source._progress
                 outputs = source(self.graph.batch_size)
+                self._rows = rows_of_first(source, before, self.graph.batch_size, columns(outputs)[0])
             else:
-                outputs = exactly(source, self._size)
-        except StopIteration:
-            self.ended = label
+                outputs = taken(source, self._rows_of(source))
+        except StopIteration as end:
+            self.ended, self.end = label, end
             raise
         self._taken[label] = outputs
         if label == self.graph.primary:
@@ -349,13 +382,27 @@ class Run:
             self._samples = first if origin is not None else None
             self.epoch = origin.epoch if origin is not None else getattr(source, "epoch", 0)
 
+    def _rows_of(self, reader: Reader[Any]) -> Rows:
+        """The rows that a reader beside the first takes."""
+        return rows_of_shard(reader, self._size) if self._rows is None else self._rows
+
+    def _pass_over_the_others(self) -> None:
+        """Let readers that were not called keep to the rows of the first all the same."""
+        for name, reader in self.graph.sources.items():
+            if name not in self._taken and isinstance(reader, Reader):
+                pass_over(reader, self._rows_of(reader).moved)
+
     def _from_source(self, source: ExternalSource) -> Any:
-        outputs = source(self._size if source._batch is False else None)
+        """What a source makes for the rows of this batch, those left out that the first reader could not read."""
+        size = self._size if self._rows is None else len(self._rows.numbers)
+        outputs = source(size if source._batch is False else None)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         count, first = len(outputs[0]), next(iter(self._taken), None)
-        if count > self.graph.batch_size or (first is not None and count != self._size):
-            which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {self._size}"
+        if count > self.graph.batch_size or (first is not None and count != size):
+            which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {size}"
             raise ArgumentError("fn.external_source", "source", f"one that makes {which}", f"a batch of {count}")
+        if self._rows is not None and not self._rows.kept.all():
+            outputs = _chosen(outputs, numpy.flatnonzero(self._rows.kept))
         return outputs
 
 
@@ -433,68 +480,9 @@ def _seed(path: str, seed: Any) -> int | None:
     return None if none else natural(f"fn.{path}", "seed", seed)
 
 
-def columns(outputs: Any) -> tuple[Batch, ...]:
-    """The Batches that a reader gave, with or without names."""
-    found: tuple[Batch, ...] = tuple(outputs.values()) if isinstance(outputs, dict) else outputs
-    return found
-
-
-def exactly(reader: Reader[Any], size: int) -> Any:
-    """So many samples of a reader, of its next epoch too where this one ends."""
-    parts, since = [reader(size)], reader.epoch
-    while (missing := size - sum(len(columns(part)[0]) for part in parts)) > 0:
-        parts.append(reader(missing))
-        if len(columns(parts[-1])[0]):
-            since = reader.epoch
-        elif reader.epoch > since + 1:
-            raise ArgumentError(reader._operator, "on_error", "such that a sample of an epoch can be read", "'skip'")
-    if len(parts) == 1:
-        return parts[0]
-    joined = tuple(
-        Batch([sample for batch in column for sample in batch.samples], column[0].layout,
-              Origin.joined([batch.origin for batch in column]))
-        for column in zip(*map(columns, parts), strict=True)
-    )  # fmt: skip
-    return dict(zip(parts[0], joined, strict=True)) if isinstance(parts[0], dict) else joined
-
-
-def told(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> str:
-    """A call as the checkpoint records it: what would be compared, without devices, data and seeds."""
-    given = [worded(value) for value in inputs] + [
-        f"{name}={worded(value)}" for name, value in sorted(arguments.items()) if name not in _NOT_COMPARED
-    ]
-    return f"{path}({', '.join(given)})"
-
-
-#: Arguments that may differ after a resume: where things are done, and what a reader compares by itself.
-_NOT_COMPARED = frozenset(
-    ["device", "shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "random_shuffle",
-     "on_mismatch", "lazy_init", "prefetch_queue_depth", "source", "num_threads", "read_ahead", "dont_use_mmap"]
-)  # fmt: skip
-
-
 #: Operators for which a sample is not alone, and the argument that makes it so; None where it never is.
 _ACROSS = {"permute_batch": None, "batch_permutation": None, "random.batch_permutation": None, "normalize": "batch",
            "multi_paste": "in_ids", "python_function": "batch_processing"}  # fmt: skip
 
 #: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
 _FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}
-
-
-def worded(value: Any) -> str:
-    """A value as the record has it: numbers and words as they are, of all else only what kind of thing it is."""
-    if isinstance(value, enum.Enum):
-        return value.name
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(worded, value))}]"
-    if isinstance(value, (bool, int, float, str, type(None), numpy.generic)):
-        return repr(value.item() if isinstance(value, numpy.generic) else value)
-    if isinstance(value, (Batch, Tensor)):
-        return "Batch" if isinstance(value, Batch) else "Tensor"
-    if isinstance(value, dynamic.DType):
-        return str(value)
-    if isinstance(value, Augmentation):
-        return repr(value)
-    if isinstance(value, Policy):
-        return f"{value!r} of {[*value.augmentations.values()]}"
-    return f"<{type(value).__name__}>"

@@ -258,11 +258,11 @@ class Reader(Placed, Generic[G]):
         batches, failed = self._read_share(progress.place, share)
         return batches if batch_size is not None else _single(batches), self._moved(progress, share, failed)
 
-    def _state_after(self, progress: Progress) -> State:
-        """The state at the end of the epoch of a place, wherever this reader has got to since."""
+    def _state_at(self, progress: Progress) -> State:
+        """The state at a place, wherever this reader has got to since."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._progress = epoch_ended(progress)
+        twin._progress = progress
         return twin.get_state()
 
     def _pass_over(self, batch_size: int) -> bool:

@@ -1,0 +1,150 @@
+"""Which samples of a reader stand beside those of the first: rows, that are the same for any batch size and shards."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from dynamic import ArgumentError, Batch
+from dynamic._origin import Origin
+from dynamic.errors import shown
+from dynamic.readers._place import Place
+from dynamic.readers._placed import Progress
+from dynamic.readers._reader import Reader, _Share, epoch_ended
+
+__all__ = ["Rows", "check_beside", "columns", "left", "pass_over", "passed", "rows_of_first", "rows_of_shard",
+           "taken"]  # fmt: skip
+
+
+class Rows(NamedTuple):
+    """What a step takes, as numbers of rows from where it begins, the epochs of a reader being one after another.
+
+    All shards together take the next rows, and each some of them. Readers beside the first take the same rows as it
+    does, so that all of them have moved alike, on every shard, whatever a shard was given.
+    """
+
+    numbers: NDArray[numpy.intp]  #: of the rows of this shard, in their order
+    repeated: int  #: how many of them, at the end, only fill up the batch
+    kept: NDArray[numpy.bool_]  #: which of them the first reader could read
+    moved: int  #: how many all shards together take, or leave out
+
+
+def rows_of_first(reader: Reader[Any], before: Progress, size: int, batch: Batch) -> Rows:
+    """The rows that the first reader has taken.
+
+    Args:
+        reader: That reader.
+        before: Where it was before the step.
+        size: The batch size.
+        batch: What it gave.
+    """
+    place, moved = before.place, 0
+    while (share := reader._share(place, size)) is None:  # no more of this epoch for this shard
+        moved += len(reader._ids) - place.position
+        place = Place(place.epoch + 1, 0)
+    numbers = share.places - place.position + moved
+    kept = numpy.ones(len(numbers), bool)
+    if len(batch) < len(numbers) and batch.origin is not None:
+        kept = numpy.isin(reader._ids[reader._order(place)[share.places]], batch.origin.ids)
+    return Rows(numbers, share.repeated, kept, moved + share.position - place.position)
+
+
+def rows_of_shard(reader: Reader[Any], size: int) -> Rows:
+    """The rows of a reader's own shard, where a source is first, and gives so many samples on each."""
+    shards = reader._num_shards
+    numbers = reader._shard(reader._place.epoch) + numpy.arange(size) * shards
+    return Rows(numbers, 0, numpy.ones(size, bool), size * shards)
+
+
+def check_beside(path: str, reader: Reader[Any], name: str, first: Any) -> None:
+    """Refuse a reader that cannot keep to the rows of the first.
+
+    Args:
+        path: The name of the call.
+        reader: The reader.
+        name: That of the first reader or source.
+        first: That one.
+
+    Raises:
+        ArgumentError: It cannot.
+    """
+    if reader._on_error == "skip":
+        expected = f"'raise' or 'replace' beside {name!r}, as many samples as which it gives"
+        raise ArgumentError(f"fn.{path}", "on_error", expected, "'skip'")
+    if not isinstance(first, Reader):
+        return
+    if reader._num_shards != first._num_shards:
+        expected = f"{first._num_shards}, as of the first reader {name!r}, to whose steps this one keeps"
+        raise ArgumentError(f"fn.{path}", "num_shards", expected, shown(reader._num_shards))
+    alike = first._stick_to_shard and len(first._ids) == len(reader._ids)
+    if reader._stick_to_shard and reader._num_shards > 1 and not alike:
+        expected = f"False beside {name!r}, which does not stick to its shard or has another number of samples"
+        raise ArgumentError(f"fn.{path}", "stick_to_shard", expected, "True")
+
+
+def taken(reader: Reader[Any], rows: Rows) -> Any:
+    """What a reader beside the first gives: its samples of the rows that were read."""
+    reader._batch_size("__call__", max(len(rows.numbers), 1))
+    numbers = rows.numbers[rows.kept]
+    repeated = int(rows.kept[len(rows.kept) - rows.repeated :].sum())
+
+    def step(progress: Progress) -> tuple[Any, Progress]:
+        parts, after = _gone(reader, progress, numbers, repeated, rows.moved)
+        if not parts:
+            parts = [reader._read_share(after.place, _Share(numbers, 0, 0))[0]]
+        return reader._given(_joined(parts)), after
+
+    return reader._given_out(step)
+
+
+def passed(reader: Reader[Any], progress: Progress, rows: int) -> Progress:
+    """Where a reader is after so many rows of which this shard was given none."""
+    return _gone(reader, progress, numpy.arange(0), 0, rows)[1]
+
+
+def pass_over(reader: Reader[Any], rows: int) -> None:
+    """Let a reader go past so many rows."""
+    reader._given_out(lambda progress: (None, passed(reader, progress, rows)))
+
+
+def left(reader: Reader[Any], progress: Progress) -> int:
+    """How many rows all shards together have left in the epoch."""
+    return len(reader._ids) - progress.place.position
+
+
+def _gone(
+    reader: Reader[Any], progress: Progress, numbers: NDArray[numpy.intp], repeated: int, moved: int
+) -> tuple[list[tuple[Batch, ...]], Progress]:
+    """The samples of some rows, those of each epoch apart, and where they lead."""
+    parts = []
+    while True:
+        place, here = progress.place, min(moved, left(reader, progress))
+        inside = numbers[numbers < here]
+        numbers, moved = numbers[len(inside) :] - here, moved - here
+        if here:
+            share = _Share(place.position + inside, 0 if len(numbers) else repeated, place.position + here)
+            batches, failed = reader._read_share(place, share) if len(inside) else ((), {})
+            parts += [batches] * bool(batches)
+            progress = reader._moved(progress, share, failed)
+        if not moved:
+            return parts, progress
+        progress = epoch_ended(progress)
+
+
+def columns(outputs: Any) -> tuple[Batch, ...]:
+    """The Batches that a reader gave, with or without names."""
+    found: tuple[Batch, ...] = tuple(outputs.values()) if isinstance(outputs, dict) else outputs
+    return found
+
+
+def _joined(parts: list[tuple[Batch, ...]]) -> tuple[Batch, ...]:
+    """Batches one after the other, output by output."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(
+        Batch([sample for batch in column for sample in batch.samples], column[0].layout,
+              Origin.joined([batch.origin for batch in column]))
+        for column in zip(*parts, strict=True)
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+"""Rows: what stands beside a sample of the first reader stays beside it, whatever the batch size and the shards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamic import ArgumentError, checkpoint
+from dynamic.errors import DataError
+from dynamic.pipeline import fn, pipeline_def
+
+EPOCHS = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("files")
+    for i in range(9):
+        (root / str(i)).write_bytes(bytes([i]))
+    return root
+
+
+def files(folder, name, count, bad=(), **arguments):
+    names = [f"gone{i}" if i in bad else str(i) for i in range(count)]
+    return fn.readers.file(file_root=folder, files=names, name=name, **arguments)[1]
+
+
+def ranks(folder, counts, shards, batch_size, text=None, *, first=None, second=None):
+    """A pipeline for each shard, with two readers and draws."""
+
+    @pipeline_def(batch_size=batch_size, seed=5, prefetch_queue_depth=0)
+    def rows(shard):
+        shard = {"shard_id": shard, "num_shards": shards, "random_shuffle": True}
+        one = files(folder, "one", counts[0], **shard, **(first or {}))
+        other = files(folder, "other", counts[1], **shard, **(second or {}))
+        return one, other, fn.random.uniform(range=(0.0, 1000.0))
+
+    return [rows(shard, checkpoint=text) for shard in range(shards)]
+
+
+def given_rows(outputs):
+    """The rows of a batch: the epoch, and a number of each output."""
+    return [
+        (outputs[0].origin.epoch, *map(int, row)) for row in zip(*(np.ravel(x.tolist()) for x in outputs), strict=True)
+    ]
+
+
+def steps(pipes, epochs=EPOCHS):
+    """What all ranks together give in each step, to the end of some epochs."""
+    while pipes[0]._epoch < epochs:
+        for batches in itertools.zip_longest(*(pipe.next_epoch() for pipe in pipes)):
+            yield [row for batch in batches if batch is not None for row in given_rows(batch)]
+        assert len({pipe._epoch for pipe in pipes}) == 1
+
+
+def states(pipe):
+    return {name: entry["state"] for name, entry in json.loads(pipe.checkpoint())["states"].items()}
+
+
+COUNTS = st.tuples(st.integers(1, 9), st.integers(1, 9))
+
+
+@given(counts=COUNTS, shards=st.integers(1, 4), size=st.integers(1, 4), stop=st.integers(1, 20), rank=st.integers(0, 3),
+       others=st.integers(1, 4), other_size=st.integers(1, 4))  # fmt: skip
+def test_the_checkpoint_of_every_rank_is_good_for_any_number_of_them(
+    folder, counts, shards, size, stop, rank, others, other_size
+):
+    """Of a second reader too: every row that is left comes once, with the same partner."""
+    whole = sorted(row for step in steps(ranks(folder, counts, 1, 1)) for row in step)
+    pipes = ranks(folder, counts, shards, size)
+    found = [row for step in itertools.islice(steps(pipes), stop) for row in step]
+    places = [[state["epoch"] * count + state["position"] for state, count in zip(
+        (found[name] for name in ("one", "other")), counts, strict=True)] for found in map(states, pipes)]  # fmt: skip
+    assert all(place == [place[0]] * 2 for place in places)  # the second is wherever the first is
+    text = pipes[rank % shards].checkpoint()
+    found += [row for step in steps(ranks(folder, counts, others, other_size, text)) for row in step]
+    assert sorted(found) == whole
+
+
+@given(counts=COUNTS, shards=st.integers(1, 4), size=st.integers(1, 4),
+       policy=st.sampled_from(["partial", "pad", "drop"]))  # fmt: skip
+def test_rows_stay_together_however_epochs_end(folder, counts, shards, size, policy):
+    """Also with `run`, which goes from epoch to epoch by itself, and what the second says of its own last batch."""
+    if policy == "drop" and counts[0] < shards * size:
+        return
+    whole = {row for step in steps(ranks(folder, counts, 1, 1)) for row in step}
+    found = []
+    for pipe in ranks(folder, counts, shards, size, first={"last_batch": policy}, second={"pad_last_batch": True}):
+        while (batch := given_rows(pipe.run())) and batch[0][0] < EPOCHS:
+            found += batch
+    assert set(found) <= whole
+    assert policy == "drop" or set(found) == whole
+    assert policy == "pad" or len(found) == len(set(found))
+
+
+@given(count=st.integers(4, 9), shards=st.integers(1, 4), size=st.integers(1, 4), stick=st.booleans())
+def test_an_epoch_of_the_second_is_proved_to_be_whole(folder, count, shards, size, stick):
+    stuck = {"stick_to_shard": stick}
+    pipes = ranks(folder, (count, count), shards, size, first=stuck, second=stuck)
+    for epoch in range(1, EPOCHS):
+        given_ = [row[1:] for step in steps(pipes, epoch) for row in step]
+        assert all(one == other for one, other, _ in given_)  # of one order, so an image stays with its mask
+        found = [states(pipe)["other"] for pipe in pipes]
+        assert checkpoint.verify_epoch(found).samples == count
+
+
+@given(bad=st.sets(st.integers(0, 8)), shards=st.integers(1, 3), size=st.integers(1, 4), count=st.integers(1, 9))
+def test_what_the_first_leaves_out_is_left_out_beside_it_too(folder, bad, shards, size, count):
+    """Down to batches of no samples; the second is at the same place on all ranks all the same."""
+    skipping = {"on_error": "skip", "files": [f"gone{i}" if i in bad else str(i) for i in range(9)]}
+
+    def pipes(shards, size):
+        @pipeline_def(batch_size=size, seed=5, prefetch_queue_depth=0)
+        def rows(shard):
+            shard = {"shard_id": shard, "num_shards": shards, "random_shuffle": True}
+            one = fn.readers.file(file_root=folder, name="one", **skipping, **shard)[1]
+            other = files(folder, "other", count, **shard)
+            drawn = fn.random.uniform(range=(0.0, 1000.0))
+            counted = fn.external_source(lambda info: info.idx_in_epoch, batch=False)
+            return one, other, drawn, counted if shards == 1 else fn.constant(idata=0, shape=[])
+
+        return [rows(shard) for shard in range(shards)]
+
+    whole = [row for step in steps(pipes(1, 1)) for row in step]
+    assert len(whole) == EPOCHS * (9 - len(bad))
+    every = pipes(shards, size)
+    found = [row for step in steps(every) for row in step]
+    assert sorted(row[:4] for row in found) == sorted(row[:4] for row in whole)
+    assert shards > 1 or found == whole
+    places = {(state["epoch"], state["position"]) for state in (states(pipe)["other"] for pipe in every)}
+    assert len(places) == 1
+
+
+def test_a_second_reader_replaces_what_it_cannot_read(folder):
+    @pipeline_def(batch_size=2, prefetch_queue_depth=0)
+    def two(bad):
+        return files(folder, "one", 4), files(folder, "other", 4, bad, on_error="replace")
+
+    for bad, expected in (((), [0, 1, 2, 3]), ((0, 2), [1, 1, 3, 3])):
+        assert [row[2] for step in steps([two(bad)], 1) for row in step] == expected
+    with pytest.raises(DataError, match="gone3"):
+        two(range(4)).run()
+
+
+def test_a_reader_that_is_not_called_in_a_run_goes_on_with_the_first(folder):
+    """So it is at the same place on every rank, whatever plain Python finds there."""
+
+    @pipeline_def(batch_size=1, prefetch_queue_depth=0)
+    def sometimes():
+        one = files(folder, "one", 9)
+        if one.tolist()[0][0] not in (2, 3, 5):
+            return one, files(folder, "other", 7)
+        return one, one
+
+    assert [row[1:] for step in steps([sometimes()], 1) for row in step] == [
+        (i, i if i in (2, 3, 5) else i % 7) for i in range(9)
+    ]
+
+
+@given(counts=st.tuples(st.integers(1, 5), st.integers(1, 9)), shards=st.integers(1, 3), stop=st.integers(0, 9),
+       rank=st.integers(0, 2))  # fmt: skip
+def test_a_reader_beside_a_source_is_at_one_place_on_all_ranks(folder, counts, shards, stop, rank):
+    """A source of one's own gives as many samples on each of them."""
+
+    def pipes(text=None):
+        @pipeline_def(batch_size=2, seed=5, prefetch_queue_depth=0)
+        def rows(shard):
+            def source(info):
+                if info.idx_in_epoch >= counts[0]:
+                    raise StopIteration
+                return info.idx_in_epoch
+
+            shard = {"shard_id": shard, "num_shards": shards, "random_shuffle": True}
+            return fn.external_source(source, batch=False), files(folder, "other", counts[1], **shard)
+
+        return [rows(shard, checkpoint=text) for shard in range(shards)]
+
+    def numbers(every, runs):
+        """What the reader gives on all ranks together, run by run; a source that ends is asked again."""
+        found = []
+        for _ in range(runs):
+            for pipe in every:
+                try:
+                    outputs = pipe.run()
+                except StopIteration:
+                    outputs = pipe.run()
+                found += np.ravel(outputs[1].tolist()).tolist()
+        return found
+
+    every = pipes()
+    numbers(every, stop)
+    text = every[rank % shards].checkpoint()
+    assert numbers(pipes(text), 9) == numbers(every, 9)
+
+
+@pytest.mark.parametrize(("first", "second", "told"), [
+    ({}, {"on_error": "skip"}, r"'on_error' must be 'raise' or 'replace' beside 'one'"),
+    ({"num_shards": 2}, {}, r"'num_shards' must be 2, as of the first reader 'one'"),
+    ({}, {"num_shards": 2}, r"'num_shards' must be 1"),
+    ({"num_shards": 2}, {"num_shards": 2, "stick_to_shard": True}, r"'stick_to_shard' must be False beside 'one'"),
+    ({"num_shards": 2, "stick_to_shard": True}, {"num_shards": 2, "stick_to_shard": True}, "another number of samples"),
+])  # fmt: skip
+def test_what_cannot_be_kept_beside_another_reader_is_refused(folder, first, second, told):
+    @pipeline_def(batch_size=1, prefetch_queue_depth=0)
+    def two():
+        return files(folder, "one", 4, **first), files(folder, "other", 5, **second)
+
+    with pytest.raises(ArgumentError, match=told):
+        two().run()
