@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from record_checkpoint import OF_PIPELINE, SAVED, WENT_ON, Objects
 
@@ -102,6 +102,28 @@ def test_what_would_not_come_back_is_refused_by_its_place(tmp_path, value):
     with pytest.raises(StateError, match=r"The state of 'a'\['value'\]"):
         checkpoint.save(tmp_path / "c.json", a=Counter(value))
     assert names(tmp_path) == []
+
+
+halves = st.text(st.sampled_from("a\ud800\udbff\udc00\udfff\U0001f600"), max_size=5)
+
+
+@given(value=st.dictionaries(halves, halves, max_size=4), name=halves)
+@example(value={"\ud83d\ude00": "", "\U0001f600": ""}, name="")
+@example(value={"": "\ud83d\ude00"}, name="")
+@example(value={}, name="\ud83d\ude00")
+def test_halves_of_characters_come_back_as_they_were_or_are_refused(value, name):
+    """JSON makes one character of a high surrogate before a low one."""
+    texts = [name, *value, *value.values()]
+    joined = any(json.loads(json.dumps(text)) != text for text in texts)
+    states = Checkpoint()
+    if joined:
+        with pytest.raises(StateError, match="high surrogate"):
+            states.set_state(name, value) or states.serialize()
+        return
+    states.set_state(name, value)
+    again = Checkpoint()
+    again.deserialize(states.serialize())
+    assert again.get_state(name) == value
 
 
 def test_a_state_that_is_too_deep_or_too_large_is_refused(tmp_path, monkeypatch):
@@ -568,6 +590,35 @@ def test_a_file_of_the_function_is_one_of_the_class_and_back(tmp_path):
     assert other.value == 6
 
 
+def test_what_was_collected_is_not_changed_by_who_gave_it_or_who_asks_for_it():
+    class Own:
+        def __init__(self):
+            self.state = {"step": 0, "seen": [1]}
+
+        def get_state(self):
+            return self.state
+
+        def set_state(self, state):
+            self.state = state
+
+    own, states = Own(), Checkpoint()
+    states.register(own, "own")
+    states.collect()
+    text = states.serialize()
+    for _ in range(2):
+        own.state["step"] = 7
+        own.state["seen"].append(2)
+        states.get_state("own")["seen"].clear()
+        assert states.get_state("own") == {"step": 0, "seen": [1]}
+        assert states.serialize() == text
+        states.restore()
+        assert own.state == {"step": 0, "seen": [1]}
+    own.state["step"] = (1, 2)
+    with pytest.raises(StateError, match=r"The state of 'own'\['step'\] is tuple"):
+        states.collect()
+    assert states.serialize() == text
+
+
 def test_text_goes_both_ways_and_damage_changes_nothing():
     states = Checkpoint()
     with pytest.raises(RuntimeError, match="no states"):
@@ -659,6 +710,26 @@ def test_numbered_files_are_never_replaced_and_the_newest_whole_one_is_loaded(tm
         states.load("deep/c{seq}.json")
     assert states.get_state("a") == 9
     assert states.save("deep/c{seq}.json") == "deep/c11.json"
+
+
+@pytest.mark.parametrize("pattern", ["c{seq:018d}", "c{seq:019d}", "c{seq:020d}.json", "{seq:099d}"])
+def test_numbers_of_any_width_are_read_as_they_are_written(tmp_path, pattern):
+    states = Checkpoint()
+    for i in range(4):
+        states.set_state("a", i)
+        path = states.save(tmp_path / pattern, keep=2)
+        assert path == str(tmp_path / pattern.format(seq=i))
+        assert Checkpoint().load(tmp_path / pattern) == path
+    assert names(tmp_path) == [pattern.format(seq=i) for i in (2, 3)]
+
+
+def test_numbers_grow_beyond_18_digits(tmp_path):
+    states = Checkpoint()
+    states.set_state("a", 1)
+    (tmp_path / f"c{'9' * 18}").write_text(states.serialize())
+    for number in (10**18, 10**18 + 1):
+        assert states.save(tmp_path / "c{seq}") == str(tmp_path / f"c{number}")
+        assert Checkpoint().load(tmp_path / "c{seq}") == str(tmp_path / f"c{number}")
 
 
 PATTERNS = [

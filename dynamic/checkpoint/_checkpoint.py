@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import threading
 from collections.abc import Iterator
@@ -130,6 +131,7 @@ class Checkpoint:
 
         Raises:
             RuntimeError: There are states of objects that are not registered.
+            StateError: A state is not plain JSON; the states that are here stay.
         """
         self._refuse_states_without_objects()
         self._entries = collected(self._objects)
@@ -160,14 +162,14 @@ class Checkpoint:
             raise RuntimeError(f"The states of {extra} have no objects. Register those, or call clear() first.")
 
     def get_state(self, name: str) -> JSON:
-        """The state under a name, or None if its object is there but no state.
+        """A copy of the state under a name, or None if its object is there but no state.
 
         Raises:
             KeyError: There is nothing of that name.
         """
         if name not in self._objects and name not in self._entries:
             raise KeyError(f"There is no object or state {name!r}.")
-        return self._entries[name].state if name in self._entries else None
+        return copy.deepcopy(self._entries[name].state) if name in self._entries else None
 
     def set_state(self, name: str, value: JSON, op_type: type | str | None = None) -> None:
         """Put a state under a name; `restore`, or registering an object of that name, gives it to the object.

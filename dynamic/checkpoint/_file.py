@@ -108,6 +108,7 @@ def _is_entry(value: Any) -> bool:
 def _text(library: str, entries: Mapping[str, Entry]) -> bytes:
     """The one text for these entries. So a digest that fits is not all: no other byte may differ either."""
     document: dict[str, JSON] = {"format": FORMAT, "version": VERSION, "library": library}
+    plain({name: entry.type for name, entry in entries.items()}, "What is saved")
     document["states"] = {
         name: {"type": entries[name].type, "state": plain(entries[name].state, f"The state of {name!r}")}
         for name in sorted(entries)

@@ -113,7 +113,7 @@ class _Pattern:
             start, end = found[0].span()
             self._folder, self._before, self._after = folder, name[:start], name[end:]
             self._width = int(found[0][1] or 1)
-            self._names = re.escape(self._before) + r"(\d{1,18})" + re.escape(self._after)
+            self._names = re.escape(self._before) + r"(\d+)" + re.escape(self._after)
 
     def path(self, number: int) -> str:
         return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")

@@ -15,6 +15,7 @@ from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 from ._atomic import read
 from ._file import LARGEST, Entry, decoded, encoded
 from ._numbered import newest, written
+from ._values import plain
 
 __all__ = ["applied", "collected", "load", "load_latest", "save", "type_name"]
 
@@ -116,8 +117,15 @@ def type_name(value: object) -> str:
 
 
 def collected(objects: Mapping[str, Stateful]) -> dict[str, Entry]:
-    """The types and states of objects."""
-    return {name: Entry(type_name(value), value.get_state()) for name, value in objects.items()}
+    """The types and states of objects, copied: an object may go on in what it gave.
+
+    Raises:
+        StateError: A state holds something that JSON does not bring back as it was.
+    """
+    return {
+        name: Entry(type_name(value), plain(value.get_state(), f"The state of {name!r}"))
+        for name, value in objects.items()
+    }
 
 
 def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy
@@ -15,6 +16,7 @@ __all__ = ["array_from_json", "array_to_json", "plain"]
 
 DEEPEST = 32  # levels of dicts and lists in a state
 LARGEST_INTEGER = 1 << 256
+_PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")  # two surrogates that JSON takes for one character
 
 _DTYPES = {t.word: numpy_dtype(t) for t in ALL}
 _KEYS = {"dtype", "shape", "data"}
@@ -30,12 +32,12 @@ def plain(value: Any, where: str, depth: int = 0) -> JSON:
 
     Raises:
         StateError: Something in it would not come back from JSON as it was: a tuple, a NumPy number or array, a key
-            that is no string, NaN or infinity.
+            that is no string, NaN or infinity, a text with two surrogates that make one character.
     """
     if depth > DEEPEST:
         raise StateError(f"{where} is nested more than {DEEPEST} levels deep.")
     kind = type(value)
-    known = value is None or kind is bool or kind is str
+    known = value is None or kind is bool or (kind is str and not _PAIR.search(value))
     if known or (kind is int and abs(value) < LARGEST_INTEGER) or (kind is float and math.isfinite(value)):
         same: JSON = value
         return same
@@ -45,9 +47,13 @@ def plain(value: Any, where: str, depth: int = 0) -> JSON:
         for key in value:
             if type(key) is not str:
                 raise StateError(f"{where} has the key {shown(key)}; keys must be str.")
+            plain(key, f"{where} has a key that", depth)
         return {key: plain(value[key], f"{where}[{key!r}]", depth + 1) for key in sorted(value)}
-    hint = "Write it with checkpoint.array_to_json." if isinstance(value, (numpy.ndarray, numpy.generic)) else (
-        "A state holds dict, list, str, bool, None, integers of up to 256 bits and finite floats.")  # fmt: skip
+    hint = "A state holds dict, list, str, bool, None, integers of up to 256 bits and finite floats."
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        hint = "Write it with checkpoint.array_to_json."
+    elif kind is str:
+        hint = "It has a high surrogate before a low one, which JSON makes one character of."
     raise StateError(f"{where} is {shown(value)}, which would not come back from JSON as it is. {hint}")
 
 
