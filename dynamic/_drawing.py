@@ -94,8 +94,9 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
     name = _name(function)
     parameters = inspect.signature(function).parameters.values()
     hints = get_type_hints(function, include_extras=True)
-    most = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
-    keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    least = sum(p.default is p.empty for p in parameters if p.kind is p.POSITIONAL_ONLY)
+    keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
     own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
     known = {p.name: argument(name, p, hints[p.name]) for p in own}
     optional = [p for p in own if p.default is not p.empty]
@@ -105,16 +106,15 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(function)
     def checked(*inputs: Any, **arguments: Any) -> R:
+        if not least <= len(inputs) <= len(names):
+            raise ArgumentError.inputs(name, names, len(inputs), keywords)
         for key in ignored & arguments.keys():
             del arguments[key]
-        if not arguments.keys() <= keywords:
+        if not arguments.keys() <= keywords.keys():
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
         for key in known.keys() - defaults.keys():
             if arguments.get(key) is None:
                 raise ArgumentError(name, key, known[key].expected, "nothing")
-        if len(inputs) > most:
-            got = f"{len(inputs)} positional arguments"
-            raise ArgumentError(name, "inputs", f"at most {most} positional arguments", got)
         turn = arguments["rng"] = Turn(name, arguments.get("rng"))
         try:
             return function(*inputs, **arguments)

@@ -141,7 +141,7 @@ class _Numbers:
         sample, frame = self._place(int(parts[2]))
         value = self._given.get(parts[1])
         places = [f"[{sample}]"] * (self._count is not None)
-        if _is_frames(value):
+        if isinstance(value, (Tensor, Batch)) and _is_frames(value):
             places.append(f"[{frame if len(_samples(value, self._count)[sample]) > 1 else 0}]")
         return parts[1] + "".join(places)
 

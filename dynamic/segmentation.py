@@ -27,6 +27,12 @@ from .kernels.cpu import masks
 
 __all__ = ["random_mask_pixel", "random_object_bbox", "select_masks"]
 
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
+
 if TYPE_CHECKING:
     Integer: TypeAlias = int | Batch | Tensor | None
     Integers: TypeAlias = int | Sequence[int] | Batch | Tensor | None
@@ -46,6 +52,7 @@ _PIXEL = "segmentation.random_mask_pixel"
 _OBJECT = "segmentation.random_object_bbox"
 _SELECT = "segmentation.select_masks"
 _LEAST_LABEL = -(1 << 31)
+_MOST = float(numpy.finfo(numpy.float32).max)
 
 
 @distribution
@@ -96,7 +103,8 @@ def _check_pixels(mask: Array, /, *, threshold: float, value: int | None, **_: A
 
 def _pixel(words: Words, mask: Array, /, *, foreground: int, threshold: float, value: int | None) -> tuple[Array]:
     if foreground and mask.ndim:
-        wanted = mask > threshold if value is None else mask == value
+        with numpy.errstate(over="ignore"):  # nothing is more than what the type cannot hold, nor equal to it
+            wanted = mask > threshold if value is None else (mask.view("u1") if mask.dtype == bool else mask) == value
         count = int(numpy.count_nonzero(wanted))
         if count:
             return (numpy.array(masks.pixel(wanted, below(words, count)), numpy.int64),)
@@ -130,7 +138,7 @@ def random_object_bbox(
     Args:
         input: The mask: integers or bool, one or more dimensions.
         background: The label that is no class; by default 0, or less than all classes if 0 is one of them.
-        cache_objects: Whether to remember the objects of masks: a mask that comes again takes less time.
+        cache_objects: Whether to remember the objects of masks, 64 MB of them: a mask that comes again takes less time.
         class_weights: How likely each class is, relative to the others; without `classes` they are those of the labels
             from 0 on, without the background.
         classes: The labels that are classes; by default all but the background, each as likely.
@@ -169,7 +177,7 @@ def random_object_bbox(
         raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", shown(call.values[given[0]]))
     label = "int64" if kind.itemsize == 8 else "int32"
     make = functools.partial(_object, label)
-    kinds = [(1, "int32")] * (1 if format == "box" else 2) + [(0, label)] * bool(output_class)
+    kinds = [(1, "int32")] * (1 if call.values["format"] == "box" else 2) + [(0, label)] * call.values["output_class"]
     results = sampled(call, [mask], _check_objects, make, kinds)
     return results if len(results) > 1 else results[0]
 
@@ -182,6 +190,8 @@ def _check_objects(mask: Array, /, **values: Any) -> None:
         raise ArgumentError(_OBJECT, "background", "none of the classes", shown(background))
     if classes is not None and weights is not None and len(_several(classes)) != len(_several(weights)):
         raise ArgumentError(_OBJECT, "class_weights", f"{len(_several(classes))} numbers, one a class", shown(weights))
+    if weights is not None and sum(_rounded(weights)) > _MOST:
+        raise ArgumentError(_OBJECT, "class_weights", "numbers whose sum is a finite float32", shown(weights))
     least = values["threshold"]
     if least is not None and len(_several(least)) not in (1, mask.ndim):
         raise ArgumentError(_OBJECT, "threshold", f"one extent or {mask.ndim}", shown(values["threshold"]))
@@ -227,9 +237,15 @@ def _classes(
             background = next(label for label in itertools.count(-1 - _LEAST_LABEL, -1) if label not in known)
     if weights is None:
         return known, [1.0] * len(known or ()), background
-    rounded = [float(numpy.float32(weight)) for weight in _several(weights)]
+    rounded = _rounded(weights)
     labels = (label for label in itertools.count() if label != background)
     return known or tuple(itertools.islice(labels, len(rounded))), rounded, background
+
+
+def _rounded(weights: Any) -> list[float]:
+    """Weights as float32 numbers."""
+    with numpy.errstate(over="ignore"):
+        return [float(numpy.float32(weight)) for weight in _several(weights)]
 
 
 def _picked(words: Words, boxes: Array, *, least: Any, most: int | None) -> Array | None:
@@ -254,23 +270,47 @@ def _found(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     return function(mask, *arguments)
 
 
-_MOST_CACHED = 1024
-_cache: dict[tuple[Any, ...], Any] = {}
-_cache_lock = new_lock()
+class _Remembered:
+    """What was found in masks that came last, as much as so many bytes hold."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.size = most, 0
+        self._found: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._lock = new_lock()
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        """What was found, or None."""
+        with self._lock:
+            entry = self._found.pop(key, None)
+            if entry is not None:
+                self._found[key] = entry  # now the newest
+        return None if entry is None else entry[1]
+
+    def put(self, key: tuple[Any, ...], found: Any) -> None:
+        """Remember what was found; the oldest is forgotten where there is too much."""
+        size = _OF_ENTRY + (found.nbytes if isinstance(found, numpy.ndarray) else _OF_NUMBER * len(found))
+        with self._lock:
+            if size > self.most or key in self._found:
+                return
+            self._found[key] = size, found
+            self.size += size
+            while self.size > self.most:
+                self.size -= self._found.pop(next(iter(self._found)))[0]
+
+
+_OF_ENTRY, _OF_NUMBER = 1 << 10, 1 << 6  # bytes, about: of a key and what holds it, and of an integer in a list
+_cache = _Remembered(1 << 26)
 
 
 def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function finds in a mask, or has found when it last came."""
     digest = hashlib.sha256(numpy.ascontiguousarray(mask).data).digest()
     key = (digest, mask.shape, mask.dtype.str, function.__name__, arguments)
-    with _cache_lock:
-        found = _cache.pop(key, None)
+    found = _cache.get(key)
     if found is None:
         found = function(mask, *arguments)
-    with _cache_lock:
-        _cache[key] = found  # now the newest
-        while len(_cache) > _MOST_CACHED:
-            del _cache[next(iter(_cache))]
+        found = numpy.ascontiguousarray(found) if isinstance(found, numpy.ndarray) else found  # no view of more
+        _cache.put(key, found)
     return found
 
 

@@ -18,18 +18,25 @@ from . import _frames
 from ._argument import Argument, Numbers, PerSample, argument
 from ._array import Array, asarray
 from ._transfer import moved
-from .data import Batch, Tensor, as_one
-from .devices import Device, DeviceLike
-from .devices import device as checked_device
+from .data import Batch, Tensor, as_one, checked_batch_size
+from .devices import Device, DeviceLike, device_of_call
 from .errors import ArgumentError, DeviceError, shown
 
 __all__ = ["combine", "crop", "rotation", "scale", "shear", "translation"]
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
 
 P = ParamSpec("P")
 
 _COMMON = ("batch_size", "device")
 _LAYOUT = "**"
 _RIGHT_ANGLE = 90.0
+_MOST = float(numpy.finfo(numpy.float32).max)
+_BEFORE = "What is given by position is a transform to be applied before; all else is given by name."
 
 _LENGTHS = {"angles": 2, "axis": 3, "shear": 2}  # of vectors for no samples; of the others 1
 
@@ -51,19 +58,19 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
     known = {p.name: argument(name, p, hints[p.name]) for p in keywords.values() if p.name not in _COMMON}
     required = [one for one in known.values() if one.required]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     _declared[name] = known
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch:
+        if len(inputs) > len(names) and not variadic:
+            raise ArgumentError.inputs(name, names, len(inputs), known)
         if not arguments.keys() <= keywords.keys():
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
         for one in required:
             if arguments.get(one.name) is None:
-                raise ArgumentError(name, one.name, one.expected, "nothing")
+                raise ArgumentError(name, one.name, one.expected, "nothing", _BEFORE if inputs else "")
         arguments = {key: value for key, value in arguments.items() if value is not None}  # type: ignore[assignment] # None is not given
-        if len(inputs) > 1 and not variadic:
-            got = f"{len(inputs)} positional arguments"
-            raise ArgumentError(name, "inputs", "at most one matrix, to be applied before", got)
         if _frames.are_in((*inputs, *arguments.values())):
             return of_frames(inputs, arguments)
         return function(*inputs, **arguments)
@@ -92,9 +99,7 @@ def _count(operator: str, batch_size: Any, given: dict[str, Any]) -> int | None:
     """Number of samples, or None where nothing is a Batch and one matrix is asked for."""
     sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
     if batch_size is not None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, numpy.integer)) or batch_size < 0:
-            raise ArgumentError(operator, "batch_size", "an integer of 0 or more", shown(batch_size))
-        sizes = {"batch_size": int(batch_size)} | sizes
+        sizes = {"batch_size": checked_batch_size(operator, batch_size)} | sizes
     first = next(iter(sizes), None)
     for name, size in sizes.items():
         if size != sizes[first or name]:
@@ -119,7 +124,7 @@ class _Call:
         self, name: str, inputs: Sequence[Any], batch_size: Any, device: DeviceLike, reverse_order: Any, /, **given: Any
     ) -> None:
         self.name = f"transforms.{name}"
-        if (checked_device(device) or Device.CPU).device_type != "cpu":
+        if (device_of_call(device, self.name) or Device.CPU).device_type != "cpu":
             raise DeviceError(f"{self.name}() runs on cpu; pass device='cpu' and move its result.")
         known = _declared[self.name]
         self.reverse = known["reverse_order"].one(reverse_order)
@@ -131,16 +136,24 @@ class _Call:
 
     def _vector(self, known: Argument, value: Any) -> Array:
         """Numbers, in one dimension, or in two where there are some for each sample."""
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if isinstance(value, (int, float)) and abs(value) <= _MOST:
             return numpy.array([value], numpy.float64)
         if not isinstance(value, Batch):
-            return numpy.asarray(known.one(value), numpy.float64).reshape(-1)
+            return self._float32(known.name, known.one(value))
         whole = as_one(value) if len(value) else None
         fits = isinstance(whole, numpy.ndarray) and (known.plain is not float or whole.size == len(whole))
-        if whole is not None and fits and numpy.isfinite(whole).all():
+        if whole is not None and fits and _are_float32(whole):
             return whole.reshape(len(whole), math.prod(whole.shape[1:])).astype(numpy.float64)
-        each = [numpy.asarray(numbers, numpy.float64).reshape(-1) for numbers in known.each(value, len(value))]
+        rows = enumerate(known.each(value, len(value)))
+        each = [self._float32(f"{known.name}[{i}]", numbers) for i, numbers in rows]
         return self._stacked(known.name, each, (_LENGTHS.get(known.name, 1),))
+
+    def _float32(self, name: str, numbers: Any) -> Array:
+        """Numbers in one dimension, which are finite as matrices hold them."""
+        row = numpy.asarray(numbers, numpy.float64).reshape(-1)
+        if not _are_float32(row):
+            raise ArgumentError(self.name, name, "finite float32 numbers", shown(row.tolist()))
+        return row
 
     def _stacked(self, name: str, each: Sequence[Array], shape: tuple[int, ...]) -> Array:
         """One array of those of all samples; where there are none, of a shape that all functions take."""
@@ -163,8 +176,10 @@ class _Call:
             dims = math.isqrt(array.shape[-1])
             array = array.reshape(*lead, -1, dims + 1 if dims * (dims + 1) == array.shape[-1] else max(1, dims))
         rows, columns = array.shape[-2:] if array.ndim == 2 + len(lead) else (0, 0)
-        if columns < 2 or rows not in {columns, columns - 1} or not numpy.isfinite(array).all():
+        if columns < 2 or rows not in {columns, columns - 1}:
             raise ArgumentError(self.name, name, "a finite matrix of n rows and n + 1 columns", f"shape {array.shape}")
+        if not _are_float32(array):
+            raise ArgumentError(self.name, name, "a finite matrix of float32 numbers", "others")
         if rows == columns and (array[..., -1, :] != numpy.eye(columns)[-1]).any():
             expected = f"affine: its last row is {[0] * (columns - 1) + [1]}, or left out"
             raise ArgumentError(self.name, name, expected, "another last row")
@@ -221,6 +236,11 @@ class _Call:
             whole = numpy.empty((self.n, *matrices.shape[-2:]), numpy.float32)
             whole[...] = matrices
         return Batch(whole, _LAYOUT, self.origin)
+
+
+def _are_float32(numbers: Array) -> bool:
+    """Whether all of some numbers are finite as float32."""
+    return bool((numpy.abs(numbers) <= _MOST).all())
 
 
 def _diagonal(matrices: Array) -> Array:

@@ -148,17 +148,56 @@ def test_labels_of_every_type_and_memory_order():
         random_object_bbox(MASK.astype("float32"))
 
 
-def test_the_cache_gives_what_is_found_and_stays_small(monkeypatch):
-    monkeypatch.setattr(segmentation, "_MOST_CACHED", 3)
-    monkeypatch.setattr(segmentation, "_cache", {})
-    maps = [np.roll(MASK, k, axis=1) for k in range(6)]
-    for mask in maps * 2:
-        for _ in range(2):
-            seed = RNG(5)
-            again = random_object_bbox(mask, cache_objects=True, output_class=True, rng=seed.clone())
-            plain = random_object_bbox(mask, output_class=True, rng=seed.clone())
-            assert [x.tolist() for x in again] == [x.tolist() for x in plain]
-    assert len(segmentation._cache) == 3
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(0, 5), st.booleans())
+def test_the_cache_gives_what_is_found_and_stays_small(masks, entries, ignored):
+    """However many masks come again in which order: it holds no more bytes than it may."""
+    maps, most = [np.roll(MASK, k, axis=1).repeat(k + 1, axis=0) for k in range(10)], entries << 10
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(segmentation, "_cache", cache := segmentation._Remembered(most))
+        for mask in (maps[k] for k in masks):
+            for _ in range(2):
+                arguments = {"ignore_class": ignored, "output_class": not ignored}
+                again = random_object_bbox(mask, cache_objects=True, rng=RNG(5), **arguments)
+                plain = random_object_bbox(mask, rng=RNG(5), **arguments)
+                assert [x.tolist() for x in again] == [x.tolist() for x in plain]
+            assert sum(size for size, _ in cache._found.values()) == cache.size <= most
+
+
+def test_what_the_cache_holds_has_a_bound_in_bytes(monkeypatch):
+    """Masks of many small objects, whose boxes take more than the masks."""
+    monkeypatch.setattr(segmentation, "_cache", cache := segmentation._Remembered(1 << 20))
+    values = np.random.default_rng(1)
+    for _ in range(5):
+        mask = values.integers(0, 2, (200, 200), np.uint8)
+        random_object_bbox(mask, cache_objects=True, ignore_class=True)
+    held = [found for _, found in cache._found.values()]
+    assert 0 < sum(found.nbytes for found in held) <= 1 << 20
+    assert all(found.base is None for found in held)
+
+
+def test_masks_that_come_again_are_looked_at_once(monkeypatch):
+    seen = []
+    labels = segmentation.masks.labels
+
+    def counted(mask):
+        seen.append(mask.shape)
+        return labels(mask)
+
+    monkeypatch.setattr(segmentation, "_cache", segmentation._Remembered(1 << 20))
+    monkeypatch.setattr(segmentation.masks, "labels", counted)
+    for _ in range(3):
+        random_object_bbox(MASK, cache_objects=True)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("output_class", [False, True, 1, 0])
+@pytest.mark.parametrize("format", ["anchor_shape", "start_end", "box", "BOX", "Start_End"])
+def test_an_empty_batch_gives_as_many_results_as_any(format, output_class):
+    batch, how = as_batch([MASK, MASK]), {"format": format, "output_class": output_class}
+    one, none = (random_object_bbox(data, **how) for data in (batch, batch.select([])))
+    assert isinstance(one, tuple) == isinstance(none, tuple)
+    one, none = (x if isinstance(x, tuple) else (x,) for x in (one, none))
+    assert [(x.ndim, x.dtype) for x in none] == [(x.ndim, x.dtype) for x in one]
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
@@ -168,6 +207,8 @@ def test_the_cache_gives_what_is_found_and_stays_small(monkeypatch):
     ({"classes": (1, 2), "class_weights": (1,)}, "'class_weights' must be 2"), ({"threshold": (1, 2, 3)}, "'thr"),
     ({"class_weights": (-1, 2)}, "'class_weights'"), ({"k_largest": 0}, "'k_largest'"),
     ({"foreground_prob": 1.5}, "'foreground_prob'"),
+    ({"class_weights": (1e39, 1)}, "'class_weights' must be numbers whose sum is a finite float32"),
+    ({"class_weights": (3e38, 3e38)}, "'class_weights' must be numbers whose sum is a finite float32"),
     ({"class": 1}, "Did you mean 'classes'")])  # fmt: skip
 def test_wrong_arguments_of_objects_are_named_and_draw_nothing(arguments, told):
     rng = RNG(1)
@@ -180,6 +221,15 @@ def test_wrong_arguments_of_objects_are_named_and_draw_nothing(arguments, told):
 
 
 # Pixels
+
+
+@pytest.mark.parametrize("dtype", [*LABELS, "float16", "float32", "float64"])
+@pytest.mark.parametrize("beyond", [1e39, 1e300, 10**30, -(10**30), 2**40 + 1])
+def test_what_a_mask_cannot_hold_is_not_in_it(dtype, beyond):
+    mask = np.ones((2, 3), dtype)
+    for arguments in ({"threshold": abs(float(beyond))}, {"value": int(beyond)}):
+        found = random_mask_pixel(mask, foreground=1, rng=RNG(3), **arguments)
+        assert found.tolist() == random_mask_pixel(mask, rng=RNG(3)).tolist()
 
 
 @given(mask=label_maps(least_side=1, dtypes=(*LABELS, "float16", "float32", "float64")), seed=st.integers(0, 2**64 - 1),
