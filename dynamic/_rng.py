@@ -133,7 +133,7 @@ class RNG:
             raise ArgumentError("RNG.keyed", "samples", "a Batch that knows its origin, or ids", got, hint)
         if epoch is None:
             epoch = origin.epoch if origin is not None else 0
-        elif isinstance(epoch, bool) or not isinstance(epoch, (int, numpy.integer)) or not 0 <= epoch <= _MASK64:
+        if isinstance(epoch, bool) or not isinstance(epoch, (int, numpy.integer)) or not 0 <= epoch <= _MASK64:
             raise ArgumentError("RNG.keyed", "epoch", "an integer in [0, 2**64)", shown(epoch))
         if origin is not None:
             ids = numpy.asarray(origin.ids, numpy.uint64)

@@ -9,7 +9,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["JSON", "State", "Stateful", "untold", "way_back"]
+__all__ = ["JSON", "MOST_COUNTED", "State", "Stateful", "untold", "way_back"]
+
+#: The highest number of an epoch, and of whatever else is counted in a state; keyed draws have 64 bits for it.
+MOST_COUNTED = 2**64 - 1
 
 #: What a state may hold. An array is a dict: ``{"dtype": "int64", "shape": [2], "data": [1, 2]}``.
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"

@@ -402,8 +402,8 @@ def test_what_a_source_should_not_make_is_told():
         ExternalSource(lambda info: np.zeros(2, [np.int32, np.int64][info.idx_in_batch]), batch=False)(batch_size=2)
 
 
-@pytest.mark.parametrize("change", [{"source": "sample"}, {"version": 2}, {"epoch": -1}, {"iteration": "1"},
-                                    {"more": 1}, {"resumable": 1}])  # fmt: skip
+@pytest.mark.parametrize("change", [{"source": "sample"}, {"version": 2}, {"epoch": -1}, {"epoch": 2**64},
+                                    {"iteration": "1"}, {"more": 1}, {"resumable": 1}])  # fmt: skip
 def test_a_state_that_does_not_fit_is_refused(change):
     external = ExternalSource(of_index)
     external()

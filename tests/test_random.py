@@ -915,6 +915,13 @@ def test_the_same_name_means_the_same_draw():
     assert not same(uniform(rng=angle), uniform(rng=angle))
 
 
+def test_an_epoch_that_no_draw_can_have_is_refused_wherever_it_is_from():
+    for keyed in (lambda: RNG(1).keyed([3], 2**64), lambda: RNG(1).keyed(from_reader([3], epoch=2**64))):
+        with pytest.raises(ArgumentError, match=r"argument 'epoch' must be an integer in \[0, 2\*\*64\)"):
+            keyed()
+    uniform(rng=RNG(1).keyed(from_reader([3], epoch=2**64 - 1)))
+
+
 def test_batches_of_a_reader_say_epoch_and_ids():
     rng, batch = RNG(5), from_reader([7, 3, 5], epoch=4)
     expected = uniform(rng=rng.keyed([7, 3, 5], epoch=4))

@@ -639,6 +639,51 @@ def test_a_place_that_is_none_cannot_be_sought(root):
         reader.set_epoch(1.5)
 
 
+@given(st.one_of(st.integers(0, 2**64 - 1), st.integers(0), st.sampled_from([2**64 - 1, 2**64, 10**400])))
+def test_an_epoch_that_can_be_reached_can_be_saved_and_drawn_in(root, epoch):
+    reader, state = (
+        reader_of(root, NAMES[:3], random_shuffle=True),
+        reader_of(root, NAMES[:3], random_shuffle=True).get_state(),
+    )
+    if epoch >= 2**64:
+        for go in (
+            lambda: reader.seek(1, epoch),
+            lambda: reader.set_epoch(epoch),
+            lambda: reader.explain(NAMES[0], epoch),
+        ):
+            with pytest.raises(ArgumentError, match="argument 'epoch' must be an integer in"):
+                go()
+        with pytest.raises(StateError, match="'epoch' is int"):
+            reader.set_state(state | {"epoch": epoch})
+        with pytest.raises(StateError, match="'seed' is int"):
+            reader.set_state(state | {"seed": epoch})
+        assert reader.get_state() == state
+        return
+    reader.seek(1, epoch)
+    other = reader_of(root, NAMES[:3], random_shuffle=True)
+    states = checkpoint.Checkpoint()
+    states.register(reader, "reader")
+    states.collect()
+    again = checkpoint.Checkpoint()
+    again.deserialize(states.serialize())
+    again.register(other, "reader")
+    (jpegs, _), (same, _) = reader(2), other(2)
+    assert (other.epoch, drawn(RNG(1), same)) == (epoch, drawn(RNG(1), jpegs))
+
+
+def test_what_lacks_and_what_is_too_much_in_a_state_are_told_apart(root):
+    reader = reader_of(root, NAMES[:3])
+    state = reader.get_state()
+    with pytest.raises(StateError, match=r"no state of a reader: it lacks 'contents', 'dealt', .*; it has 'algorithm', "
+                                         r"'state', as no reader's state\. Use one") as told:  # fmt: skip
+        reader.set_state(RNG(1).get_state())
+    assert "'epoch'" in str(told.value)
+    with pytest.raises(StateError, match=r"no state of a reader: it lacks 'late'\. Use one"):
+        reader.set_state({key: value for key, value in state.items() if key != "late"})
+    with pytest.raises(StateError, match=r"no state of a reader: it has 'more', 3, as no reader's state\. Use"):
+        reader.set_state(state | {"more": 1, 3: 4})
+
+
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(0, 3), st.integers(0, 2), st.booleans())
 def test_a_sample_can_be_explained(root, n, shards, made, epoch, stick):
     names, rng = NAMES[:n], RNG(1)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynamic._state import MOST_COUNTED
 from dynamic.errors import StateError, StateMismatch, shown
 
 from ._order import keys
@@ -96,11 +97,15 @@ def checked(operator: str, state: Any) -> dict[str, Any]:
     if state.get("version", VERSION) != VERSION:
         raise StateError(f"{operator}: the state has version {shown(state['version'])}, and this library "
                          f"knows {VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
-    if odd := sorted(map(str, state.keys() ^ _TYPES.keys())):
-        raise no_state(operator, f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} missing or too much")
+    lacking = ", ".join(map(repr, sorted(_TYPES.keys() - state.keys())))
+    unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys())))
+    if lacking or unknown:
+        told = (f"it lacks {lacking}" if lacking else "", f"it has {unknown}, as no reader's state" if unknown else "")
+        raise no_state(operator, "; ".join(filter(None, told)))
     for key, kind in _TYPES.items():
         value: Any = state[key]
-        if type(value) is not kind or (isinstance(value, int) and value < 0) or not _is_well_formed(key, value):
+        counts = not isinstance(value, int) or 0 <= value <= MOST_COUNTED
+        if type(value) is not kind or not counts or not _is_well_formed(key, value):
             raise no_state(operator, f"{key!r} is {shown(value)}")
     if state["position"] > state["samples"]:
         raise no_state(operator, f"'position' is {state['position']} of {state['samples']} samples")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._locks import new_lock
-from dynamic._state import State, untold
+from dynamic._state import MOST_COUNTED, State, untold
 from dynamic.errors import ArgumentError, Failure, StateWarning, shown
 
 from ._checks import natural, word
@@ -99,7 +99,7 @@ class Placed(ABC):
         self._num_shards = natural(operator, "num_shards", 1 if num_shards is None else num_shards, 1)
         self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
         self._stick_to_shard = stick_to_shard
-        seed = _DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, 2**64 - 1)
+        seed = _DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, MOST_COUNTED)
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)
@@ -151,12 +151,12 @@ class Placed(ABC):
 
         Args:
             position: How many samples of the epoch all shards together have been given: 0 to the number of samples.
-            epoch: The epoch; by default this one.
+            epoch: The epoch, 0 to 2**64 - 1; by default this one.
         """
         operator = f"{self._operator}.seek"
         with self._lock:
             position = natural(operator, "position", position, 0, len(self._ids))
-            epoch = self._place.epoch if epoch is None else natural(operator, "epoch", epoch)
+            epoch = self._place.epoch if epoch is None else natural(operator, "epoch", epoch, 0, MOST_COUNTED)
             place = self._place if epoch == self._place.epoch else Place(epoch, 0)
             self._go_to(place._replace(position=position), Tally(), {})
 
@@ -164,9 +164,9 @@ class Placed(ABC):
         """Go to the start of an epoch, unless the reader is in it already: as of samplers of PyTorch.
 
         Args:
-            epoch: 0 or more.
+            epoch: 0 to 2**64 - 1.
         """
-        if natural(f"{self._operator}.set_epoch", "epoch", epoch) != self._place.epoch:
+        if natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED) != self._place.epoch:
             self.seek(0, epoch)
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
@@ -184,7 +184,7 @@ class Placed(ABC):
         operator = f"{self._operator}.explain"
         with self._lock:
             here = self._place
-            epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch)
+            epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch, 0, MOST_COUNTED)
             number = self._number(operator, sample)
             order = self._order(here if epoch == here.epoch else Place(epoch, 0))
             place = int(numpy.flatnonzero(order == number)[0])

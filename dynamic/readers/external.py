@@ -15,7 +15,7 @@ from dynamic._array import only_numbers
 from dynamic._interop import as_batch, as_tensor, batch, is_batch, tensor
 from dynamic._locks import new_lock
 from dynamic._origin import Origin
-from dynamic._state import State, untold
+from dynamic._state import MOST_COUNTED, State, untold
 from dynamic._transfer import copies
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
@@ -366,7 +366,7 @@ class ExternalSource:
             )
         for key, kind in _STATE.items():
             value = state[key]
-            if type(value) is not kind or (isinstance(value, int) and value < 0):
+            if type(value) is not kind or (isinstance(value, int) and not 0 <= value <= MOST_COUNTED):
                 raise StateError(f"{operator}: this is no state of a source: {key!r} is {shown(value)}.")
         if state["version"] != _VERSION:
             raise StateError(f"{operator}: the state has version {shown(state['version'])}, and this library knows "
