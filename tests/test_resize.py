@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -602,3 +604,43 @@ def test_a_region_farther_outside_than_there_is_memory_for_is_refused(region):
         with pytest.raises(ArgumentError, match="'roi_end' must be such that the region is within 1048576 pixels"):
             call(**region)
     assert resize(image, size=[2, 3], roi_start=[0, 0], roi_end=[1e5, 1e5]).shape == (2, 3)
+
+
+def forgotten():
+    for cache in (resample._many_taps, resample._few_taps):
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("filter", ["linear", "cubic", "lanczos3", "gaussian"])
+@pytest.mark.parametrize("shape", [(900,), (700, 3), (2, 800, 70), (3, 5, 600)])
+def test_long_dimensions_are_computed_in_parts_that_change_no_bit(shape, filter, monkeypatch):
+    sizes = [[-(extent * by // 10) if extent > 100 else extent for extent in shape] for by in (4, 13)]
+    for dtype, odd in itertools.product(("float32", "float64", "int16"), (False, True)):
+        array = (np.random.default_rng(0).random(shape) * 99).astype(dtype)
+        if odd and dtype != "int16":
+            array.flat[array.size // 2] = np.inf
+        found = []
+        for kept in (1 << 30, 5000, 1):
+            monkeypatch.setattr(resample, "_KEPT", kept)
+            forgotten()
+            found.append([tensor_resize(array, sizes=size, interp_type=filter).numpy() for size in sizes])
+        for some in found[1:]:
+            for one, other in zip(found[0], some, strict=True):
+                np.testing.assert_array_equal(one, other)
+    forgotten()
+
+
+def test_what_is_found_of_long_dimensions_is_not_kept():
+    forgotten()
+    tracemalloc.start()
+    for i in range(20):
+        tensor_resize(np.ones(200_000 + i, np.float32), sizes=[100_000 + i])
+    gc.collect()
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1 << 20
+    assert peak < 16 << 20  # of which the array is 1 MB
+    for i in range(40):
+        tensor_resize(np.ones(20_000 + i, np.float32), sizes=[10_000 + i])
+    held = [taps for taps in gc.get_objects() if isinstance(taps, resample._Taps)]
+    assert sum(block.nbytes for taps in held for matrix in taps._matrices.values() for *_, block in matrix) < 32 << 20

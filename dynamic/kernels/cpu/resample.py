@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import cv2
@@ -27,6 +27,8 @@ _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts thr
 _MOST_PLACES = 1 << 18  # pixels of a result whose places are kept
 _FEW = 8
 _SHORT = 256  # pixels; many dimensions of so many may be remembered
+_KEPT = 1 << 21  # bytes of what is found of one dimension; of more, so much is found at a time and nothing remembered
+_OF_TAP = 12  # bytes: an index, and a weight
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 _MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
 _DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
@@ -174,20 +176,22 @@ def _rounded(values: Array, out: Array) -> None:
 def _multiplied(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     """The second of three dimensions resized, by products of matrices."""
     outer, _, inner = image.shape
-    size, matrix = len(taps.indices), taps.matrix(real)
     if inner == 1:
-        result = numpy.empty((outer, size), real)
-        _product(matrix, image[..., 0].T, result.T)
+        result = numpy.empty((outer, taps.size), real)
+        for matrix in taps.matrices(real):
+            _product(matrix, image[..., 0].T, result.T)
         return result[..., None]
     if outer == 1 or inner >= _ROW:
-        result = numpy.empty((outer, size, inner), real)
-        for source, target in zip(image, result, strict=True):
-            _product(matrix, source, target)
+        result = numpy.empty((outer, taps.size, inner), real)
+        for matrix in taps.matrices(real):
+            for source, target in zip(image, result, strict=True):
+                _product(matrix, source, target)
         return result
-    swapped = _swapped(image)
-    result = numpy.empty((size, outer * inner), real)
-    _product(matrix, swapped.reshape(-1, outer * inner), result)
-    return _swapped(result.reshape(size, outer, inner))
+    swapped = _swapped(image).reshape(-1, outer * inner)
+    result = numpy.empty((taps.size, outer * inner), real)
+    for matrix in taps.matrices(real):
+        _product(matrix, swapped, result)
+    return _swapped(result.reshape(taps.size, outer, inner))
 
 
 def _swapped(image: Array) -> Array:
@@ -204,41 +208,84 @@ def _swapped(image: Array) -> Array:
 
 #: The rows of a matrix in blocks: the rows, the columns that are not 0 in all of them, and these.
 _Matrix: TypeAlias = "list[tuple[slice, slice, Array]]"
+#: For some pixels of a result those of the input that each of them is made of, and their weights.
+_Found: TypeAlias = "tuple[Array, Array]"
 
 
 class _Taps:
     """The pixels of an input that each pixel of a result is made of, along one dimension.
 
+    What is found is remembered where it has few bytes. Of longer dimensions some pixels of the result are found at a
+    time, each time anew.
+
     Args:
-        indices: For each pixel of the result those of the input.
-        weights: Theirs.
+        step: What happens along the dimension.
+        extent: Of the input.
+        size: Of the result.
     """
 
-    def __init__(self, indices: Array, weights: Array) -> None:
-        low, high = int(indices.min()), int(indices.max()) + 1
-        self.pixels = slice(low, high)  #: the pixels of the input that are needed
-        self.indices, self.weights = indices - low, weights  #: counted from the first of these
+    def __init__(self, step: Along, extent: int, size: int) -> None:
+        one = numpy.float32
+        self.size, self._extent = size, extent
+        self._table = numpy.append(filter_values(step.filter), numpy.zeros(2, one))
+        self._place = spacing(step.filter, one(step.start), one(step.end), one(size), step.antialias)
+        self._count = math.ceil(one(len(self._table) - 3) / self._place[2])
+        ends = self._first(numpy.array([0, size - 1], one))[1].astype(int).tolist()
+        low, high = (min(max(end, 0), extent - 1) for end in (min(ends), max(ends) + self._count - 1))
+        self.pixels = slice(low, high + 1)  #: the pixels of the input that are needed
+        read = high + 1 - low
+        self._rows = int(min(32, max(8, 32 * size / read)))  # of a block of a matrix
+        work = size * (_OF_TAP * self._count + 4 * (self._rows * read // size + self._count))
+        most = size if work <= _KEPT else max(1, size * _KEPT // (work * self._rows)) * self._rows
+        self._parts = [slice(start, min(start + most, size)) for start in range(0, size, most)]
         self._matrices: dict[numpy.dtype[Any], _Matrix] = {}
 
-    def matrix(self, real: numpy.dtype[Any]) -> _Matrix:
-        """What a column of these pixels is multiplied by."""
+    def matrices(self, real: numpy.dtype[Any]) -> Iterator[_Matrix]:
+        """What a column of these pixels is multiplied by, some blocks of rows at a time."""
+        if len(self._parts) > 1:
+            yield from (self._made(real, part) for part in self._parts)
+            return
         if real not in self._matrices:
-            self._matrices[real] = self._made(real)
-        return self._matrices[real]
+            self._matrices[real] = self._made(real, self._parts[0])
+        yield self._matrices[real]
 
-    def _made(self, real: numpy.dtype[Any]) -> _Matrix:
-        indices, size, extent = self.indices, len(self.indices), self.pixels.stop - self.pixels.start
-        rows = int(min(32, max(8, 32 * size / extent)))
+    def parts(self) -> Iterator[tuple[slice, _Found]]:
+        """Parts of the result, and what their pixels are made of: the needed pixels are counted from the first."""
+        return ((part, self._found(part)) for part in self._parts)
+
+    def _made(self, real: numpy.dtype[Any], part: slice) -> _Matrix:
+        (indices, weights), rows = self._found(part), self._rows
+        size, begin = len(indices), part.start
         starts = numpy.arange(0, size, rows)
         low = numpy.minimum.reduceat(indices.min(axis=1), starts)
         width = numpy.maximum.reduceat(indices.max(axis=1), starts) + 1 - low
         most = int(width.max())
         flat = (indices - low.repeat(rows)[:size, None] + numpy.arange(size)[:, None] * most).reshape(-1)
-        full = numpy.bincount(flat, self.weights.reshape(-1), size * most).reshape(size, most).astype(real)
+        full = numpy.bincount(flat, weights.reshape(-1), size * most).reshape(size, most).astype(real)
         return [
-            (slice(start, start + rows), slice(first, first + extent), full[start : start + rows, :extent])
-            for start, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
+            (slice(begin + i, begin + i + rows), slice(first, first + extent), full[i : i + rows, :extent])
+            for i, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
         ]
+
+    def _found(self, part: slice) -> _Found:
+        """Indices and weights; the weights of a pixel sum up to 1."""
+        one, resolution, last = numpy.float32, self._place[2], len(self._table) - 3
+        places, first = self._first(numpy.arange(part.start, part.stop, dtype=one))
+        count = numpy.arange(self._count)
+        at = ((first - places)[:, None] + count.astype(one)) * resolution
+        below = numpy.floor(at).astype(numpy.intp)
+        low, high = self._table[numpy.minimum(below, last + 1)], self._table[numpy.minimum(below + 1, last + 1)]
+        weights = low + (at - below.astype(one)) * (high - low)
+        total = weights.sum(axis=1, keepdims=True)
+        weights /= numpy.where(total == 0, one(1), total)
+        indices = numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, self._extent - 1)
+        return indices - self.pixels.start, weights
+
+    def _first(self, pixels: Array) -> _Found:
+        """Where in the input pixels of the result begin, and the first pixels behind that."""
+        begin, scale, _ = self._place
+        places = pixels * scale + begin
+        return places, numpy.ceil(places)
 
 
 @numpy.errstate(all="ignore")  # BLAS also computes with what it has beside small matrices, and NumPy tells of that
@@ -261,10 +308,11 @@ def _pieces(matrix: Array, step: int) -> Array:
 
 def _summed(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     """The second of three dimensions resized, tap by tap: infinities and NaN reach no farther than the filter."""
-    total = numpy.zeros((len(image), len(taps.indices), image.shape[2]), real)
+    total = numpy.zeros((len(image), taps.size, image.shape[2]), real)
     with numpy.errstate(invalid="ignore", over="ignore"):
-        for index, weight in zip(taps.indices.T, taps.weights.T, strict=True):
-            total += image.take(index, axis=1) * weight.astype(real)[:, None]
+        for part, (indices, weights) in taps.parts():
+            for index, weight in zip(indices.T, weights.T, strict=True):
+                total[:, part] += image.take(index, axis=1) * weight.astype(real)[:, None]
     return total
 
 
@@ -273,26 +321,7 @@ def _taps(step: Along, extent: int, size: int) -> _Taps:
     return (_few_taps if max(extent, size) <= _SHORT else _many_taps)(step, extent, size)
 
 
-def _found_taps(step: Along, extent: int, size: int) -> _Taps:
-    """The same; the weights of a pixel sum up to 1."""
-    one = numpy.float32
-    table = filter_values(step.filter)
-    last = len(table) - 1
-    begin, scale, resolution = spacing(step.filter, one(step.start), one(step.end), one(size), step.antialias)
-    places = numpy.arange(size, dtype=one) * scale + begin
-    first = numpy.ceil(places)
-    count = numpy.arange(math.ceil(one(last) / resolution))
-    at = ((first - places)[:, None] + count.astype(one)) * resolution
-    below = numpy.floor(at).astype(numpy.intp)
-    values = numpy.append(table, numpy.zeros(2, one))
-    low, high = values[numpy.minimum(below, last + 1)], values[numpy.minimum(below + 1, last + 1)]
-    weights = low + (at - below.astype(one)) * (high - low)
-    total = weights.sum(axis=1, keepdims=True)
-    weights /= numpy.where(total == 0, one(1), total)
-    return _Taps(numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, extent - 1), weights)
-
-
-_many_taps, _few_taps = functools.lru_cache(16)(_found_taps), functools.lru_cache(256)(_found_taps)
+_many_taps, _few_taps = functools.lru_cache(16)(_Taps), functools.lru_cache(256)(_Taps)
 
 
 def spacing(filter: str, start: Any, end: Any, size: Any, antialias: Any) -> tuple[Any, Any, Any]:
