@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dynamic import checkpoint
+from dynamic.checkpoint import __main__
 from dynamic.checkpoint.__main__ import main
+from dynamic.checkpoint._atomic import read
 from dynamic.random import RNG
 from dynamic.readers import File
 
@@ -96,6 +100,79 @@ def test_what_cannot_be_read_is_told(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["list"])
     assert "show" in capsys.readouterr().err
+
+
+class Hostile:
+    """What puts a key and a text into a file that would do something to a terminal."""
+
+    def get_state(self):
+        return {"\x1b[2J\nkey": "\x1b[2J\n\ud800"}
+
+    def set_state(self, state):
+        """Nothing asks for it."""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are text here")
+def test_any_name_is_shown_on_one_line_of_any_terminal(encoding, tmp_path):
+    names = [b"\xff.json", b"\x1b[31m\n.json", "ü漢.json".encode()]
+    for name in names:
+        path = os.path.join(tmp_path, os.fsdecode(name))
+        checkpoint.save(path, **{"\x1b[2J\nname\ud800": Hostile()})
+    Path(tmp_path, os.fsdecode(b"\xff.pkl")).write_bytes(pickle.dumps({"at": np.arange(3)}))
+    Path(tmp_path, os.fsdecode(b"\xff.torn")).write_bytes(b'{"format": "dynamic-checkpoint"')
+    files = sorted(os.path.join(os.fsencode(tmp_path), name) for name in os.listdir(os.fsencode(tmp_path)))
+    environment = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"}
+    gone = os.path.join(os.fsencode(tmp_path), b"\xff\x1b\n.gone")
+    for command, status, count in (
+        (["scan"], 2, 5),
+        (["show"], 2, 9),
+        (["verify"], 2, 4),
+        (["verify", "--epoch", "\x1b"], 2, 1),
+    ):
+        call = [sys.executable, "-m", "dynamic.checkpoint", *command, *files, gone]
+        done = subprocess.run(call, timeout=60, capture_output=True, env=environment, check=False)
+        printed = done.stdout.decode(encoding), done.stderr.decode(encoding)
+        assert done.returncode == status
+        assert all(line.isprintable() for text in printed for line in text.split("\n"))
+        assert "Traceback" not in printed[1]
+        assert "\\udcff\\x1b\\n.gone" in printed[1]
+        assert len(printed[0].splitlines()) >= count
+
+
+def test_a_file_that_cannot_be_read_does_not_end_a_command(saved, capsys, monkeypatch):
+    good, gone = str(saved / "0-0.json"), str(saved / "none.json")
+    for command, told in (("scan", "a checkpoint of"), ("show", "reader (File)"), ("verify", "whole")):
+        assert main([command, gone, good]) == 2
+        printed = capsys.readouterr()
+        assert "none.json" in printed.err
+        assert told in printed.out
+    (saved / "torn.json").write_bytes(b"{")
+    assert main(["show", str(saved / "torn.json"), good]) == 2
+    assert "reader (File)" in capsys.readouterr().out
+
+    def refused(path, limit):
+        if path.name == "0-0.json":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, limit)
+
+    monkeypatch.setattr(__main__, "read", refused)
+    assert main(["scan", str(saved)]) == 2
+    printed = capsys.readouterr()
+    assert "0-0.json" in printed.err
+    assert printed.out.count("a checkpoint of") == 3
+
+
+def test_a_folder_that_cannot_be_read_is_told(saved, capsys, monkeypatch):
+    def walk(path, onerror):
+        onerror(PermissionError(13, "Permission denied", "secret"))
+        return iter([(path, [], ["0-0.json"])])
+
+    monkeypatch.setattr(os, "walk", walk)
+    assert main(["scan", str(saved)]) == 2
+    printed = capsys.readouterr()
+    assert "secret" in printed.err
+    assert "0-0.json: a checkpoint of" in printed.out
 
 
 def test_it_runs_as_a_module(saved):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from dynamic._state import JSON
-from dynamic.errors import StateError
+from dynamic.errors import StateError, displayed
 
 from ._atomic import read
 from ._file import FORMAT, LARGEST, Entry, decoded
@@ -41,8 +41,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return {"show": _show, "diff": _diff, "verify": _verify, "scan": _scan}[chosen.command](chosen)
     except (StateError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
+        return _unread(error)
+
+
+def _tell(text: str, file: TextIO | None = None) -> None:
+    """Print a line: whatever is in names of files, or in the files, it does nothing else to a terminal."""
+    file = file or sys.stdout
+    encoding = file.encoding or "utf-8"
+    print(displayed(text).encode(encoding, "backslashreplace").decode(encoding), file=file)
+
+
+def _unread(error: Exception) -> int:
+    """Tell why a file cannot be read; gives the exit status."""
+    _tell(str(error), sys.stderr)
+    return 2
+
+
+def _of_each(files: Iterable[Path], command: Callable[[Path], int]) -> int:
+    """The worst exit status of a command for each file; one that cannot be read does not end it."""
+    status = 0
+    for path in files:
+        try:
+            status = max(status, command(path))
+        except (StateError, OSError) as error:
+            status = _unread(error)
+    return status
 
 
 def _entries(path: Path) -> dict[str, Entry]:
@@ -64,84 +87,93 @@ def _flat(entries: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    for path in chosen.files:
-        print(f"{path}:")
-        for name, entry in _entries(path).items():
-            print(f"  {name} ({entry.type or 'of no known type'})")
+    def show(path: Path) -> int:
+        entries = _entries(path)
+        _tell(f"{path}:")
+        for name, entry in entries.items():
+            _tell(f"  {name} ({entry.type or 'of no known type'})")
             for key, text in _lines(entry.state, ""):
-                print(f"    {key[1:]}: {text}")
-    return 0
+                _tell(f"    {key[1:]}: {text}")
+        return 0
+
+    return _of_each(chosen.files, show)
 
 
 def _diff(chosen: argparse.Namespace) -> int:
     first, second = (_flat(_entries(path)) for path in chosen.files)
     different = [key for key in first | second if first.get(key) != second.get(key)]
     for key in different:
-        print(f"{key}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
+        _tell(f"{key}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
     return int(bool(different))
 
 
 def _verify(chosen: argparse.Namespace) -> int:
-    whole = True
     states: list[Any] = []  # what is no state is refused by `verify_epoch`
-    for path in chosen.files:
+
+    def verify(path: Path) -> int:
         try:
             entries = _entries(path)
         except StateError as error:
-            whole = False
-            print(error)
-            continue
-        print(f"{path}: whole")
+            _tell(str(error))
+            return 1
+        _tell(f"{path}: whole")
         if chosen.epoch is not None:
             if chosen.epoch not in entries:
                 raise StateError(f"{path} has no state {chosen.epoch!r}; it has {', '.join(map(repr, entries))}.")
             states.append(entries[chosen.epoch].state)
-    if chosen.epoch is not None and whole:
-        try:
-            found = verify_epoch(states)
-        except StateError as error:
-            print(error)
-            return 1
-        skipped = f", {len(found.skipped)} of which could not be read" if found.skipped else ""
-        print(f"epoch {found.epoch}: each of {found.samples} samples once, on {found.shards} shards{skipped}")
-    return int(not whole)
+        return 0
+
+    status = _of_each(chosen.files, verify)
+    if chosen.epoch is None or status:
+        return status
+    try:
+        found = verify_epoch(states)
+    except StateError as error:
+        _tell(str(error))
+        return 1
+    skipped = f", {len(found.skipped)} of which could not be read" if found.skipped else ""
+    _tell(f"epoch {found.epoch}: each of {found.samples} samples once, on {found.shards} shards{skipped}")
+    return 0
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def _files(paths: Sequence[Path], failed: Callable[[OSError], None]) -> Iterator[Path]:
     """The regular files among some paths, and in those that are folders."""
     for path in paths:
-        if not path.is_dir():
+        if not os.path.isdir(path):  # noqa: PTH112 - that of `Path` fails where there is no leave to look
             yield path
             continue
-        for folder, folders, names in os.walk(path):
+        for folder, folders, names in os.walk(path, onerror=failed):
             folders.sort()
-            yield from (file for name in sorted(names) if (file := Path(folder, name)).is_file())
+            inside = (os.path.join(folder, name) for name in sorted(names))  # noqa: PTH118
+            yield from (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113
 
 
 def _scan(chosen: argparse.Namespace) -> int:
-    bad = False
-    for path in _files(chosen.files):
-        try:
-            data = read(path, LARGEST)
-        except StateError as error:
-            print(error)
-            continue
-        pickle = recognise(data)
-        if pickle is not None:
-            bad = True
-            names = ", ".join(pickle.names[:5]) + (", ..." if len(pickle.names) > 5 else "")
-            refers = f", which refers to {names}" if names else ""
-            print(f"{path}: a pickle of protocol {pickle.protocol}{refers}: loading it could run any code")
-            continue
-        try:
-            entries = decoded(data, str(path))
-        except StateError as error:
-            ours = FORMAT.encode() in data
-            bad |= ours
-            print(error if ours else f"{path}: neither a checkpoint nor a pickle")
-        else:
-            print(f"{path}: a checkpoint of {', '.join(map(repr, entries))}")
-    return int(bad)
+    unread: list[int] = []
+    status = _of_each(_files(chosen.files, lambda error: unread.append(_unread(error))), _scanned)
+    return max([status, *unread])
+
+
+def _scanned(path: Path) -> int:
+    try:
+        data = read(path, LARGEST)
+    except StateError as error:
+        _tell(str(error))
+        return 0
+    pickle = recognise(data)
+    if pickle is not None:
+        names = ", ".join(pickle.names[:5]) + (", ..." if len(pickle.names) > 5 else "")
+        refers = f", which refers to {names}" if names else ""
+        _tell(f"{path}: a pickle of protocol {pickle.protocol}{refers}: loading it could run any code")
+        return 1
+    try:
+        entries = decoded(data, str(path))
+    except StateError as error:
+        ours = FORMAT.encode() in data
+        _tell(str(error) if ours else f"{path}: neither a checkpoint nor a pickle")
+        return int(ours)
+    _tell(f"{path}: a checkpoint of {', '.join(map(repr, entries))}")
+    return 0
 
 
 if __name__ == "__main__":
