@@ -7,11 +7,14 @@ conversion); `log` and `cos` are polynomials of these. So NumPy and CuPy agree o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-__all__ = ["below", "canonical", "joined", "normal", "uniform", "uniform_limits", "wide"]
+from ._philox import Draw
+
+__all__ = ["Part", "below", "canonical", "joined", "normal", "uniform", "uniform_limits", "wide"]
 
 _WORD = 2.0**-32
 _HALF_WAY = 0x10000000  # the 29 bits that a float64 has beyond a float32, exactly between two float32
@@ -136,6 +139,79 @@ def _fused_float64(xp: Any, a: Any, b: Any, c: Any) -> Any:
 def canonical(xp: Any, found: list[Any]) -> Any:
     """Numbers in [0, 1) of two words each, float64."""
     return xp.minimum(joined(xp, *found).astype(xp.float64) * 2.0**-64, 1.0 - 2.0**-53)
+
+
+@dataclass(slots=True)
+class Part:
+    """Some of the numbers of a call: which elements of which samples they are."""
+
+    xp: Any
+    draw: Draw
+    samples: Any  #: for each number its sample, or a slice of the samples, which have as many numbers each
+    elements: Any  #: for each number its place in its sample; with a slice the range of places, or None for place 0
+    stride: int  #: how many words the elements of a sample are apart
+    start: int  #: how many numbers of the call come before
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        each = 1 if self.elements is None else len(self.elements)
+        return (self.samples.stop - self.samples.start) * each if isinstance(self.samples, slice) else each
+
+    @property
+    def places(self) -> Any:
+        """For each number its place in its sample."""
+        if self.elements is None:
+            return numpy.zeros(self.size, numpy.uint64)
+        if isinstance(self.elements, range):
+            return numpy.tile(numpy.array(self.elements, numpy.uint64), self.samples.stop - self.samples.start)
+        return self.elements
+
+    def words(self, count: int) -> list[Any]:
+        """The first words of each number."""
+        return self.draw.words(self.xp, self.samples, self.elements, count, self.stride)
+
+    def stream(self, i: int) -> Iterator[int]:
+        """All words of a number, one after the other."""
+        if self.elements is None:
+            return self.draw.stream(self.samples.start + i)
+        if isinstance(self.elements, range):
+            sample, place = divmod(i, len(self.elements))
+            return self.draw.stream(self.samples.start + sample, self.elements[place])
+        return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
+
+    def canonical(self, count: int) -> Any:
+        """Numbers in [0, 1) of the first words of each number, two words each: float64 of shape (count, size)."""
+        words = self.words(2 * count)
+        return self.xp.stack([canonical(self.xp, words[i : i + 2]) for i in range(0, 2 * count, 2)])
+
+    def more(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
+        """Numbers in [0, 1) of later words of some of the numbers, two words each.
+
+        Args:
+            at: Which, an integer array.
+            taken: For each of them how many such numbers it has had, a uint64 array.
+            count: How many for each.
+        """
+        if isinstance(self.elements, range):
+            samples, places = numpy.divmod(at, len(self.elements))
+            samples, elements = samples + self.samples.start, (places + self.elements.start).astype(numpy.uint64)
+        elif self.elements is None:
+            samples, elements = at + self.samples.start, None
+        else:
+            samples, elements = self.samples[at], self.elements[at]
+        skip = taken * self.xp.uint64(2)
+        found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, skip)
+        return [canonical(self.xp, found[i : i + 2]) for i in range(0, 2 * count, 2)]
+
+    def of(self, value: Any) -> Any:
+        """A value for all samples, or an array with one for each, as it concerns the numbers."""
+        if not value.ndim:
+            return value
+        own = self.xp.asarray(value)[self.samples]
+        if not isinstance(self.elements, range):
+            return own
+        return numpy.repeat(own, len(self.elements)) if len(own) > 1 else own[0]
 
 
 # -- normal -----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints, overload
 
 import numpy
@@ -16,7 +15,7 @@ from . import _cuda, _pool
 from ._argument import WITHOUT_EFFECT, Argument, argument
 from ._array import Array, asarray, empty
 from ._call import together
-from ._distributions import canonical
+from ._distributions import Part
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, Turn
 from .data import Batch, Tensor, checked_batch_size
@@ -31,6 +30,7 @@ R = TypeVar("R")
 Extents: TypeAlias = tuple[int, ...]
 
 _PART = 1 << 17  # numbers that are made at once; threads that make fewer wait for each other longer than they work
+_IN_TURN = 1 << 12  # numbers that are made one by one, of which words are known at once
 _LARGE = 1 << 11  # numbers that are worth being made in the order of their words
 _BYTES_OF_WORK = 64  # memory that making a number touches, about
 _COMMON = ("batch_size", "device", "rng")
@@ -123,70 +123,6 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
             raise
 
     return checked
-
-
-@dataclass(slots=True)
-class Part:
-    """Some of the numbers of a call: which elements of which samples they are."""
-
-    xp: Any
-    draw: Draw
-    samples: Any  #: for each number its sample, or a slice of the samples, which have as many numbers each
-    elements: Any  #: for each number its place in its sample; with a slice the range of places, or None for place 0
-    stride: int  #: how many words the elements of a sample are apart
-    start: int  #: how many numbers of the call come before
-
-    @property
-    def size(self) -> int:
-        """How many numbers there are."""
-        each = 1 if self.elements is None else len(self.elements)
-        return (self.samples.stop - self.samples.start) * each if isinstance(self.samples, slice) else each
-
-    def words(self, count: int) -> list[Any]:
-        """The first words of each number."""
-        return self.draw.words(self.xp, self.samples, self.elements, count, self.stride)
-
-    def stream(self, i: int) -> Iterator[int]:
-        """All words of a number, one after the other."""
-        if self.elements is None:
-            return self.draw.stream(self.samples.start + i)
-        if isinstance(self.elements, range):
-            sample, place = divmod(i, len(self.elements))
-            return self.draw.stream(self.samples.start + sample, self.elements[place])
-        return self.draw.stream(int(self.samples[i]), int(self.elements[i]))
-
-    def canonical(self, count: int) -> Any:
-        """Numbers in [0, 1) of the first words of each number, two words each: float64 of shape (count, size)."""
-        words = self.words(2 * count)
-        return self.xp.stack([canonical(self.xp, words[i : i + 2]) for i in range(0, 2 * count, 2)])
-
-    def more(self, at: Any, taken: Any, count: int = 1) -> list[Any]:
-        """Numbers in [0, 1) of later words of some of the numbers, two words each.
-
-        Args:
-            at: Which, an integer array.
-            taken: For each of them how many such numbers it has had, a uint64 array.
-            count: How many for each.
-        """
-        if isinstance(self.elements, range):
-            samples, places = numpy.divmod(at, len(self.elements))
-            samples, elements = samples + self.samples.start, (places + self.elements.start).astype(numpy.uint64)
-        elif self.elements is None:
-            samples, elements = at + self.samples.start, None
-        else:
-            samples, elements = self.samples[at], self.elements[at]
-        skip = taken * self.xp.uint64(2)
-        found = self.draw.words(self.xp, samples, elements, 2 * count, self.stride, skip)
-        return [canonical(self.xp, found[i : i + 2]) for i in range(0, 2 * count, 2)]
-
-    def of(self, value: Any) -> Any:
-        """A value for all samples, or an array with one for each, as it concerns the numbers."""
-        if not value.ndim:
-            return value
-        own = self.xp.asarray(value)[self.samples]
-        if not isinstance(self.elements, range):
-            return own
-        return numpy.repeat(own, len(self.elements)) if len(own) > 1 else own[0]
 
 
 class Call:
@@ -294,11 +230,7 @@ class Call:
             stride: How many words the elements of a sample are apart.
             kernel: Makes them on a GPU: where the words lie, how many numbers each sample has, and their address.
         """
-        draw = self.source.draw(self.n)
-        sizes: Any = (
-            math.prod(self.shapes) if isinstance(self.shapes, tuple) else numpy.array([*map(math.prod, self.shapes)])
-        )
-        total = len(draw.high) * sizes if isinstance(self.shapes, tuple) else int(sizes.sum())
+        draw, sizes, total = self._drawn()
         if self.device.device_type == "gpu":
             cupy = _cuda.cupy()
             with _cuda.working(self.device.device_id):
@@ -317,6 +249,24 @@ class Call:
 
         _pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK, self.name)
         return flat
+
+    def in_turn(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array]) -> Array:
+        """As `fill`, on the CPU, each part after the one before it, for numbers that leave something to the next."""
+        draw, sizes, total = self._drawn()
+        flat = empty((total,), dtype)
+        for start in range(0, total, _IN_TURN):
+            stop = min(start + _IN_TURN, total)
+            flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, ELEMENT_STRIDE))
+        return flat
+
+    def _drawn(self) -> tuple[Draw, Any, int]:
+        """Where the words lie, how many numbers each sample has, or all have, and how many there are."""
+        draw = self.source.draw(self.n)
+        if isinstance(self.shapes, tuple):
+            size = math.prod(self.shapes)
+            return draw, size, len(draw.high) * size
+        sizes = numpy.array([*map(math.prod, self.shapes)])
+        return draw, sizes, int(sizes.sum())
 
     def result(self, flat: Array, layout: str | None = None) -> Tensor | Batch:
         """The numbers as what the caller gets; dimensions of `flat` after the first are in every number."""

@@ -6,17 +6,16 @@ Which words are used for what, and when they are rejected, is that of the C++ st
 
 from __future__ import annotations
 
-import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
 
-from ._distributions import below
-from ._drawing import Part
+from ._distributions import Part, below, canonical
 
-__all__ = ["beta", "derangement", "permutation", "poisson", "unit64"]
+__all__ = ["Beta", "derangement", "permutation", "poisson", "unit64"]
 
 _AT_ONCE = 8  # uniform numbers that are made at once, of which the last may not be needed
 _SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
@@ -163,39 +162,49 @@ def _log_factorials(numbers: Any) -> Any:
 
 # -- beta -------------------------------------------------------------------------------------------------------------
 
-Uniform = Callable[[], float]
+_BEFOREHAND = 16  # uniform numbers of each that are made with those of all others; more are rarely needed
 
 
 class _Gamma:
-    """Gamma numbers (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000)."""
+    """Gamma numbers of one sample (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000)."""
 
     def __init__(self, alpha: float) -> None:
         self._alpha, self._raised = alpha, alpha + 1 if alpha < 1 else alpha
         self._a = self._raised - 1 / 3
         self._scale = 1 / math.sqrt(9 * self._a)
-        self._spare: float | None = None
+        self._spare: float | None = None  # the second of two normal numbers
+        self._v, self._u = 1.0, 1.0  # what the last number was made of
 
-    def __call__(self, uniform: Uniform) -> tuple[float, Callable[[], float]]:
-        """A number, and what tells its logarithm: numbers of a small alpha may be too small for a float."""
+    def number(self, uniform: Callable[[], float]) -> float:
+        """The next one."""
+        a = self._a
         while True:
-            z = self._normal(uniform)
+            z = self._spare
+            if z is None:
+                z = self._normal(uniform)
+            else:
+                self._spare = None
             v = 1 + self._scale * z
             if v <= 0:
                 continue
             v = v * v * v
             u = uniform()
-            if u <= 1 - 0.0331 * z * z * z * z or math.log(u) <= 0.5 * z * z + self._a * (1 - v + math.log(v)):
+            if u <= 1 - 0.0331 * z * z * z * z or math.log(u) <= 0.5 * z * z + a * (1 - v + math.log(v)):
                 break
+        self._v = v
         if self._raised == self._alpha:
-            return self._a * v, lambda: math.log(self._a * v)
+            return a * v
         while not (u := uniform()):
             pass
-        return float(u ** (1 / self._alpha) * self._a * v), lambda: math.log(u) / self._alpha + math.log(self._a * v)
+        self._u = u
+        return float(u ** (1 / self._alpha) * a * v)
 
-    def _normal(self, uniform: Uniform) -> float:
-        if self._spare is not None:
-            spare, self._spare = self._spare, None
-            return spare
+    def logarithm(self) -> float:
+        """That of the last number: those of a small alpha may be too small for a float."""
+        whole = math.log(self._a * self._v)
+        return whole if self._raised == self._alpha else math.log(self._u) / self._alpha + whole
+
+    def _normal(self, uniform: Callable[[], float]) -> float:
         while True:
             x = 2 * uniform() - 1
             y = 2 * uniform() - 1
@@ -206,35 +215,65 @@ class _Gamma:
                 return y * scale
 
 
-def beta(streams: Iterator[Iterator[int]], alpha: float, beta: float, *, words: int) -> list[float]:
-    """Numbers with a beta distribution, of one sample: of two gamma numbers the part that is the first.
+class Beta:
+    """Numbers with a beta distribution: of two gamma numbers the part that is the first.
+
+    They are made in their order, part by part, for the numbers of a sample leave normal numbers to each other.
 
     Args:
-        streams: For each number the words of its own.
-        alpha: The first parameter.
-        beta: The second.
         words: How many words a uniform number is made of: 1 for float32, 2 for float64.
     """
-    first, second = _Gamma(alpha), _Gamma(beta)
-    unit = _unit32 if words == 1 else unit64
-    found = []
-    for stream in streams:
-        uniform = functools.partial(unit, stream)
-        x, log_x = first(uniform)
-        y, log_y = second(uniform)
-        found.append(x / (x + y) if x and y else _part(log_x(), log_y()))
-    return found
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self._gammas = _Gamma(1.0), _Gamma(1.0)
+
+    def numbers(self, part: Part, alpha: Any, beta: Any) -> Any:
+        """Those of a part.
+
+        Args:
+            part: Which.
+            alpha: For all samples the first parameter, or for each: float64.
+            beta: The second.
+        """
+        found = numpy.empty(part.size)
+        begin = (part.places == 0).tolist()
+        first, second = self._gammas
+        parameters = [numpy.broadcast_to(part.of(values), part.size).tolist() for values in (alpha, beta)]
+        words = part.words(_BEFOREHAND * self._words)
+        units = _units32(words) if self._words == 1 else _units64(words)
+        for i, row in enumerate(units.T.tolist()):
+            if begin[i]:
+                first, second = (_Gamma(values[i]) for values in parameters)
+            uniform = itertools.chain(row, self._later(part, i)).__next__
+            x, y = first.number(uniform), second.number(uniform)
+            found[i] = x / (x + y) if x and y else _share(first.logarithm(), second.logarithm())
+        self._gammas = first, second
+        return found
+
+    def _later(self, part: Part, i: int) -> Iterator[float]:
+        """Further uniform numbers of one of a part."""
+        stream = itertools.islice(part.stream(i), _BEFOREHAND * self._words, None)
+        while True:
+            yield unit64(stream) if self._words == 2 else float(_units32(next(stream)))
 
 
-def _part(log_x: float, log_y: float) -> float:
+def _share(log_x: float, log_y: float) -> float:
     """X / (x + y)."""
     low, high = sorted((log_x, log_y))
     less = math.exp(max(low - high, -1e3))
     return (1 if log_x > log_y else less) / (1 + less)
 
 
-def _unit32(stream: Iterator[int]) -> float:
-    return min(float(numpy.float32(next(stream))) * 2.0**-32, 1 - 2.0**-24)
+def _units32(words: Any) -> Any:
+    """Numbers in [0, 1) of one word each."""
+    rounded = numpy.asarray(words, numpy.uint32).astype(numpy.float32).astype(numpy.float64)
+    return numpy.minimum(rounded * 2.0**-32, 1 - 2.0**-24)
+
+
+def _units64(words: Any) -> Any:
+    """Numbers in [0, 1) of two words each, the first one lowest."""
+    return numpy.stack([canonical(numpy, words[i : i + 2]) for i in range(0, len(words), 2)])
 
 
 def unit64(stream: Iterator[int]) -> float:

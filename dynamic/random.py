@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
-import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
@@ -48,8 +46,6 @@ else:
     Kind = DTypeArgument
 
 _INDEX = numpy.dtype("uint64")
-_AHEAD = 16  # words of a number that are computed with those of all others; more are rarely needed
-_AT_ONCE = 1 << 12  # numbers whose words are kept as Python's integers
 
 
 @functools.lru_cache(maxsize=256)
@@ -283,9 +279,8 @@ def choice(
     if call.values["p"] is None:
         indices = _equally_likely(call, counts, in_turn=a.ndim > 1)
     else:
-        edges = _edges(call, counts)
-        stride = 2 if a.ndim > 1 else ELEMENT_STRIDE
-        indices = call.fill(_INDEX, lambda part: _weighted(part, edges), stride)
+        edges = _Edges(_edges(call, counts))
+        indices = call.fill(_INDEX, edges.chosen, 2 if a.ndim > 1 else ELEMENT_STRIDE)
     return _items(call, a, indices)
 
 
@@ -353,16 +348,27 @@ def _sums(name: str, row: tuple[float, ...], n: int) -> Array:
     return sums
 
 
-def _weighted(part: Part, edges: list[Array]) -> Array:
-    values = _distributions.canonical(numpy, part.words(2))
-    if len(edges) == 1:
-        return numpy.searchsorted(edges[0], values)
-    found = numpy.empty(len(values), numpy.uint64)
-    samples = numpy.broadcast_to(part.of(numpy.arange(len(edges))), len(values))
-    for sample in numpy.unique(samples).tolist():
-        own = samples == sample
-        found[own] = numpy.searchsorted(edges[sample], values[own])
-    return found
+class _Edges:
+    """Sums of probabilities, of which each sample has some, or all have the same ones."""
+
+    def __init__(self, rows: list[Array]) -> None:
+        self._flat, counts = numpy.concatenate(rows or [numpy.empty(0)]), numpy.array([*map(len, rows)], numpy.intp)
+        self._first = numpy.cumsum(counts) - counts
+        self._last = self._first + counts - 1  # which are 1, and so more than any number
+        self._steps = int(counts.max(initial=1) - 1).bit_length()
+
+    def chosen(self, part: Part) -> Array:
+        """For each number the first item up to which the probabilities add up to it: found by halves, all at once."""
+        values = _distributions.canonical(numpy, part.words(2))
+        if len(self._first) == 1:
+            return numpy.searchsorted(self._flat, values)
+        first = part.of(self._first)
+        low, high = first, part.of(self._last)
+        for _ in builtins.range(self._steps):
+            middle = (low + high) >> 1
+            below = self._flat[middle] < values
+            low, high = numpy.where(below, middle + 1, low), numpy.where(below, high, middle)
+        return numpy.broadcast_to(low - first, len(values))
 
 
 def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
@@ -426,26 +432,8 @@ def beta(
         if not (value > 0).all():
             raise call.error(name, ~(value > 0), "a positive float32")
         parameters.append(value.astype(numpy.float64))
-    n = 1 if call.n is None else call.n
-    draw = call.source.draw(call.n)
-    words = 2 if _distributions.wide(call.dtype) else 1
-    sizes = [math.prod(call.shapes)] * n if isinstance(call.shapes, tuple) else [*map(math.prod, call.shapes)]
-    numbers: list[float] = []
-    streams = _streams(draw, sizes)
-    for size, a, b in zip(sizes, *(numpy.broadcast_to(value, n).tolist() for value in parameters), strict=True):
-        numbers += _rejection.beta(itertools.islice(streams, size), a, b, words=words)
-    return call.result(numpy.array(numbers).astype(call.dtype))
-
-
-def _streams(draw: Draw, sizes: list[int]) -> Iterator[Iterator[int]]:
-    """For each number of each sample its words, one after the other."""
-    places = [(sample, element) for sample, size in enumerate(sizes) for element in builtins.range(size)]
-    for start in builtins.range(0, len(places), _AT_ONCE):
-        part = places[start : start + _AT_ONCE]
-        samples, elements = numpy.array(part).T
-        found = draw.words(numpy, samples, elements.astype(numpy.uint64), _AHEAD)
-        for place, row in zip(part, numpy.stack(found, axis=1).tolist(), strict=True):
-            yield itertools.chain(row, itertools.islice(draw.stream(*place), _AHEAD, None))
+    drawn = _rejection.Beta(2 if _distributions.wide(call.dtype) else 1)
+    return call.result(call.in_turn(call.dtype, lambda part: drawn.numbers(part, *parameters)))
 
 
 @distribution

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import inspect
 import json
 import math
@@ -1115,6 +1116,67 @@ def test_beta_numbers_of_small_parameters_have_the_mean_that_they_should(alpha, 
     mean = alpha / (alpha + other)
     assert abs(found.mean() - mean) < 4 * math.sqrt(mean * (1 - mean) / len(found)) + 1e-3
     assert (found == 0.5).mean() < 0.01
+
+
+@pytest.mark.parametrize(("alpha", "other", "dtype", "digest"), [
+    (1.0, 1.0, "float32", "16f5f93353fe129d"),
+    (0.2, 0.3, "float64", "ebe7991ea9d746d4"),
+    (2.5, 0.7, "float16", "537605141da893f0"),
+    (0.003, 0.0001, "float64", "56d69b0487d13225"),
+    (40.0, 3.0, "float32", "af56e3f37a97c379"),
+])  # fmt: skip
+def test_beta_numbers_are_what_they_were(alpha, other, dtype, digest):
+    found = beta(alpha=alpha, beta=other, dtype=dtype, shape=3000, batch_size=2, rng=RNG(3)).dense()
+    assert hashlib.sha256(found.tobytes()).hexdigest().startswith(digest)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([1e-4, 0.3, 1.0, 7.0])), max_size=6), st.integers(1, 20),
+    st.sampled_from(FLOATS), seeds, st.booleans(),
+)  # fmt: skip
+def test_beta_numbers_are_made_by_parts_of_any_size(samples, most, dtype, seed, alike):
+    """However they are cut, numbers leave the next of their sample what they have over; no part is larger."""
+    sizes, alphas = ([own[i] for own in samples] for i in range(2))
+    sizes = [3] * len(sizes) if alike else sizes
+    arguments = {"alpha": dynamic.as_batch(np.array(alphas, np.float32)), "dtype": dtype, "beta": 0.5}
+    arguments["shape"] = 3 if alike else dynamic.as_batch(np.array(sizes, np.int64))
+    whole, parts = beta(rng=RNG(seed), **arguments), []
+    with pytest.MonkeyPatch.context() as patched:
+        original = _drawing._part
+        patched.setattr(_drawing, "_part", lambda *a: parts.append(original(*a)) or parts[-1])
+        patched.setattr(_drawing, "_IN_TURN", most)
+        assert same(beta(rng=RNG(seed), **arguments), whole)
+    assert sum(part.size for part in parts) == sum(sizes)
+    assert all(part.size <= most for part in parts)
+    for i, own in enumerate(samples_of(beta(rng=RNG(seed).keyed(range(len(sizes))), **arguments))):
+        alone = beta(alpha=alphas[i], beta=0.5, dtype=dtype, shape=sizes[i], rng=RNG(seed).keyed(i))
+        assert np.array_equal(own, alone.array)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12).filter(any), min_size=1, max_size=8),
+    st.integers(0, 5), seeds, st.integers(1, 50),
+)  # fmt: skip
+def test_each_sample_chooses_by_its_own_probabilities(rows, size, seed, part):
+    weights = [np.array(row) / sum(row) for row in rows]
+    keys = range(len(rows))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_drawing, "_PART", part)
+        found = choice(
+            dynamic.as_batch([np.int64(len(row)) for row in rows]), p=dynamic.as_batch(weights), shape=size,
+            rng=RNG(seed).keyed(keys),
+        )  # fmt: skip
+    for i, p in enumerate(weights):
+        alone = choice(np.int64(len(p)), p=p, shape=size, rng=RNG(seed).keyed(i))
+        assert found[i].tolist() == alone.tolist()
+
+
+def test_choosing_for_many_samples_is_done_at_once(monkeypatch):
+    """Not sample by sample, whose numbers would be looked for among all."""
+    monkeypatch.setattr(np, "unique", None)
+    monkeypatch.setattr(np, "searchsorted", None)
+    weights = np.tile(np.float32([0, 1, 0]), (500, 1))
+    assert choice([5, 6, 7], p=dynamic.as_batch(weights)).tolist() == [6] * 500
 
 
 # -- calls that fail --------------------------------------------------------------------------------------------------
