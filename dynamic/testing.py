@@ -66,7 +66,7 @@ def assert_resumable(
 
     Raises:
         AssertionError: A sample is missing, comes twice, or has another value; the message says when it was stopped
-            and how it was resumed.
+            and how it was resumed. Or there are no samples in an epoch.
 
     >>> root = getfixture("tmp_path")
     >>> for i in range(7):
@@ -89,6 +89,9 @@ def assert_resumable(
         raise ArgumentError("testing.assert_resumable", "epochs", "at least one, with a batch size and shards", got)
     first = _Run(factory, _Setting(1, settings[0].batch_size))
     expected = [_as_dict(records, "Without a stop") for records in first.all(epochs)]
+    for number, samples in enumerate(expected):
+        if not samples:
+            raise AssertionError(f"Without a stop: epoch {number} gave no samples, of which nothing can be proved.")
     stops = 0
     others = itertools.cycle(settings)
     with tempfile.TemporaryDirectory() as folder:

@@ -90,6 +90,22 @@ def test_dropped_and_repeated_samples_are_found(root):
         assert_resumable(job(root, last_batch="pad"), batch_sizes=[1, 2, 4])
 
 
+@pytest.mark.parametrize("given", [[[], []], [[0, 1], []]])
+def test_a_loop_that_gives_nothing_proves_nothing(given):
+    empty = given.index([])
+
+    def factory(batch_size, shard_id, num_shards):
+        rng, epochs = RNG(seed=5), iter(given)
+
+        def epoch():
+            yield from ({sample: 0} for sample in next(epochs))
+
+        return {"rng": rng}, epoch
+
+    with pytest.raises(AssertionError, match=f"Without a stop: epoch {empty} gave no samples"):
+        assert_resumable(factory)
+
+
 def test_shards_that_step_differently_are_found(root):
     def factory(batch_size, shard_id, num_shards):
         return job(root)(batch_size + shard_id, shard_id, num_shards)
