@@ -24,6 +24,12 @@ from .kernels.gpu import arrays
 
 __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance"]
 
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
+
 P = ParamSpec("P")
 _Kind: TypeAlias = "numpy.dtype[Any]"
 _Axes: TypeAlias = int | Several[int]
@@ -185,15 +191,20 @@ def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: s
 def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Array:
     """The mean square of the distances from `mean`, or from their own mean, in float64."""
     count, xp = _count(data, places), library(data)
-    own = _mean(data, places) if mean is None else mean.astype(_FLOAT64, copy=False)
     kept = [1 if axis in places else extent for axis, extent in enumerate(data.shape, -data.ndim)]
+    own = _mean(data, places) if mean is None else mean.astype(_FLOAT64, copy=False)
     # one mean for each element of the result, or one for each sample
     own = own.reshape(kept if own.size == math.prod(kept) else (-1, *(1,) * (data.ndim - 1)))
-    centre = own.astype(_FLOAT32 if data.dtype in reductions.NARROW else _FLOAT64)
+    kind = _FLOAT32 if data.dtype in reductions.NARROW else _FLOAT64
+    far = numpy.finfo(kind).max
+    centre = (own if mean is None else xp.clip(own, -far, far)).astype(kind)
     with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
         squares = _kernels(data).squares(data, places, centre)
         if mean is None:  # from the centre they are this much farther than from the mean
             squares = xp.maximum(squares - count * (own - centre) ** 2, 0)
+        elif kind != _FLOAT64 and (own != centre).any():  # float32 has not all digits of what is given
+            more = count * (centre - own) * (2 * _mean(data, places).reshape(kept) - centre - own)
+            squares = xp.where(own == centre, squares, xp.maximum(squares + more, 0))
         return squares / numpy.float64(builtins.max(0, count - ddof))
 
 

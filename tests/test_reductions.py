@@ -13,6 +13,7 @@ from strategies import ALL_DTYPES, FLOATS, INTEGERS, any_dtype, arrays
 
 import dynamic as ndd
 from dynamic import ArgumentError, as_batch, as_tensor, reductions
+from dynamic.dtypes import convert
 
 NAMES = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 each = pytest.mark.parametrize("name", NAMES)
@@ -194,6 +195,25 @@ def test_distances_may_be_from_a_mean_that_is_given(drawn, ddof, keep_dims):
         assert np.allclose(
             reductions.std_dev(array, 0, axes=argument).array, reductions.rms(array, axes=argument).array
         )
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "uint16", "float16", "float32", "int32", "float64"])
+def test_a_given_mean_keeps_all_its_digits(kind):
+    constant = np.full(5000, 100 if np.dtype(kind).itemsize == 1 else 30000).astype(kind)
+    drawn = np.random.default_rng(0).integers(90, 110, (70, 60, 3)).astype(kind)
+    for array, axes in ((constant, (0,)), (drawn, (0, 1)), (drawn, (0, 1, 2)), (drawn, (2,)), (drawn, ())):
+        exact = array.astype(np.float64)
+        for mean in (100 + 1e-9, float(exact.flat[0]) + 1e-3, 99.123456789, 1e-9, -3e38, 1e39):
+            distances = ((exact - mean) ** 2).mean(axis=axes)
+            for name, expected in (("variance", distances), ("std_dev", distances**0.5)):
+                found = getattr(reductions, name)(array, np.float64(mean), axes=axes).array
+                np.testing.assert_allclose(found, convert(np, expected[None], found.dtype)[0], rtol=1e-6)
+    given_ = as_batch(np.float64([100 + 1e-9, 100, np.inf, np.nan, 1e300]))
+    each = reductions.variance(as_batch([drawn] * 5), given_, axes=(0, 1))
+    alone = [reductions.variance(drawn, mean, axes=(0, 1)) for mean in given_]
+    assert all(np.array_equal(a.array, b.array, equal_nan=True) for a, b in zip(each, alone, strict=True))
+    assert np.isnan(each[3].array).all()
+    assert np.isinf([each[2].array, each[4].array]).all()
 
 
 def test_means_of_samples():
