@@ -564,6 +564,27 @@ def test_bad_files_are_skipped_and_listed(holes, batch_size, shards):
     assert rest_of(again, rng, 5) == rest_of(readers, rng, 5)  # a resume repeats them
 
 
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_worker_knows_what_it_could_not_read_itself(holes, on_error, workers):
+    """Of n workers each passes over the batches of the others without reading them."""
+    folder, bad = holes
+
+    def states(skip, stride):
+        made = Epochs("Dataset", reader_of(folder, NAMES[:10], random_shuffle=True, on_error=on_error), 2)
+        return [state["reader"] for outputs, state in made.rest(made.first, skip, stride) if outputs]
+
+    alone = states(0, 1)
+    shared = [states(k, workers) for k in range(workers)]
+    for i, state in enumerate(alone):
+        other = shared[i % workers][i // workers]
+        assert set(other["skipped"]) <= set(state["skipped"])
+        assert other | {"skipped": []} == state | {"skipped": []}
+    lists = [of_one[-1]["skipped"] for of_one in shared]
+    assert sorted(i for of_one in lists for i in of_one) == sorted(alone[-1]["skipped"])
+    assert len(alone[-1]["skipped"]) == len(bad)
+
+
 def test_single_samples_are_skipped_on_one_shard_only(holes):
     folder, bad = holes
     reader = reader_of(folder, NAMES[:10], on_error="skip")
