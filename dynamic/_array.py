@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 import math
+import os
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
@@ -100,13 +101,16 @@ def checked_array(array: Array, operator: str, argument: str) -> Array:
     return array.astype(native, copy=False)
 
 
+_NO_TEXT = "Text has no place in a Tensor; bytes are a buffer of uint8, and imread and readers take paths."
+
+
 def _hint_for(dtype: Any) -> str:
     if dtype.kind == "c":
         return "Pass the real and the imaginary part."
     if dtype.kind == "S":
         return "Several files are a Batch: as_batch([...])."
     if dtype.kind == "U":
-        return "Text has no place in a Tensor; bytes are a buffer of uint8, and imread and readers take paths."
+        return _NO_TEXT
     return ""
 
 
@@ -136,8 +140,9 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     try:
         view = memoryview(value)
     except TypeError:
+        hint = _NO_TEXT if isinstance(value, (str, os.PathLike)) else ""
         raise ArgumentError(operator, argument, "numbers: an array, a buffer, a number or nested lists of numbers",
-                            shown(value)) from None  # fmt: skip
+                            shown(value), hint) from None  # fmt: skip
     return checked_array(numpy.asarray(view), operator, argument)
 
 
@@ -215,7 +220,8 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
         raise ArgumentError(operator, argument, "numbers", shown(value), str(error)) from error
     if not all(map(_is_plain, leaves)):
         if array.dtype not in SUPPORTED:
-            raise ArgumentError(operator, argument, _DTYPES, shown(value), _hint_for(array.dtype))
+            hint = _NO_TEXT if any(issubclass(leaf, os.PathLike) for leaf in leaves) else _hint_for(array.dtype)
+            raise ArgumentError(operator, argument, _DTYPES, shown(value), hint)
         return checked_array(array, operator, argument)
     integral = not any(issubclass(leaf, float) for leaf in leaves)
     if array.dtype.kind not in "biuf" or (integral and array.size and array.dtype.kind == "f"):

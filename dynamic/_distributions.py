@@ -1,4 +1,5 @@
-"""From random words to numbers: uniform, normal, integers below a bound. The arithmetic is DALI's.
+"""From random words to numbers: uniform, normal, integers below a bound; some of the numbers of a call (`Part`). The
+arithmetic is DALI's.
 
 Everything is written in single operations that IEEE 754 defines to the last bit (add, multiply, divide, square root,
 conversion); `log` and `cos` are polynomials of these. So NumPy and CuPy agree on any machine.

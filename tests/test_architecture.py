@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent / "dynamic"
 
 #: A module imports from lower floors only; a family (`ops.*`) is one floor, and its modules may use each other.
 FLOORS = [
-    ["errors", "_locks", "_origin", "_state", "_philox", "_distributions", "types"],
-    ["dtypes", "_layout", "_pool"],
+    ["errors", "_locks", "_origin", "_state", "_philox", "types"],
+    ["dtypes", "_layout", "_pool", "_distributions"],
     ["devices"],
     ["_cuda"],
     ["_dlpack"],

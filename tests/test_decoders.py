@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from pathlib import Path
 
 import corpus
 import numpy as np
@@ -277,3 +278,13 @@ def test_imread_names_what_it_cannot_read(tmp_path):
             ndd.imread(bad)
     with pytest.raises(ArgumentError, match="Did you mean"):
         ndd.imread(good, output_typ="RGB")
+
+
+@pytest.mark.parametrize("path", ["x.jpg", Path("x.jpg"), ["x.jpg", "y.jpg"], [Path("x.jpg")]], ids=str)
+@pytest.mark.parametrize("function", [
+    decoders.image, decoders.image_crop, decoders.image_slice, decoders.image_random_crop, decoders.numpy,
+    ndd.peek_image_shape, ndd.as_tensor,
+], ids=lambda function: function.__name__)  # fmt: skip
+def test_who_gives_a_path_for_bytes_is_told_of_imread(function, path):
+    with pytest.raises(ArgumentError, match="'(encoded|data)' must be numbers.*imread and readers take paths"):
+        function(path)

@@ -57,10 +57,12 @@ def test_files_that_cannot_be_read_are_all_named(tmp_path):
     with pytest.raises(DataError, match=r"io\.file\.read\(\): 3 of 4 samples cannot be read") as caught:
         ndd.io.file.read([tmp_path / "none", good, tmp_path, "nul\0"])
     assert [failure.index for failure in caught.value.failures] == [0, 2, 3]
-    for batch_size in (2, -1, True, 1.0):
+    for batch_size in (2, -1, True, 1.0, 10**30, np.array([3, 3])):
         with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'batch_size' must be"):
             ndd.io.file.read([good] * 3, batch_size=batch_size)
-    assert len(ndd.io.file.read([good] * 3, batch_size=3)) == 3
+    assert len(ndd.io.file.read([good] * 3, batch_size=3)) == len(ndd.io.file.read(good, batch_size=np.int64(3))) == 3
+    with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'device' must be"):
+        ndd.io.file.read(good, device="cpuu")
     for bad in (5, None, [5], as_batch([1, 2]), np.zeros(3)):
         with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'filepaths"):
             ndd.io.file.read(bad)

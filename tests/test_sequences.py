@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,23 @@ def test_marking_frames():
     assert per_frame(NOTHING).layout == "F*"
 
 
+@pytest.mark.parametrize("data", [as_batch([[1, 2]]), as_tensor([1, 2])], ids=["Batch", "Tensor"])
+@pytest.mark.parametrize("function", [
+    functools.partial(permute_batch, indices=[0]), per_frame, functools.partial(get_property, key="layout"),
+    functools.partial(element_extract, element_map=0),
+])  # fmt: skip
+@pytest.mark.parametrize(("argument", "value"), [
+    ("batch_size", np.array([2, 3])), ("batch_size", -1), ("batch_size", 10**30), ("batch_size", 1.0),
+    ("batch_size", True), ("device", 5), ("device", "cpuu"),
+])  # fmt: skip
+def test_batch_sizes_and_devices_that_are_none_are_refused_by_name(data, function, argument, value):
+    name = getattr(function, "func", function).__name__
+    with pytest.raises(ArgumentError, match=rf"^{name}\(\): argument .{argument}"):
+        ArgumentError, match=rf"^(permute_batch|per_frame|get_property|element_extract)\(\).*{argument}"
+    ):
+        function(data, **{argument: value})
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_each_frame_has_its_own_value(whole):
     mirrored = np.stack([VIDEO[0], VIDEO[1][:, ::-1], VIDEO[2], VIDEO[3][:, ::-1]])
@@ -201,6 +219,8 @@ def test_an_input_may_have_values_for_each_frame():
     (lambda: permute_batch(as_batch([1, 2]), indices=[0, -1]), r"'indices' must be in \[0, 1\]"),
     (lambda: permute_batch(as_batch([1, 2]), indices=[0.0, 1.0]), "'indices' must be 2 integers"),
     (lambda: permute_batch(as_batch([1, 2]), indices=[0, 1], batch_size=3), "'batch_size' must be 2"),
+    (lambda: get_property(as_tensor([1]), key=np.array([2, 3])), "'key' must be 'source_info' or 'layout'"),
+    (lambda: get_property(as_tensor([1]), key=["layout"]), "'key' must be 'source_info' or 'layout'"),
     (lambda: sequence_rearrange(VIDEO, new_order=[4]), r"'new_order' must be in \[-4, 3\]"),
     (lambda: sequence_rearrange(as_tensor(VIDEO, layout="DHWC"), new_order=[0]), "'input' must be a sequence"),
     (lambda: sequence_rearrange(3, new_order=[0]), "'input' must be a sequence"),

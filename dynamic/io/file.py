@@ -12,8 +12,8 @@ from dynamic import _pool
 from dynamic._array import Array
 from dynamic._bytes import contents
 from dynamic._origin import Origin, sample_ids
-from dynamic.data import Batch, Tensor
-from dynamic.devices import DeviceLike
+from dynamic.data import Batch, Tensor, checked_batch_size
+from dynamic.devices import DeviceLike, device_of_call
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 
 __all__ = ["read"]
@@ -52,18 +52,17 @@ def read(
       sample 0 (missing.bin): No such file or directory
     """
     name = "io.file.read"
-    if batch_size is not None and (type(batch_size) is not int or batch_size < 0):
-        raise ArgumentError(name, "batch_size", "an integer of 0 or more", shown(batch_size))
+    there, count = device_of_call(device, name), None if batch_size is None else checked_batch_size(name, batch_size)
     found = opened(name, "filepaths", filepaths)
     if found.failures:
         total = len(found.data) if isinstance(found.data, Batch) else 1
         raise DataError(name, [found.failures[i] for i in sorted(found.failures)], total)
     data = found.data
-    if batch_size is not None and isinstance(data, Tensor):
-        data = Batch.broadcast(data, batch_size)
-    elif isinstance(data, Batch) and batch_size not in (None, len(data)):
-        raise ArgumentError(name, "batch_size", f"{len(data)}, as there are so many files", str(batch_size))
-    return data if device is None else data.to_device(device)
+    if count is not None and isinstance(data, Tensor):
+        data = Batch.broadcast(data, count)
+    elif isinstance(data, Batch) and count not in (None, len(data)):
+        raise ArgumentError(name, "batch_size", f"{len(data)}, as there are so many files", str(count))
+    return data if there is None else data.to_device(there)
 
 
 def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -> Bytes:

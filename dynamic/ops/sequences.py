@@ -13,8 +13,8 @@ from dynamic._call import Call
 from dynamic._described import Described
 from dynamic._frames import relaid
 from dynamic._operator import Spec, operator
-from dynamic.data import Batch, Tensor
-from dynamic.devices import DeviceLike
+from dynamic.data import Batch, Tensor, checked_batch_size
+from dynamic.devices import DeviceLike, device_of_call
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.gpu import copies
 
@@ -26,14 +26,16 @@ _Integers: TypeAlias = Several[int] | int
 def _data(operator: str, value: Any, batch_size: int | None, device: DeviceLike) -> Tensor | Batch:
     """An input as a Tensor or Batch, a Tensor repeated where a batch size is given."""
     data = value if isinstance(value, (Tensor, Batch)) else Tensor(asarray(value, operator, "input"))
-    data = data if device is None else data.to_device(device)
+    there = device_of_call(device, operator)
+    data = data if there is None else data.to_device(there)
     if batch_size is None:
         return data
-    if isinstance(data, Batch):
-        if batch_size != len(data):
-            raise ArgumentError(operator, "batch_size", f"{len(data)}, or left out", shown(batch_size))
-        return data
-    return Batch.broadcast(data, batch_size)
+    count = checked_batch_size(operator, batch_size)
+    if isinstance(data, Tensor):
+        return Batch.broadcast(data, count)
+    if count != len(data):
+        raise ArgumentError(operator, "batch_size", f"{len(data)}, or left out", shown(batch_size))
+    return data
 
 
 def permute_batch(
@@ -228,8 +230,8 @@ def get_property(
     >>> bytes(get_property(as_tensor([[1]], layout="HW"), key="layout").numpy())
     b'HW'
     """
-    data = _data("get_property", input, batch_size, None)
-    if key not in ("source_info", "layout"):
+    data, there = _data("get_property", input, batch_size, None), device_of_call(device, "get_property")
+    if not isinstance(key, str) or key not in ("source_info", "layout"):
         raise ArgumentError("get_property", "key", "'source_info' or 'layout'", shown(key))
     count = len(data) if isinstance(data, Batch) else 1
     if key == "layout":
@@ -241,4 +243,4 @@ def get_property(
         found: Tensor | Batch = Tensor(arrays[0], None, data.origin)
     else:
         found = Batch(arrays, None, data.origin, numpy.dtype(numpy.uint8), 1)
-    return found if device is None else found.to_device(device)
+    return found if there is None else found.to_device(there)
