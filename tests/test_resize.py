@@ -595,6 +595,32 @@ def test_a_result_that_no_memory_holds_is_told_with_the_operator():
     assert caught.value.__notes__ == ["This was resize() of 1 samples."]
 
 
+@pytest.mark.parametrize("number", [1e39, -1e39, 1e300])
+def test_numbers_beyond_float32_and_any_memory_are_refused_by_name(number):
+    image = as_tensor(np.zeros((8, 9, 3), "uint8"), layout="HWC")
+    large = float(np.copysign(3e38, number))
+    for name in ("size", "resize_x", "resize_y", "resize_shorter", "resize_longer"):
+        for value in (number, large):
+            with pytest.raises(ArgumentError, match=rf"resize\(\): argument '{name}' must be numbers of pixels"):
+                resize(image, **{name: value})
+    for arguments in ({"size": [0, number]}, {"size": [2, 3], "crop": [2, 2], "max_size": number}):
+        with pytest.raises(ArgumentError, match=r"resize_crop_mirror\(\): argument '(size|max_size)' must be numbers"):
+            resize_crop_mirror(image, **arguments)
+    for name in ("roi_start", "roi_end"):
+        region = {"roi_start": [0, 0], "roi_end": [1, 1], name: [1, number]}
+        with pytest.raises(ArgumentError, match=f"'{name}' must be numbers that float32 holds"):
+            resize(image, size=[2, 3], **region)
+    with pytest.raises(ArgumentError, match="'roi_end' must be such that the region is within"):
+        resize(image, size=[2, 3], roi_start=[0, 0], roi_end=[1, large], roi_relative=True)
+    for name, value in (("sizes", number), ("scales", number), ("scales", large), ("scales", [1, -1e18, 1])):
+        with pytest.raises(ArgumentError, match=rf"tensor_resize\(\): argument '{name}' must be"):
+            tensor_resize(image, **{name: value})
+    with pytest.raises(ArgumentError, match="'alignment' must be numbers that float32 holds"):
+        tensor_resize(image, sizes=[2.5, 3, 3], alignment=number)
+    with pytest.raises(MemoryError, match="No memory has room"):
+        resize_crop_mirror(image, size=9, crop=[abs(number), 2])
+
+
 @pytest.mark.parametrize(
     "region", [{"roi_start": [0, 0], "roi_end": [1e7, 5]}, {"roi_start": [0, -2e6], "roi_end": [5, 5]}]
 )

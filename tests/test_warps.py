@@ -267,6 +267,23 @@ def test_wrong_arguments_of_warps_are_named(arguments, told):
         warp_affine(noise((4, 5, 3), "uint8"), **arguments)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64", "int64"])
+def test_matrices_beyond_float32_are_refused_by_name(dtype):
+    image = as_tensor(noise((4, 5, 1), dtype), layout="HWC")
+    for number in (1e39, -1e308):
+        for inverse in (False, True):
+            with pytest.raises(ArgumentError, match=r"warp_affine\(\): argument 'matrix' must be finite numbers that"):
+                warp_affine(image, matrix=(number, 1, number, -number, 1, 0), inverse_map=inverse)
+            with pytest.raises(ArgumentError, match=r"warp_perspective\(\): argument 'matrix' must be finite numbers"):
+                warp_perspective(image, matrix=((1, 0, 0), (0, 1, 0), (0, number, 1)), inverse_map=inverse)
+    with pytest.raises(ArgumentError, match="'matrix' must be one that has an inverse"):
+        warp_affine(image, matrix=(1e-308, 0, 0, 0, 1e-308, 0), inverse_map=False)
+    for interp_type in ("nn", "linear"):
+        far = warp_affine(image, matrix=(3e38, -3e38, 3e38, 3e38, 3e38, -3e38), interp_type=interp_type, fill_value=7)
+        assert set(far.array.ravel().tolist()) <= {7, *image.array.ravel().tolist()}
+        warp_perspective(image, matrix=((3e38, -3e38, 0), (0, 3e38, 0), (1, 3e38, 3e38)), interp_type=interp_type)
+
+
 def test_two_matrices_are_refused():
     with pytest.raises(ArgumentError, match="'matrix' must be left out"):
         warp_affine(noise((4, 5, 3), "uint8"), SHIFT, matrix=SHIFT)
@@ -689,7 +706,7 @@ def test_a_row_of_pixels_is_reflected_in_the_end(shape, interpolation, border):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_whole_pixels_may_be_many(fill, kind, axis):
     image = np.arange(70000, dtype=np.int32).reshape((70000, 1, 1) if axis == 0 else (1, 70000, 1))
-    for shift in (40000, -80000, 32000, -32001, 10**12, -(10**300)):
+    for shift in (40000, -80000, 32000, -32001, 10**12, -(10**38)):
         matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
         matrix[1 - axis][2] = float(shift)
         found = warp_affine(image, matrix=matrix, fill_value=fill, interp_type=kind).numpy().reshape(-1)

@@ -21,6 +21,8 @@ _LEAST_REGION = 1e-3  # pixels; a region that is empty by an error of rounding s
 _MOST_STRETCH = 10.0
 _FARTHEST = 1e9
 _FARTHEST_REGION = 1 << 20  # pixels
+_MOST = 2.0**60  # pixels; no memory holds so many, and products with any extent are float32
+_LARGEST = float(numpy.finfo(numpy.float32).max)
 
 
 class Span(NamedTuple):
@@ -91,12 +93,17 @@ def _spans(
 def cut(span: Span, start: int, size: int, *, mirror: bool) -> Span:
     """The part of a result from pixel `start` on, which may reach over its ends."""
     step = (span.end - span.start) / span.size if span.size else 0.0
-    first, last = (_float32(span.start + step * place) for place in (start, start + size))
+    first, last = (_limited(span.start + step * place) for place in (start, start + size))
     return Span(size, last, first) if mirror else Span(size, first, last)
 
 
 def _float32(value: float) -> float:
     return float(numpy.float32(value))
+
+
+def _limited(value: float) -> float:
+    """A place that is not farther away than anything may be."""
+    return _float32(min(max(value, -_MOST), _MOST))
 
 
 def _region(extent: int, low: float, high: float, relative: bool) -> tuple[float, float]:
@@ -109,7 +116,7 @@ def _region(extent: int, low: float, high: float, relative: bool) -> tuple[float
     if abs(high - low) < _LEAST_REGION:
         offset = math.copysign(_LEAST_REGION / 2, high - low)
         low, high = low - offset, high + offset
-    return _float32(low), _float32(high)
+    return _limited(low), _limited(high)
 
 
 def _sizes(
@@ -145,16 +152,27 @@ SIZE_ARGUMENTS = (
     "size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size", "roi_start",
     "roi_end", "roi_relative", "subpixel_scale",
 )  # fmt: skip
+_SINGLE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 _METHODS = ("size", "resize_shorter", "resize_longer", "resize_x, resize_y or resize_z")
 
 
-def _each(operator: str, argument: str, value: Any, count: int) -> list[float]:
-    """One number for each of some dimensions, of one for all of them or of as many."""
-    if not isinstance(value, tuple):
-        return [value] * count
-    if len(value) != count:
+def _each(operator: str, argument: str, value: Any, count: int, most: float = _LARGEST) -> list[float]:
+    """One number for each of some dimensions, of one for all of them or of as many, from -most to most."""
+    several = isinstance(value, tuple)
+    if several and len(value) != count:
         raise ArgumentError(operator, argument, f"one number or {count}, one a dimension", str(len(value)))
-    return list(value)
+    if value and (max(map(abs, value)) if several else abs(value)) > most:
+        expected = "numbers that float32 holds" if most == _LARGEST else "numbers of pixels that there is memory for"
+        raise ArgumentError(operator, argument, expected, shown(value))
+    return list(value) if several else [value] * count
+
+
+def _scaled(shape: Sequence[int], scales: Sequence[float], given: Any) -> list[float]:
+    """Extents times scales, in float32."""
+    sizes: list[float] = (numpy.array(scales, numpy.float32) * numpy.array(shape, numpy.float64)).tolist()
+    if any(abs(size) > _MOST for size in sizes):
+        raise ArgumentError("tensor_resize", "scales", "such that there is memory for the result", shown(given))
+    return list(map(_float32, sizes))
 
 
 def _given_region(operator: str, start: Any, end: Any, count: int) -> tuple[list[float], list[float]] | None:
@@ -191,14 +209,16 @@ def image_spans(
         expected = "one of " + ", ".join(map(repr, _METHODS[:3])) + f" and {_METHODS[3]}"
         raise ArgumentError(operator, given[0] if given else "size", expected, " and ".join(given) or "none")
     if size is not None:
-        wanted = _each(operator, "size", size, len(places))
+        wanted = _each(operator, "size", size, len(places), _MOST)
     elif separate:
-        wanted = [single[layout[place]] or 0.0 for place in places]
+        letters = [layout[place] for place in places]
+        wanted = [_each(operator, _SINGLE[letter], single[letter] or 0.0, 1, _MOST)[0] for letter in letters]
     else:
         if mode != "default":
             raise ArgumentError(operator, "mode", f"left out beside {given[0]!r}", shown(mode))
         mode = "not_larger" if resize_shorter is None else "not_smaller"
-        wanted = [(resize_longer if resize_shorter is None else resize_shorter) or 0.0] * len(places)
+        extent = resize_longer if resize_shorter is None else resize_shorter
+        wanted = _each(operator, given[0], extent, len(places), _MOST)
     found = _spans(
         [shape[place] for place in places], wanted, mode=mode,
         max_size=None if max_size is None else _each(operator, "max_size", max_size, len(places)),
@@ -246,18 +266,17 @@ def tensor_spans(
         raise ArgumentError(name, "mode", "'default' or 'stretch' beside 'scales'", shown(mode))
     places = _axes_of(axes, axis_names, len(shape), layout)
 
-    def spread(argument: str, value: Any, others: Sequence[float]) -> list[float]:
+    def spread(argument: str, value: Any, others: Sequence[float], most: float = _LARGEST) -> list[float]:
         full = list(others)
-        for place, number in zip(places, _each(name, argument, value, len(places)), strict=True):
+        for place, number in zip(places, _each(name, argument, value, len(places), most), strict=True):
             full[place] = number
         return full
 
     none = [0.0] * len(shape)
     if sizes is not None:
-        wanted = spread("sizes", sizes, shape)
+        wanted = spread("sizes", sizes, shape, _MOST)
     else:
-        factors = numpy.array(spread("scales", scales, [1.0] * len(shape)), numpy.float32)
-        wanted = (factors * numpy.array(shape, numpy.float32)).tolist()
+        wanted = _scaled(shape, spread("scales", scales, [1.0] * len(shape)), scales)
     region = _given_region(name, roi_start, roi_end, len(places))
     if region is not None:
         ends = [1.0] * len(shape) if roi_relative else shape

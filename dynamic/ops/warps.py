@@ -32,6 +32,7 @@ __all__ = ["remap", "sphere", "warp_affine", "warp_perspective", "water"]
 
 #: Images and videos.
 _IMAGES = tuple(layout for layout in LAYOUTS if "D" not in layout)
+_LARGEST = float(numpy.finfo(numpy.float32).max)
 _PERSPECTIVE, _REMAP = "experimental.warp_perspective", "experimental.remap"
 
 _Interp: TypeAlias = Annotated[
@@ -173,8 +174,8 @@ def _matrices(operator: str, given: Any, dims: int, frames: int | None) -> Any:
         expected = f"{dims} rows of {columns} numbers, or {columns} rows"
         expected += ", or one such matrix for each frame" if frames is not None else ""
         raise ArgumentError(operator, "matrix", expected, f"numbers in shape {numpy.shape(given)}")
-    if not numpy.isfinite(array).all():
-        raise ArgumentError(operator, "matrix", "finite numbers", "others")
+    if not (numpy.abs(array) <= _LARGEST).all():
+        raise ArgumentError(operator, "matrix", "finite numbers that float32 holds", "others")
     return array
 
 
@@ -189,7 +190,7 @@ def _inverted(operator: str, matrices: Any) -> Any:
         inverses = numpy.linalg.inv(_homogeneous(matrices))[:, : matrices.shape[1]]
     except numpy.linalg.LinAlgError:
         inverses = numpy.array(math.nan)
-    if not numpy.isfinite(inverses).all():
+    if not (numpy.abs(inverses) <= _LARGEST).all():
         hint = "With inverse_map=True it maps points of the result to points of the input, and needs no inverse."
         raise ArgumentError(operator, "matrix", "one that has an inverse", "a singular matrix", hint)
     return inverses
