@@ -196,13 +196,14 @@ def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Ar
     # one mean for each element of the result, or one for each sample
     own = own.reshape(kept if own.size == math.prod(kept) else (-1, *(1,) * (data.ndim - 1)))
     kind = _FLOAT32 if data.dtype in reductions.NARROW else _FLOAT64
+    rounded = kind != _FLOAT64 and mean is not None and mean.dtype not in reductions.NARROW
     far = numpy.finfo(kind).max
-    centre = (own if mean is None else xp.clip(own, -far, far)).astype(kind)
+    centre = (xp.clip(own, -far, far) if rounded else own).astype(kind)
     with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
         squares = _kernels(data).squares(data, places, centre)
         if mean is None:  # from the centre they are this much farther than from the mean
             squares = xp.maximum(squares - count * (own - centre) ** 2, 0)
-        elif kind != _FLOAT64 and (own != centre).any():  # float32 has not all digits of what is given
+        elif rounded and (own != centre).any():
             more = count * (centre - own) * (2 * _mean(data, places).reshape(kept) - centre - own)
             squares = xp.where(own == centre, squares, xp.maximum(squares + more, 0))
         return squares / numpy.float64(builtins.max(0, count - ddof))
