@@ -251,13 +251,15 @@ class Keyed:
 
     def draw(self, n: int | None) -> Draw:  # noqa: ARG002 - as of `RNG`
         """Where the words of the next random operator lie; n is `batch_size`."""
+        counters = numpy.empty_like(self._ids)  # before a number is taken, as of `RNG`
         with _lock:
             ordinal = self._next
             self._next += 1
         message = b"".join(x.to_bytes(8, "little") for x in (self._seed, self._epoch, ordinal)) + self._path
         digest = hashlib.blake2b(message, digest_size=24, person=b"dynamic.keyed").digest()
         key, low, high = (int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
-        return Draw(key, low, self._ids + numpy.uint64(high), 0, ordinal)
+        numpy.add(self._ids, numpy.uint64(high), out=counters)
+        return Draw(key, low, counters, 0, ordinal)
 
     def give_back(self, draw: Draw) -> None:
         """Let the next draw be this one, as if it had not been; not where others have drawn since."""

@@ -1327,6 +1327,15 @@ def test_areas_and_ratios_that_are_no_float32_are_refused(argument):
             function(*inputs, **arguments, **{argument: (1.0, 1e39)})
 
 
+def test_a_draw_that_finds_no_memory_takes_nothing(monkeypatch):
+    for source, before in sources(uniform, 3):
+        with monkeypatch.context() as patched:
+            patched.setattr(np, "empty_like", lambda *_: [].pop())
+            with pytest.raises(IndexError):
+                source.draw(3)
+        assert_stands(source, before)
+
+
 def test_what_others_have_drawn_since_is_not_drawn_again():
     """Of two draws of which the first is given back, the second stays drawn."""
     for source in (RNG(5), RNG(5).keyed([1])):
