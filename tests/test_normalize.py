@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ALL_DTYPES
 
-from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, cast, normalize
+from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, cast, crop_mirror_normalize, normalize
 
 LAYOUTS = ["HWC", "CHW", "HW", "FHWC", "FCHW", "W", "XYZW"]
 
@@ -91,6 +91,20 @@ def test_what_has_no_deviation_becomes_the_shift():
     assert given_.tolist() == [[0, 2], [1.5, 0]]
     assert np.isfinite(normalize(np.zeros((0, 3), np.float32)).array).all()
     assert normalize(np.float32(4), shift=1.0).tolist() == 1.0
+
+
+@pytest.mark.parametrize("std", [0.0, [1.0, 0.0, 2.0], 1e-39, -1e-300, 1e39])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_what_cannot_be_divided_by_is_refused_by_name(std, dtype):
+    image = as_tensor(np.full((2, 3, 3), 7, dtype), layout="HWC")
+    with pytest.raises(ArgumentError, match=r"crop_mirror_normalize\(\): argument 'std' must be") as told:
+        crop_mirror_normalize(image, mean=7.0, std=std)
+    assert "sample 0 of 1" in told.value.__notes__[0]
+    several = as_batch(np.stack([np.ones(3), np.broadcast_to(std, 3)]))
+    with pytest.raises(ArgumentError, match="argument 'std' must be") as told:
+        crop_mirror_normalize(as_batch([image, image]), std=several)
+    assert "sample 1 of 2" in told.value.__notes__[0]
+    assert np.isfinite(crop_mirror_normalize(image, std=-1e-37).array).all()
 
 
 @given(image=images(layouts=["HWC", "CHW", "FHWC"]), data=st.data(), options=OPTIONS)

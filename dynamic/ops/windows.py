@@ -18,7 +18,7 @@ from dynamic._call import Memory
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32
-from dynamic.errors import ArgumentError, DeviceError
+from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
 from dynamic.kernels.cpu.places import cropped as _window_of
 from dynamic.kernels.gpu import copies, images, pixels
@@ -159,6 +159,7 @@ def crop(
 _OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}  # what may differ between images that are normalised some at a time
 _WITH_CHANNELS = tuple(layout for layout in LAYOUTS if "C" in layout)
 _CMN = "crop_mirror_normalize"
+_LARGEST = float(numpy.finfo(numpy.float32).max)
 _Order: TypeAlias = Annotated[str, Word({"CHW": ("fchw", "cdhw", "fcdhw"), "HWC": ("fhwc", "dhwc", "fdhwc")})]
 
 
@@ -276,14 +277,14 @@ def crop_mirror_normalize(
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
-        std: What each channel is divided by: one value, or one for each.
+        std: What each channel is divided by: one value, or one for each; not 0.
 
     Returns:
         Images of the layout `output_layout`, behind frames and with the depth before the height.
 
     Raises:
-        ArgumentError: The window is larger than the image and the policy is "error", or there are too many or too few
-            extents or values.
+        ArgumentError: The window is larger than the image and the policy is "error", there are too many or too few
+            extents or values, or one of `std` is 0.
 
     >>> image = numpy.full((2, 2, 3), 200, "uint8")
     >>> normalised = dynamic.crop_mirror_normalize(image, mean=[100, 200, 50], std=[50, 1, 100])
@@ -344,7 +345,11 @@ def _factors(
         flat = numpy.asarray(values, numpy.float64).reshape(-1)
         if len(flat) not in (1, channels):
             raise ArgumentError(_CMN, name, f"one value or {channels}, one a channel", str(len(flat)))
+        if not (numpy.abs(flat) <= _LARGEST).all():
+            raise ArgumentError(_CMN, name, "numbers that float32 holds", shown(values))
         given[name] = numpy.broadcast_to(flat, channels)
-    with numpy.errstate(divide="ignore", invalid="ignore"):
+    if not (numpy.abs(given["std"]) >= 1 / _LARGEST).all():
+        raise ArgumentError(_CMN, "std", "not 0, and such that 1 / std is a finite float32", shown(std))
+    with numpy.errstate(over="ignore", invalid="ignore"):
         factors = scale / given["std"]
         return tuple(factors.tolist()), tuple((shift - given["mean"] * factors).tolist())
