@@ -15,7 +15,10 @@ from dynamic.pipeline import fn, pipeline_def
 from dynamic.random import RNG, coin_flip, normal, uniform
 
 DATA = Path(__file__).with_name("data")
-SAVED, OF_PIPELINE, WENT_ON = (DATA / f"{name}_1.json" for name in ("checkpoint", "checkpoint_of_pipeline", "went_on"))
+SAVED, OF_PIPELINE_1, OF_PIPELINE, WENT_ON = (
+    DATA / f"{name}.json"
+    for name in ("checkpoint_1", "checkpoint_of_pipeline_1", "checkpoint_of_pipeline_2", "went_on_1")
+)
 NAMES = [
     *(f"cats/{i}.bin" for i in range(7)),
     *(f"dögs/{i}.bin" for i in range(6)),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from record_checkpoint import OF_PIPELINE, SAVED, WENT_ON, Objects
+from record_checkpoint import OF_PIPELINE, OF_PIPELINE_1, SAVED, WENT_ON, Objects
 
 from dynamic import EvalContext, checkpoint
 from dynamic.checkpoint import Checkpoint, _atomic, _file, array_from_json, array_to_json
@@ -391,8 +391,9 @@ def fail(monkeypatch, call, turn, late):
     return lambda: calls[0]
 
 
-def test_a_run_goes_on_from_checkpoints_of_the_first_version_as_it_did(tmp_path):
-    objects = Objects(tmp_path, OF_PIPELINE.read_bytes())
+@pytest.mark.parametrize("of_pipeline", [OF_PIPELINE_1, OF_PIPELINE], ids=lambda path: path.stem)
+def test_a_run_goes_on_from_checkpoints_of_each_version_as_it_did(tmp_path, of_pipeline):
+    objects = Objects(tmp_path, of_pipeline.read_bytes())
     checkpoint.load(SAVED, **objects.states())
     assert objects.go_on() == json.loads(WENT_ON.read_text())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from dynamic.readers._answers import Answers
 from dynamic.readers._placed import Progress
 from dynamic.readers._reader import LastBatch, Reader, epoch_ended
 
+from ._calls import Call, Record
 from ._fed import Fed
 from ._foreign import refuse
 from ._rows import left, passed
@@ -26,8 +26,9 @@ __all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline",
 
 X = TypeVar("X")
 
-_VERSION = 1
-_OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
+_VERSION = 2
+_OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": list, "ordered": bool}
+_FIRST_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
 
 
 class End(NamedTuple):
@@ -104,16 +105,15 @@ class Graph:
         self.primary: str | None = None
         self._function, self._conditionals, self._check = function, conditionals, check
         self._answers, self._hold = {} if answers is None else answers, answers is not None
-        self._calls: list[str] = []
-        self._varying = False
+        self._record = Record()
         self._runs = 0
         self._to_end: set[str] = set()  # sources whose epoch may end where another's has
         self._begun: dict[str, Progress] = {}  # where readers were before the run
-        self._expected: list[str] | None = None
+        self._expected: Record | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
         if states is not None:
             own = own_state(states)
-            self._runs, self._varying, self._expected = own["runs"], own["varying"], own["calls"] or None
+            self._runs, self._expected = own["runs"], Record.of(own) or None
             self._given = {name: state for name, state in states.items() if name != OWN}
         self._waiting = dict(self._given)  # those whose objects are not made yet
 
@@ -205,7 +205,7 @@ class Graph:
     @property
     def has_run(self) -> bool:
         """Whether the function has been run, so that what it reads from is known."""
-        return bool(self._calls)
+        return bool(self._record)
 
     @property
     def ended(self) -> bool:
@@ -225,8 +225,8 @@ class Graph:
         return {OWN: self._own_state(epoch), **self._waiting, **self._places()}
 
     def _own_state(self, epoch: int) -> dict[str, JSON]:
-        return {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch,
-                "calls": list(self._calls), "varying": self._varying}  # fmt: skip
+        record = self._expected or self._record
+        return {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch, **record.entries}
 
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
@@ -245,7 +245,7 @@ class Graph:
         if self.primary not in self.sources:
             self.primary = None
 
-    def _compare(self, calls: list[str], *, ways: bool) -> None:
+    def _compare(self, calls: list[Call], *, ways: bool) -> None:
         """Refuse a checkpoint of another pipeline; notice a function that does not always call the same.
 
         Args:
@@ -253,23 +253,14 @@ class Graph:
             ways: Whether there was one, so that there may be streams on ways that no sample went in this run.
         """
         if self._expected is not None:
-            known = set(self._expected)
-            if calls != self._expected and not (self._varying and known.issuperset(calls)):
-                differences = [line for line in difflib.ndiff(self._expected, calls) if line[0] in "-+"]
-                told = "\n".join(differences)
-                raise StateMismatch(f"Pipeline: the checkpoint is of another pipeline: - there, + here\n{told}",
-                                    differences)  # fmt: skip
-            if waiting := {name for name in self._waiting if not (ways and name.startswith("stream "))}:
+            self._expected.compare(calls)
+            parts = ways or self._expected.branches
+            if waiting := {name for name in self._waiting if not (parts and name.startswith("stream "))}:
                 names = ", ".join(map(repr, sorted(waiting)))
                 raise StateMismatch(f"Pipeline: the checkpoint has states of {names}, which this pipeline has not.",
                                     [f"{names} in the state, missing here"])  # fmt: skip
-            self._calls, self._expected = self._expected, None
-        if not self._calls:
-            self._calls = calls
-        elif calls != self._calls and not set(self._calls).issuperset(calls):
-            self._calls, self._varying = sorted({*self._calls, *calls}), True
-        elif calls != self._calls:
-            self._varying = True
+            self._record, self._expected = self._expected, None
+        self._record.learn(calls)
 
     # -- what a function uses -----------------------------------------------------------------------------------------
 
@@ -339,11 +330,12 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
         StateMismatch: There is none, so the checkpoint is of something else.
     """
     own = states.get(OWN)
-    if not isinstance(own, dict) or {key: type(value) for key, value in own.items()} != _OWN_STATE:
+    kinds = {key: type(value) for key, value in own.items()} if isinstance(own, dict) else {}
+    if kinds not in (_OWN_STATE, _FIRST_STATE) or not isinstance(own, dict):
         hint = "dynamic.checkpoint.load is for objects that a program names itself."
         raise StateMismatch(f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
                             ["pipeline: missing in the state"])  # fmt: skip
-    if own["version"] != _VERSION:
+    if own["version"] != (_VERSION if kinds == _OWN_STATE else 1):
         raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
                             [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
     return own

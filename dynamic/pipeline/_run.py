@@ -22,7 +22,7 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._added import FORMER, called, constant, input_sets
-from ._calls import told
+from ._calls import Call, call_of
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
@@ -129,7 +129,7 @@ class Run:
 
     def __init__(self, graph: Kept, *, conditionals: bool = False) -> None:
         self.graph = graph
-        self.calls: list[str] = []  # until the first condition: those are the same for all samples
+        self.calls: list[Call] = []  # until the first condition: those are the same for all samples
         self.decided = False
         self.epoch = 0
         self.ended: str | None = None  # the source that has ended
@@ -296,19 +296,21 @@ class Run:
         if path == "external_source" and name is None:
             check_given(inputs, arguments)
         reads = path == "external_source" or path.startswith("readers.")
+        takes: frozenset[str] = frozenset()
+        if function is not None:
+            takes = frozenset(inspect.signature(function).parameters)
+        elif not reads:
+            function, takes = looked_up(path)
         if not self.decided:
-            self.calls.append(told(path, inputs, arguments if reads or seed is None else {**arguments, "seed": seed}))
-        if reads:
+            own = {} if reads else {key: value for key, value in (("name", name), ("seed", seed)) if value is not None}
+            self.calls.append(call_of(path, inputs, {**arguments, **own}, reads=reads, draws="rng" in takes))
+        if reads or function is None:
             return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
         if self.decided and path in _ACROSS:
             argument = _ACROSS[path]
             if argument is None or not any(arguments.get(argument) is no for no in (None, False)):
                 expected = "for samples that all go one way, as it mixes them"
                 raise ArgumentError(f"fn.{path}", argument or "input", expected, "a call after a condition")
-        if function is None:
-            function, takes = looked_up(path)
-        else:
-            takes = frozenset(inspect.signature(function).parameters)
         arguments = _renamed(path, arguments, takes)
         if "rng" in takes and arguments.get("rng") is None:
             arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
