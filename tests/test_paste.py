@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dynamic import ArgumentError, as_batch, as_tensor, grid_mask, multi_paste, paste
+from dynamic.ops import paste as paste_module
 
 RAMP = np.arange(1, 4 * 3 * 2 + 1, dtype=np.uint8).reshape(4, 3, 2)
 RAMP.setflags(write=False)
@@ -99,6 +100,36 @@ def test_a_mosaic_covers_its_canvas_and_overlapping_windows_of_as_much_area_do_n
         assert np.array_equal(found[:, 2:5], RAMP)
     empty = multi_paste(IMAGE, IMAGE, IMAGE, output_size=(4, 3), shapes=[[4, 3], [0, 3], [4, 0]])
     assert np.array_equal(empty.array, RAMP)
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=6), st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_tiles_of_any_number_are_known_to_cover_their_canvas(heights, widths, moved, seed):
+    ends = [np.cumsum([0, *lengths]).tolist() for lengths in (heights, widths)]
+    rows, columns = list(zip(heights, ends[0][:-1], strict=True)), list(zip(widths, ends[1][:-1], strict=True))
+    tiles = [((0, 0), (h, w), (y, x)) for h, y in rows for w, x in columns]
+    canvas = ends[0][-1], ends[1][-1]
+    tiles = [tiles[i] for i in np.random.default_rng(seed).permutation(len(tiles))]
+    if moved and tiles[0][1] != canvas:  # onto one of the others
+        other = next((start for _, size, start in tiles[1:] if size == tiles[0][1]), None)
+        if other is not None:
+            tiles[0] = (*tiles[0][:2], other)
+            assert not paste_module._covered(canvas, tiles)
+            return
+    assert paste_module._covered(canvas, tiles)
+    assert not paste_module._covered((canvas[0] + 1, canvas[1]), tiles)
+
+
+def test_a_mosaic_of_a_thousand_tiles_is_compared_with_a_grid(monkeypatch):
+    tiles = [((0, 0), (2, 3), (2 * i, 3 * j)) for i in range(32) for j in range(32)]
+    monkeypatch.setattr(paste_module.itertools, "combinations", None)  # half a million pairs
+    assert paste_module._covered((64, 96), tiles)
+    cross = [((0, 0), (1, 600), (i, 0)) for i in range(300)] + [((0, 0), (600, 1), (300, j)) for j in range(600)]
+    assert not paste_module._covered((900, 600), cross)  # there are too many cells to tell
+    found = multi_paste(*[IMAGE] * 8, output_size=(8, 12), out_anchors=[[4 * (i % 2), 3 * (i // 2)] for i in range(8)])
+    assert np.array_equal(found.array, np.tile(RAMP, (2, 4, 1)))
 
 
 def test_parts_of_extents_are_cut_off_for_places_and_rounded_up_for_sizes():

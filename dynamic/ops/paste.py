@@ -220,6 +220,8 @@ def multi_paste(
     return out
 
 
+_CELLS = 1 << 16  # of a grid
+_FEW = 6  # windows that are compared with each other
 #: Where a window begins in its image, how large it is, and where it begins on the canvas.
 _Window: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -264,13 +266,30 @@ def _rows(
 
 
 def _covered(canvas: tuple[int, ...], windows: list[_Window]) -> bool:
-    """Whether windows that do not overlap cover a canvas, as those of a mosaic do."""
+    """Whether windows that do not overlap cover a canvas, as those of a mosaic do.
+
+    Of more than a few it is found on a grid of their edges. Where that has many cells the answer is no: to fill a
+    canvas takes less.
+    """
     if sum(math.prod(size) for _, size, _ in windows) != math.prod(canvas):
         return False
-    return not any(
-        all(a < c + d and c < a + b for b, a, d, c in zip(*one, *other, strict=True))
-        for (_, *one), (_, *other) in itertools.combinations(windows, 2)
-    )
+    boxes = [[(a, a + b) for a, b in zip(target, size, strict=True)] for _, size, target in windows]
+    if len(boxes) <= _FEW:
+        return not any(
+            all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
+            for one, other in itertools.combinations(boxes, 2)
+        )
+    edges = [sorted(set(itertools.chain.from_iterable(along))) for along in zip(*boxes, strict=True)]
+    if math.prod(map(len, edges)) > _CELLS:
+        return False
+    cells = [{edge: i for i, edge in enumerate(along)} for along in edges]
+    marked = numpy.zeros(list(map(len, edges)), bool)
+    for box in boxes:
+        part = marked[tuple(slice(cell[a], cell[b]) for cell, (a, b) in zip(cells, box, strict=True))]
+        if part.any():
+            return False
+        part[...] = True
+    return True
 
 
 def _check_inside(
