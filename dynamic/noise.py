@@ -27,6 +27,12 @@ from .kernels.gpu import random as kernels
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
 
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return __all__
+
+
 _Probability: TypeAlias = Annotated[float, Between(0, 1)]
 
 
@@ -46,7 +52,7 @@ def gaussian(
     Args:
         image: A Tensor or Batch, or an array, of any shape, layout and dtype but bool.
         mean: Mean of the noise.
-        stddev: Standard deviation of the noise.
+        stddev: Standard deviation of the noise; 0 changes nothing where the mean is 0 too.
         batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The device of the input.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
@@ -70,17 +76,22 @@ def gaussian(
         return _distributions.scaled(part.xp, numbers, part.of(shift), part.of(spread))
 
     def compute(part: Part) -> Array:
-        numbers = drawn(part)
-        return convert(part.xp, old[part.start : part.start + part.size].astype(numbers.dtype) + numbers, kind)
+        return _added(part.xp, old[part.start : part.start + part.size], drawn(part))
 
     if call.device.device_type == "cpu":
         return _result(image, call, call.fill(kind, compute))
     real = numpy.dtype(numpy.float64 if wide else numpy.float32)
     noise = call.fill(real, drawn, kernel=lambda d, n, to: kernels.normal(d, n, to, shift, spread, real))
     with current(call.device):
-        if len(old):
-            noise += old[0 : len(old)].astype(real)
-        return _result(image, call, convert(library(noise), noise, kind))
+        xp = library(noise)
+        return _result(image, call, _added(xp, old[0 : len(old)], noise) if len(old) else convert(xp, noise, kind))
+
+
+def _added(xp: Any, values: Array, noise: Array) -> Array:
+    """Values and noise, in the dtype of the values. Less than a half changes no integer, nor digits beyond float64."""
+    kind = values.dtype
+    sums: Array = convert(xp, values.astype(noise.dtype) + noise, kind)
+    return xp.where(abs(noise) < 0.5, values, sums) if kind.kind in "iu" and kind.itemsize == 8 else sums
 
 
 _COUNTED = 1e32  # photons; the noise of more is less than float64 tells

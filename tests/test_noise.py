@@ -200,6 +200,21 @@ def test_shot_noise_of_nothing_negative_and_infinite():
     np.testing.assert_allclose(large, 1e30, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_noise_of_nothing_changes_nothing(dtype):
+    kind = np.dtype(dtype)
+    limits = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
+    values = np.array([limits.min, limits.max, 0, 1, 77, limits.max // 3 if kind.kind in "iu" else np.inf], kind)
+    if kind.itemsize == 8 and kind.kind in "iu":
+        values = np.append(values, np.array([2**60 + 1, 2**53 + 1], kind))
+        assert noise.gaussian(values, stddev=0.05, rng=RNG(2)).tolist() == values.tolist()
+    for data in (values, as_batch([values, values[:3]])):
+        expected = data.tolist()
+        assert noise.gaussian(data, stddev=0, rng=RNG(2)).tolist() == expected
+        assert noise.shot(data, factor=0, rng=RNG(2)).tolist() == expected
+        assert noise.salt_and_pepper(data, prob=0, rng=RNG(2)).tolist() == expected
+
+
 def test_salt_and_pepper_have_their_shares():
     made = noise.salt_and_pepper(np.full((500, 200, 3), 7, np.uint8), prob=0.3, salt_vs_pepper=0.8, rng=RNG(3)).array
     assert abs((made == 255).all(-1).mean() - 0.24) < 0.01
