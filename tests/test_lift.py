@@ -92,7 +92,7 @@ def test_no_inputs():
     assert zeros(shape=as_batch([[1], [2]])).tolist() == [[0], [0, 0]]
     assert zeros(shape=(2,), batch_size=3).shape == [(2,)] * 3
     assert (zeros(shape=(2, 2), batch_size=0).ndim, zeros(shape=(2, 2), batch_size=0).dtype.name) == (2, "i16")
-    with pytest.raises(ArgumentError, match="argument 'inputs' must be left out; got 1"):
+    with pytest.raises(ArgumentError, match="argument 'inputs' must be left out: no positional arguments; got 1"):
         zeros(1, shape=(2,))
     with pytest.raises(ndd.DeviceError, match="gpu:0"):
         zeros(shape=(1,), device="gpu")
