@@ -87,7 +87,7 @@ def test_a_restored_pipeline_goes_on_with_the_batch_after_the_last_that_was_take
     assert (tmp_path / "pipeline.json").read_bytes() == text
     expected = [plain(pipe.run()) for _ in range(8)]
     pipe.close()
-    for checkpoint in (text, text.decode(), tmp_path / "pipeline.json"):
+    for checkpoint in (text, text.decode(), tmp_path / "pipeline.json", str(tmp_path / "pipeline.json")):
         with rotated(folder, checkpoint=checkpoint, prefetch_queue_depth=2) as restored:
             assert [plain(restored.run()) for _ in range(8)] == expected
 
@@ -463,9 +463,12 @@ def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
         rotated(folder, checkpoint=text, seed=13)
     with pytest.raises(StateMismatch, match="of no pipeline"):
         rotated(folder, checkpoint=_of_an_rng())
-    for damaged in (text[:-9], b"\x80\x04N.", b""):
+    for damaged in (text[:-9], b"\x80\x04N.", b"", text.decode()[:-9]):
         with pytest.raises(StateError):
             rotated(folder, checkpoint=damaged)
+    for path in (str(folder / "nothing.json"), str(folder), "", "a\0b", text.decode()[9:]):
+        with pytest.raises(StateError, match="and is the path of no file"):
+            rotated(folder, checkpoint=path)
 
 
 @pytest.mark.parametrize(("change", "told"), [

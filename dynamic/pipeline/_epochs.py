@@ -134,7 +134,7 @@ class Epochs:
         """How many batches an epoch of the reader has; a TypeError for a pipeline, which tells that as it runs."""
         if self._reader is None:
             raise TypeError(f"{self._operator} of a pipeline has no length.")
-        meta, drop = self._reader.get_metadata(), self._reader._last_batch == "drop"
+        meta, drop = self._reader.get_metadata(self._batch_size), self._reader._last_batch == "drop"
         chunk = (self._batch_size or 1) * meta["number_of_shards"]
         return meta["epoch_size"] // chunk if drop else -(-meta["epoch_size"] // chunk)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from dynamic import ExternalSource, StateMismatch
+from dynamic import ArgumentError, ExternalSource, StateMismatch
 from dynamic._state import JSON, State, way_back
 from dynamic.checkpoint._file import decoded
 from dynamic.context import within
+from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._answers import Answers
 from dynamic.readers._placed import Progress
@@ -341,12 +344,26 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
     return own
 
 
-def entries(text: str | bytes) -> dict[str, JSON]:
-    """The states in the text of a checkpoint.
+def entries(checkpoint: Any) -> dict[str, JSON]:
+    """The states in the text of a checkpoint, or in the file that a path names.
 
     Raises:
+        ArgumentError: It is something else.
         StateError: It is none of ours: damaged, a pickle, or written by DALI.
     """
+    text, what = _text(checkpoint), "what is given as checkpoint="
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     refuse(data)
-    return {name: entry.state for name, entry in decoded(data, "what is given as checkpoint=").items()}
+    if isinstance(text, str) and not text.startswith("{"):
+        what += ", and is the path of no file,"
+    return {name: entry.state for name, entry in decoded(data, what).items()}
+
+
+def _text(checkpoint: Any) -> str | bytes:
+    named = isinstance(checkpoint, str) and os.path.isfile(checkpoint)  # noqa: PTH113 - most texts can be no path
+    if named or isinstance(checkpoint, os.PathLike):
+        return Path(checkpoint).read_bytes()
+    if not isinstance(checkpoint, (str, bytes)):
+        expected = "what Pipeline.checkpoint() returned, or a path to it"
+        raise ArgumentError("Pipeline", "checkpoint", expected, shown(checkpoint))
+    return checkpoint

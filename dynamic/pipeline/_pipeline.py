@@ -8,7 +8,6 @@ import os
 import secrets
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self, overload
 
 from dynamic import ArgumentError, EvalContext, StateMismatch, batch
@@ -47,7 +46,7 @@ class Pipeline:
         enable_checkpointing: Makes no difference: a checkpoint can always be taken.
         prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for. DALI's
             ``{"cpu_size": 3, "gpu_size": 2}`` is the first of the two.
-        checkpoint: What `checkpoint` returned, to go on from there.
+        checkpoint: What `checkpoint` returned, to go on from there, or the path of a file that has it.
         max_batch_size: Another name of `batch_size`.
         output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
         output_ndim: Numbers of dimensions of their samples, likewise.
@@ -91,7 +90,7 @@ class Pipeline:
         self._declared = Declared(output_dtype, output_ndim, output_layout)
         self._context = EvalContext(num_threads=num_threads)
         self._function, self._conditionals = function, bool(enable_conditionals)
-        self._states = None if checkpoint is None else entries(_text(checkpoint))
+        self._states = None if checkpoint is None else entries(checkpoint)
         self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
         self._seed = _seed(seed, self._states)
         self._seeded = seed not in (None, -1)
@@ -374,7 +373,7 @@ class Pipeline:
             self._peek()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
-        found = {key: reader.get_metadata() for key, reader in readers.items()}
+        found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
         if name is not None and name not in found:
             raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
@@ -477,15 +476,6 @@ def _depth(given: Any) -> int:
         natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
         given = given["cpu_size"]
     return natural("Pipeline", "prefetch_queue_depth", given, 0)
-
-
-def _text(checkpoint: Any) -> str | bytes:
-    if isinstance(checkpoint, os.PathLike):
-        return Path(checkpoint).read_bytes()
-    if not isinstance(checkpoint, (str, bytes)):
-        expected = "what Pipeline.checkpoint() returned, or a path to it"
-        raise ArgumentError("Pipeline", "checkpoint", expected, shown(checkpoint))
-    return checkpoint
 
 
 def _seed(seed: Any, states: Mapping[str, JSON] | None) -> int:
