@@ -168,6 +168,40 @@ def test_fill_repeats_the_last_sample(folder):
     assert last == [*part, part[-1]]
 
 
+@given(bad=st.sets(st.integers(0, 8), max_size=8), size=st.integers(1, 4), shards=st.integers(1, 3),
+       policy=st.sampled_from([FILL, PARTIAL]), stop=st.integers(0, 9), ragged=st.booleans())  # fmt: skip
+def test_only_the_last_batch_is_filled_where_samples_are_skipped(folder, bad, size, shards, policy, stop, ragged):
+    """Others are smaller by what could not be read, down to none; also after a resume."""
+    files = [f"gone{i}" if i in bad else FILES[i] for i in range(9)]
+
+    def iterators(texts):
+        @pipeline_def(batch_size=size, seed=3, prefetch_queue_depth=0)
+        def made(shard):
+            sharded = {"name": "reader", "shard_id": shard, "num_shards": shards, "on_error": "skip"}
+            return fn.readers.file(file_root=str(folder), files=files, **sharded)[1]
+
+        kind = RaggedIterator if ragged else GenericIterator
+        return [kind(made(shard, checkpoint=texts[shard]), ["label"], reader_name="reader", last_batch_policy=policy)
+                for shard in range(shards)]  # fmt: skip
+
+    def step(batches):
+        return [batch["label"].flatten().tolist() for (batch,) in batches]
+
+    every = iterators([None] * shards)
+    stop = min(stop, -(-9 // (size * shards)))
+    steps = [step(batches) for _, batches in zip(range(stop), zip(*every, strict=True), strict=False)]
+    every = iterators([rank.checkpoints()[0] for rank in every] if steps else [None] * shards)
+    steps += [step(batches) for batches in zip(*every, strict=True)]
+    places = np.array_split(np.arange(9), range(size * shards, 9, size * shards))
+    good = [[[int(i) for i in part[rank::shards] if i not in bad] for rank in range(shards)] for part in places]
+    assert steps[:-1] == good[:-1]
+    for found, expected in zip(steps[-1], good[-1], strict=True):
+        missing = size - len(expected) if policy is FILL else 0
+        assert found[: len(expected)] == expected or not expected
+        assert len(found) == len(expected) + missing or not found
+        assert set(found) <= {*expected, *[8] * (policy is FILL)}
+
+
 @pytest.mark.parametrize("policy", ["fill", "DROP", PARTIAL])
 def test_a_size_ends_the_epochs_of_endless_sources(policy):
     with counted() as pipe:

@@ -296,11 +296,17 @@ class GenericIterator:
         some = next((values for values in found if values is not None), None)
         some = self._tensors(self._some(outputs)) if some is None else some
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
-        if self._policy is LastBatchPolicy.FILL and (self._size > 0 or self._reader_name is not None):
+        if self._policy is LastBatchPolicy.FILL and self._at_the_last():
             return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
         if self._policy is LastBatchPolicy.PARTIAL and self._size > 0:
             return self._cut(dicts)
         return dicts
+
+    def _at_the_last(self) -> bool:
+        """Whether the batch that was taken is the last of the epoch: others are small where samples were skipped."""
+        if self._reader_name is not None:
+            return all(pipeline._end_of_epoch is not None for pipeline in self._pipelines)
+        return self._size > 0 and self._wanted() <= 0
 
     def _some(self, outputs: Sequence[Outputs | None]) -> Outputs:
         """The outputs of any pipeline, for what they are: those of the next batch where no pipeline has any."""
