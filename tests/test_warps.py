@@ -519,6 +519,16 @@ def test_points_are_multiplied_and_moved(data, kind, dtype, columns, rows):
         )
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int64"])
+def test_points_without_coordinates_become_the_vector(dtype):
+    image, batch = np.zeros((7, 9, 0), dtype), as_batch([np.zeros((2, 0), dtype), np.zeros((0, 0), dtype)])
+    shifts = np.float32([0.1, 0.9])
+    assert (coord_transform(image, MT=[0.1, 0.9]).array == np.broadcast_to(shifts, (7, 9, 2))).all()
+    assert (coord_transform(image, M=np.zeros((2, 0)), T=[0.1, 0.9], dtype="uint8").array == [0, 1]).all()
+    assert coord_transform(image, M=2.0, T=1.0).shape == (7, 9, 0)
+    assert coord_transform(batch, MT=[[0.1], [0.9]]).tolist() == [[shifts.tolist()] * 2, []]
+
+
 def test_numbers_are_factors_and_are_added_to_all():
     array = np.array([[1.0, 2.0, 3.0]], np.float32)
     assert coord_transform(array).tolist() == array.tolist()

@@ -28,9 +28,10 @@ def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
     if not out.size:
         return
     rows, columns = len(matrix), points.shape[-1]
-    source = numpy.ascontiguousarray(points, work).reshape(-1, columns)
+    count = out.size // rows  # points may have no coordinates
+    source = numpy.ascontiguousarray(points, work).reshape(count, columns)
     direct = out.dtype == work and out.flags.c_contiguous
-    result = out.reshape(-1, rows) if direct else numpy.empty((len(source), rows), work)
+    result = out.reshape(count, rows) if direct else numpy.empty((count, rows), work)
     if 0 < columns <= _MOST and rows <= _MOST:
         multiplied(source, matrix, result)
     else:
