@@ -157,6 +157,18 @@ def test_boxes_that_leave_the_canvas_are_cut_off_and_removed():
     )  # nothing is rounded off
 
 
+def test_boxes_without_area_are_removed_whatever_the_threshold_is():
+    array = np.array(
+        [[0.5, 0.5, 0.5, 0.7], [0.1, 0.1, 0.3, 0.3], [0.2, 0.4, 0.6, 0.4], [0.5, 0.5, 0.5, 0.5]], np.float32
+    )
+    for threshold in (0.0, 0.1, 1.0):
+        for angle in (0.0, 90.0):
+            found = bbox_rotate(array, np.arange(4), angle=angle, input_shape=(10, 10), remove_threshold=threshold)
+            assert found[1].tolist() == [1]
+    turned_by_half = bbox_rotate(array, np.arange(4), angle=45.0, input_shape=(10, 10), remove_threshold=0)
+    assert turned_by_half[1].tolist() == [0, 1, 2]  # what is around a turned line has an area
+
+
 def test_boxes_may_keep_their_size_or_half_of_their_growth():
     box = np.array([[40, 45, 60, 55]], np.float32)
     for mode, width in (("expand", 30 / math.sqrt(2)), ("fixed", 20), ("halfway", (30 / math.sqrt(2) + 20) / 2)):

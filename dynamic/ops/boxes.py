@@ -263,7 +263,8 @@ def bbox_rotate(
         keep_size: Whether the canvas is as large as the image; by default it grows to hold every corner.
         mode: How large the boxes become: "expand" holds all of the turned box, "fixed" has its size, "halfway" is
             between them.
-        remove_threshold: The least part of the area of a turned box that must be on the canvas; 0 removes none.
+        remove_threshold: The least part of the area of a turned box that must be on the canvas; 0 removes only boxes
+            that have no area, as all do.
         shape_layout: Which of the extents are the height and the width: "HW", also for "HWC", or "CHW", ...
         size: Height and width of the canvas; fractions are cut off.
 
