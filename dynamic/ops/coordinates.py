@@ -16,6 +16,7 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import coordinates
+from dynamic.kernels.cpu.warp import in_float32
 from dynamic.kernels.gpu import arrays
 
 __all__ = ["coord_flip", "coord_transform"]
@@ -151,11 +152,6 @@ def coord_transform(
             matrix[:, :-1] = factor.reshape(rows, columns)
         if T is not None:
             matrix[:, -1] = T
-    precise = points.dtype in _WIDE or out.dtype in _WIDE
     kernels = coordinates if library(out) is numpy else arrays
-    kernels.transform(points, matrix, out, _FLOAT64 if precise else _FLOAT32)
+    kernels.transform(points, matrix, out, _FLOAT32 if in_float32(points.dtype, out.dtype) else _FLOAT64)
     return out
-
-
-#: What float32 cannot hold.
-_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))

@@ -17,8 +17,8 @@ from .coordinates import multiplied
 from .strips import shared, strips
 
 __all__ = [
-    "conversion", "grey", "linear", "linear_of_one", "luma", "middle", "mixed", "mixing", "picked", "recoded",
-    "scaled", "twist", "twist_of_one",
+    "LUMA", "OFFSET", "YCBCR", "conversion", "grey", "linear", "linear_of_one", "luma", "middle", "mixed", "mixing",
+    "picked", "recoded", "scaled", "twist", "twist_of_one",
 ]  # fmt: skip
 
 _STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps, between which threads take turns
@@ -43,18 +43,19 @@ _LUMA_KEPT = _through_yiq([[1, 0, 0], [0, 0, 0], [0, 0, 0]])
 _COLOUR_KEPT = _through_yiq([[0, 0, 0], [0, 1, 0], [0, 0, 1]])
 _COLOUR_TURNED = _through_yiq([[0, 0, 0], [0, 0, 1], [0, -1, 0]])
 #: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
-_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
-_OFFSET = numpy.array([16.0, 128.0, 128.0]) / 255
-_LUMA = numpy.array([[0.299, 0.587, 0.114]])
+YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+OFFSET = numpy.array([16.0, 128.0, 128.0])
+LUMA = numpy.array([0.299, 0.587, 0.114])
+_OFFSET = OFFSET / 255
 
 #: How to make each space of red, green and blue: factors, and shifts as parts of the range.
 _FROM_RGB = {
     "RGB": (numpy.eye(3), numpy.zeros(3)),
     "BGR": (numpy.eye(3)[::-1], numpy.zeros(3)),
-    "GRAY": (_LUMA, numpy.zeros(1)),
-    "YCbCr": (_YCBCR, _OFFSET),
+    "GRAY": (LUMA[None], numpy.zeros(1)),
+    "YCbCr": (YCBCR, _OFFSET),
 }
-_INVERSE = numpy.linalg.inv(_YCBCR)
+_INVERSE = numpy.linalg.inv(YCBCR)
 #: How to make red, green and blue of each space.
 _TO_RGB = {
     "RGB": _FROM_RGB["RGB"],

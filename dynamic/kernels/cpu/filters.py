@@ -18,7 +18,7 @@ from dynamic import _pool
 from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
-from .warp import MOST_CHANNELS
+from .warp import MOST_CHANNELS, in_float32
 
 __all__ = ["correlated", "extremes", "laplacian", "medians", "planes", "real_of", "separable", "stored"]
 
@@ -33,7 +33,6 @@ _DEPTHS = {
 }
 _FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV filters
 _ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # what `stored` has a fast way to
-_WIDE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))
 _WITHIN_INT = 2.0**31  # OpenCV saturates what is an int at first
 _CACHED = 1 << 16  # values that are rounded at a time, so that they stay in the cache
 _BORDERS: dict[str, tuple[int | None, Any]] = {
@@ -77,7 +76,7 @@ def planes(array: Array, spatial: tuple[int, ...], *more: Array) -> Iterator[tup
 
 def real_of(*kinds: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The type to compute in: float64 where one of the types has more than 24 bits, else float32."""
-    return numpy.dtype(numpy.float32 if _WIDE.isdisjoint(kinds) else numpy.float64)
+    return numpy.dtype(numpy.float32 if in_float32(*kinds) else numpy.float64)
 
 
 def stored(values: Array, out: Array) -> None:

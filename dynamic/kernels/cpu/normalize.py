@@ -13,14 +13,11 @@ from dynamic._array import Array
 from dynamic.dtypes import convert
 
 from .filters import real_of, stored
+from .tables import OF_OPENCV
 
 __all__ = ["LONG_ROW", "normalized", "normalized_rows", "squares", "sums"]
 
 _SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
-#: Element types of tables, each with one of the same size that OpenCV can look up.
-_TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
-    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
-    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
 _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
 _ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
@@ -158,7 +155,7 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
         shift: A number.
         out: Where to, contiguous and of any dtype; integers are rounded and saturated.
     """
-    if image.dtype == numpy.uint8 and out.dtype in _TABLES and _looked_up(image, mean, factor, shift, out):
+    if image.dtype == numpy.uint8 and out.dtype in OF_OPENCV and _looked_up(image, mean, factor, shift, out):
         return
     if image.ndim > 1 and image.shape[-1] <= _SHORT and _along_rows(mean, factor):
         for i, plane in enumerate(_planes(image)):
@@ -239,7 +236,7 @@ def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     if not varying <= {image.ndim - 1} or channels > _COLOURS:
         return False
     values = (numpy.arange(256.0)[:, None] - mean.reshape(-1)) * factor.reshape(-1) + shift
-    same = _TABLES[out.dtype]
+    same = OF_OPENCV[out.dtype]
     table = convert(numpy, values, out.dtype).view(same).reshape(1, 256, channels)
     pixels = numpy.ascontiguousarray(image).reshape(len(image), -1, channels)
     target = out.view(same).reshape(pixels.shape)

@@ -30,8 +30,6 @@ _SHORT = 256  # pixels; many dimensions of so many may be remembered
 _KEPT = 1 << 21  # bytes of what is found of one dimension; of more, so much is found at a time and nothing remembered
 _OF_TAP = 12  # bytes: an index, and a weight
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
-_MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of an element that OpenCV transposes
-_DOUBLE = frozenset(map(numpy.dtype, ("int32", "uint32", "int64", "uint64", "float64")))  # float32 has not their digits
 
 
 def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
@@ -57,7 +55,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
             steps[axis] = step
     if not steps:
         convert(numpy, image, out.dtype, out=out)
-    elif image.dtype in _DOUBLE or not scale(image, steps, out):
+    elif not warp.in_float32(image.dtype) or not scale(image, steps, out):
         _general(image, steps, out)
 
 
@@ -73,7 +71,7 @@ def _nearest_at_once(image: Array, along: Sequence[Along | None], out: Array) ->
     if rows is None or columns is None or not rows.filter == columns.filter == "nn":
         return False
     width = math.prod(image.shape[2:]) * image.itemsize
-    if width not in _MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
+    if width not in warp.MOVABLE or image.strides[2:] not in ((), (image.itemsize,)):
         return False
     parts = _as_opencv(rows, image.shape[0], out.shape[0]), _as_opencv(columns, image.shape[1], out.shape[1])
     source, target = image, out
@@ -142,7 +140,7 @@ def _nearest_places(step: Along, extent: int, size: int) -> Array:
 
 def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
     """Resize along some dimensions, in float32, or in float64 where that has not the digits."""
-    real = numpy.dtype(numpy.float64 if image.dtype in _DOUBLE else numpy.float32)
+    real = numpy.dtype(numpy.float32 if warp.in_float32(image.dtype) else numpy.float64)
     taps = {}
     for axis, step in steps.items():
         taps[axis] = _taps(step, image.shape[axis], out.shape[axis])
@@ -196,7 +194,7 @@ def _multiplied(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
 
 def _swapped(image: Array) -> Array:
     """A copy with the first two of three dimensions swapped."""
-    if image.shape[2] * image.itemsize in _MOVABLE and image.size:
+    if image.shape[2] * image.itemsize in warp.MOVABLE and image.size:
         image = numpy.ascontiguousarray(image)
         return (
             cv2.transpose(image.view(numpy.uint8))

@@ -23,6 +23,7 @@ from dynamic.dtypes import convert
 
 __all__ = [
     "MOST_CHANNELS",
+    "MOVABLE",
     "NO_MAP",
     "OPENCV_LIMIT",
     "QUIET",
@@ -239,9 +240,9 @@ def take(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
     return values
 
 
-def in_float32(dtype: Any) -> bool:
-    """Whether float32 holds all values of a dtype, so that OpenCV can interpolate them."""
-    return dtype in _IN_FLOAT32
+def in_float32(*dtypes: Any) -> bool:
+    """Whether float32 holds all values of some dtypes, so that OpenCV can interpolate them."""
+    return _IN_FLOAT32.issuperset(dtypes)
 
 
 def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
@@ -415,13 +416,13 @@ def quarter_turn(image: Any, turns: int, out: Any) -> None:
     """
     code = (None, cv2.ROTATE_90_COUNTERCLOCKWISE, cv2.ROTATE_180, cv2.ROTATE_90_CLOCKWISE)[turns % 4]
     source, target = _as_bytes(image), _as_bytes(out)
-    if code is None or image.dtype != out.dtype or target is None or source is None or source.shape[2] not in _MOVABLE:
+    if code is None or image.dtype != out.dtype or target is None or source is None or source.shape[2] not in MOVABLE:
         convert(numpy, numpy.rot90(image, turns), out.dtype, out=out)
     else:
         cv2.rotate(source, code, dst=target)
 
 
-_MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of a pixel that OpenCV transposes
+MOVABLE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))  # bytes of a pixel that OpenCV transposes
 
 
 def flip(image: Any, axes: Sequence[int], out: Any) -> None:

@@ -15,6 +15,7 @@ from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError
 
 from .order import BY_SIZE
+from .tables import OF_OPENCV
 from .warp import MOST_CHANNELS
 
 __all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "taken"]
@@ -161,11 +162,6 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
 
 _CACHE = 3 << 18  # bytes of pixels that are split into channels before they are looked up
 
-#: Element types of tables, each with one of the same size that OpenCV can look up.
-_TABLES = {numpy.dtype(t): numpy.dtype(same) for t, same in (
-    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
-    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
-
 
 def normalised(
     images: Array | Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array,
@@ -186,7 +182,7 @@ def normalised(
         for i, mirror in enumerate(mirrored):
             normalised(images[i], factors, shifts, out[:, i], [mirror] * len(images[i]))
         return
-    way = _looked_up if images[0].dtype == numpy.uint8 and out.dtype in _TABLES else _calculated
+    way = _looked_up if images[0].dtype == numpy.uint8 and out.dtype in OF_OPENCV else _calculated
     pieces = _pieces(len(images), images[0], _CACHE if way is _looked_up else 4 * _CACHE)
 
     def one(k: int) -> None:
@@ -259,7 +255,7 @@ def _looked_up(
 ) -> None:
     """The same from a table of the 256 values that a channel can have."""
     height, width, channels = images[0].shape
-    tables, targets = _tables(factors, shifts, out.dtype), out.view(_TABLES[out.dtype])
+    tables, targets = _tables(factors, shifts, out.dtype), out.view(OF_OPENCV[out.dtype])
     planes = empty((len(images), channels, height, width), images[0].dtype)
     unturned = numpy.empty(planes.shape[1:] if any(mirrored) else (0,), planes.dtype)
     for image, mirror, place in zip(images, mirrored, planes, strict=True):
@@ -278,6 +274,6 @@ def _looked_up(
 def _tables(factors: tuple[float, ...], shifts: tuple[float, ...], to: numpy.dtype[Any]) -> Array:
     with numpy.errstate(over="ignore", invalid="ignore"):
         values = numpy.arange(256.0) * numpy.array(factors)[:, None] + numpy.array(shifts)[:, None]
-        tables: Array = convert(numpy, values.astype(numpy.float32), to).view(_TABLES[to])
+        tables: Array = convert(numpy, values.astype(numpy.float32), to).view(OF_OPENCV[to])
     tables.flags.writeable = False
     return tables

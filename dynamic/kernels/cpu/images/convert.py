@@ -10,15 +10,11 @@ import numpy
 
 from dynamic._array import library
 from dynamic.dtypes import convert
+from dynamic.kernels.cpu.color import LUMA, OFFSET, YCBCR
 
 from ._common import CHANNELS, Array, Colours
 
 __all__ = ["channels", "colours", "upright", "values"]
-
-#: BT.601 with Y in 16..235 and Cb, Cr in 16..240, from RGB in 0..255 (ITU-R BT.601-7, section 2.5.3 and 2.5.4).
-_YCBCR = numpy.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
-_LUMA = numpy.array([0.299, 0.587, 0.114])
-_OFFSET = numpy.array([16.0, 128.0, 128.0])
 
 
 def channels(have: Colours, output_type: str) -> int:
@@ -45,7 +41,7 @@ def colours(pixels: Array, have: Colours, want: str) -> Array:
     if want == "BGR":
         return rgb[..., ::-1]
     if want == "GRAY" and pixels.dtype != numpy.uint8:
-        return numpy.asarray(convert(numpy, rgb @ _LUMA, rgb.dtype))[..., None]
+        return numpy.asarray(convert(numpy, rgb @ LUMA, rgb.dtype))[..., None]
     if want == "GRAY":
         gray = cv2.cvtColor(numpy.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
         return numpy.asarray(gray)[..., None]
@@ -60,7 +56,7 @@ def _from_ink(cmyk: Array) -> Array:
 
 def _to_ycbcr(rgb: Array) -> Array:
     most = _most(rgb.dtype)
-    scaled = rgb @ _YCBCR.T + _OFFSET * (most / 255)
+    scaled = rgb @ YCBCR.T + OFFSET * (most / 255)
     converted: Array = convert(numpy, scaled, rgb.dtype)
     return converted
 
