@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import random as python_random
 import sys
@@ -32,17 +33,19 @@ def _nothing_is_left():
     yield
     assert sys.exc_info() == (None, None, None)  # nor an error that counts as being handled
     _no_context_is_left()
-    free = []
+    held = []
 
     def take():
         for lock in list(_locks._locks):
-            free.append(lock.acquire(timeout=5))
-            lock.release()
+            if lock.acquire(timeout=5):
+                lock.release()
+            else:
+                held.append(lock)
 
     thread = threading.Thread(target=take)
     thread.start()
     thread.join()
-    assert all(free)
+    assert not held, [(lock, gc.get_referrers(lock)) for lock in held]
 
 
 @pytest.fixture(scope="module")

@@ -272,7 +272,8 @@ class Placed(ABC):
 
     def _way_back(self) -> Callable[[], None]:
         with self._lock:
-            return functools.partial(self._return_to, self._progress, frozenset(self._adopted))
+            progress, adopted = self._progress, frozenset(self._adopted)
+        return functools.partial(self._return_to, progress, adopted)
 
     def _return_to(self, progress: Progress, adopted: frozenset[Rule]) -> None:
         with self._lock:

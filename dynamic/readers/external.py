@@ -386,7 +386,8 @@ class ExternalSource:
     def _way_back(self) -> Callable[[], None]:
         with self._lock:
             moved = 0 if self._answers is None else self._answers.moved
-            return functools.partial(self._return_to, self._place, moved, ended=self._ended)
+            place, ended = self._place, self._ended
+        return functools.partial(self._return_to, place, moved, ended=ended)
 
     def _return_to(self, place: tuple[int, ...], moved: int, *, ended: bool) -> None:
         with self._lock:
