@@ -191,9 +191,15 @@ class RNG:
         numpy.add(steps, numpy.uint64(e | f << 32), out=counters)
         return Draw(a | b << 32, c | d << 32, counters, g & 3, turn)
 
-    def give_back(self, draw: Draw) -> None:
+    @property
+    def turn(self) -> tuple[int, int]:
+        """What the next draw is known by, to be given back."""
+        with _lock:
+            return self._key, self._place
+
+    def give_back(self, turn: Any) -> None:
         """Go back to before a draw, as if there had been none; not where others have drawn since."""
-        key, place = draw.turn
+        key, place = turn
         with _lock:
             if (self._key, self._place) == (key, (place + _PER_CALL) % _PERIOD):
                 self._place = place
@@ -261,11 +267,16 @@ class Keyed:
         numpy.add(self._ids, numpy.uint64(high), out=counters)
         return Draw(key, low, counters, 0, ordinal)
 
-    def give_back(self, draw: Draw) -> None:
+    @property
+    def turn(self) -> int:
+        """What the next draw is known by, to be given back."""
+        return self._next
+
+    def give_back(self, turn: Any) -> None:
         """Let the next draw be this one, as if it had not been; not where others have drawn since."""
         with _lock:
-            if self._next == draw.turn + 1:
-                self._next = draw.turn
+            if self._next == turn + 1:
+                self._next = turn
 
     def __repr__(self) -> str:
         return f"<{len(self._ids)} keyed samples, seed={self._seed}, epoch={self._epoch}>"
@@ -302,7 +313,7 @@ class Turn:
     def give_back(self) -> None:
         """Undo what was drawn."""
         if self._draw is not None:
-            self.rng.give_back(self._draw)
+            self.rng.give_back(self._draw.turn)
 
 
 class _Default(threading.local):

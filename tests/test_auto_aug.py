@@ -721,6 +721,18 @@ def test_a_stream_goes_back_where_an_augmentation_fails():
     assert rng.state != RNG(5).state  # others have drawn
 
 
+def test_keyed_draws_go_on_as_before_where_an_augmentation_fails():
+    def failing(images, _):
+        raise OSError("unlucky")
+
+    data, ids = ndd.as_batch(IMAGES, layout="HWC"), np.arange(len(IMAGES))
+    keyed, known = RNG(5).keyed(ids), RNG(5).keyed(ids)
+    for _ in range(2):
+        with pytest.raises(OSError, match="unlucky"):
+            ta.apply_trivial_augment([augmentation(failing)], data, rng=keyed)
+        assert ndd.random.uniform(rng=keyed).tolist() == ndd.random.uniform(rng=known).tolist()
+
+
 def test_in_augmentations_an_index_is_one_of_each_sample_and_a_condition_none():
     @augmentation(mag_range=(0, 10), mag_to_param=lambda m: np.array([m, 2 * m], np.float32))
     def second(samples, parameter):

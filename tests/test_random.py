@@ -1340,7 +1340,7 @@ def test_what_others_have_drawn_since_is_not_drawn_again():
     """Of two draws of which the first is given back, the second stays drawn."""
     for source in (RNG(5), RNG(5).keyed([1])):
         first, _ = source.draw(1), source.draw(1)
-        source.give_back(first)
+        source.give_back(first.turn)
         known = RNG(5) if isinstance(source, RNG) else RNG(5).keyed([1])
         for _ in range(2):
             known.draw(1)
@@ -1352,7 +1352,7 @@ def test_a_draw_of_another_seed_is_not_given_back():
     drawn = rng.draw(1)
     rng.state = RNG(6).state
     rng.draw(1)
-    rng.give_back(drawn)
+    rng.give_back(drawn.turn)
     assert_stands(rng, at(6, 7))
 
 

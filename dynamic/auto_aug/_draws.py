@@ -90,16 +90,14 @@ def drawn(name: str, data: Batch, count: int, rng: Source | None) -> Iterator[ND
     if isinstance(rng, Keyed) and (1 if single else rng.batch_size) != len(data):
         raise ArgumentError(name, "rng", f"for {len(data)} samples, like the data", f"one for {rng.batch_size or 1}")
     size, stream = None if single else len(data), get_default_rng() if rng is None else rng
-    before = None if isinstance(stream, Keyed) else stream.get_state()
+    turn = stream.turn
     found = dynamic.random.uniform(
         range=(0.0, 1.0), shape=count, dtype="float64", batch_size=size, device="cpu", rng=stream
     )
-    after = None if isinstance(stream, Keyed) else stream.get_state()
     try:
         yield numpy.asarray(found, numpy.float64).reshape(len(data), count)
     except BaseException:
-        if not isinstance(stream, Keyed) and before is not None and stream.get_state() == after:
-            stream.set_state(before)
+        stream.give_back(turn)
         raise
 
 
