@@ -33,6 +33,7 @@ import numpy
 import simplejpeg
 
 import dynamic
+from dynamic.kernels.cpu.images import turbo
 
 Image = Any
 Direct = Callable[[Image], Any]
@@ -361,6 +362,8 @@ def main() -> None:
         dali.set_num_threads(options.threads)
     if torch is not None:
         torch.set_num_threads(1)  # the pool is what shares out the images
+    library = turbo.library()
+    print(f"windows of JPEG files by {library.path if library else 'simplejpeg'}", file=sys.stderr)
     titles = ["operator", "samples", "ms each", "DALI", "DALI CPU", "direct calls"]
     if options.markdown:
         print(f"| {' | '.join(titles)} |\n|---|---|--:|--:|--:|---|")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes.util
+import importlib.metadata
+import random
+import sys
+
 import corpus
 import numpy as np
 import pytest
@@ -12,6 +18,7 @@ from hypothesis import strategies as st
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, as_batch, crop, decoders, random_crop_generator
+from dynamic.kernels.cpu.images import turbo
 from dynamic.random import RNG
 
 FORMATS = corpus.small_files()
@@ -24,6 +31,31 @@ FORMATS |= {
 FORMATS["JPEG restarts"] = corpus.encoded(corpus.photo(70, 57), "JPEG", restart_marker_rows=1)
 OUTPUTS = ["RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"]
 parts = st.floats(0, 1, width=32)
+
+
+OWN = turbo.library
+
+
+def turbos():
+    """The TurboJPEG 3 of this machine, else that of a wheel for tests."""
+    if found := OWN():
+        return [found]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        files = importlib.metadata.files("turbojpeg") or []
+        return [turbo.Library(str(file.locate())) for file in files if file.name.startswith("libturbojpeg")]
+    return []
+
+
+TURBO = turbos()
+needs_turbo = pytest.mark.skipif(not TURBO, reason="no TurboJPEG 3 is here")
+
+
+@pytest.fixture(autouse=True, scope="module", params=[False, pytest.param(True, marks=needs_turbo)])
+def with_turbo(request):
+    """Every test without TurboJPEG, and with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turbo, "library", lambda: TURBO[0] if request.param else None)
+        yield request.param
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -64,7 +96,9 @@ def test_windows_are_those_of_upright_images(format, orientation, upright):
     assert np.array_equal(drawn, whole[y : y + rows, x : x + columns])
 
 
-def test_rows_of_a_jpeg_below_the_window_are_not_decoded(monkeypatch):
+def test_rows_of_a_jpeg_below_the_window_are_not_decoded(with_turbo, monkeypatch):
+    if with_turbo:
+        pytest.skip("TurboJPEG decodes windows by itself")
     seen = []
     decode = simplejpeg.decode_jpeg
 
@@ -81,6 +115,72 @@ def test_rows_of_a_jpeg_below_the_window_are_not_decoded(monkeypatch):
     decoders.image_slice(FORMATS["JPEG baseline 2"], start=40, axis_names="H")
     decoders.image_slice(FORMATS["JPEG restarts"], end=24, axis_names="H")
     assert seen == [70, 70]
+
+
+SAMPLINGS = ["444", "422", "420", "440", "411", "gray"]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_every_window_is_a_part_of_the_image(sampling):
+    noise = np.random.default_rng(1).integers(0, 256, (37, 71, 3), np.uint8)
+    how = {"colorspace": "GRAY"} if sampling == "gray" else {"colorspace": "RGB", "colorsubsampling": sampling}
+    pixels = noise[..., :1].copy() if sampling == "gray" else noise
+    file = simplejpeg.encode_jpeg(pixels, 95, **how)
+    whole = decoders.image(file).array
+    rows, columns = ([(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in whole.shape[:2])
+    chance = random.Random(2)
+    for (y, bottom), (x, right) in [(r, chance.choice(columns)) for r in rows] + [
+        (chance.choice(rows), c) for c in columns
+    ]:
+        found = decoders.image_slice(file, start=(x, y), end=(right, bottom))
+        assert np.array_equal(found.array, whole[y:bottom, x:right]), (y, bottom, x, right)
+
+
+def test_turbojpeg_decodes_windows_alone(with_turbo, monkeypatch):
+    if not with_turbo:
+        pytest.skip("there is no TurboJPEG")
+    monkeypatch.setattr("dynamic.kernels.cpu.images.jpeg.simplejpeg.decode_jpeg", None)
+    for name in ("JPEG baseline 2", "JPEG baseline 0", "JPEG restarts"):
+        for window in ({"end": (30, 50)}, {"start": (20, 10)}, {"start": (0, 9), "end": (57, 30)}):
+            assert decoders.image_slice(FORMATS[name], **window).array.size
+    with pytest.raises(TypeError):  # all of an image, or nearly, and what has several scans
+        decoders.image_slice(FORMATS["JPEG baseline 2"], start=(0, 1), end=(57, 70))
+    with pytest.raises(TypeError):
+        decoders.image_slice(FORMATS["JPEG progressive 2"], end=(30, 50))
+
+
+def test_turbojpeg_is_taken_where_it_decodes_as_simplejpeg_does(with_turbo, monkeypatch):
+    if not with_turbo:
+        pytest.skip("there is no TurboJPEG")
+    path, none, older = TURBO[0].path, "libturbojpeg.so.none", ctypes.util.find_library("c")
+    for places, taken in (((none, path), True), ((older, path), True), ((none, older), False), ((), False)):
+        monkeypatch.setattr(turbo, "_PLACES", {sys.platform: places})
+        assert isinstance(OWN.__wrapped__(), turbo.Library) is taken
+    monkeypatch.setattr(turbo, "_PLACES", {sys.platform: (path,)})
+    decode = turbo.window
+
+    @contextlib.contextmanager
+    def decoding(change, problem=""):
+        monkeypatch.setattr(turbo, "window", lambda *args, **options: (change(decode(*args, **options)[0]), problem))
+        yield
+        monkeypatch.setattr(turbo, "window", decode)
+
+    for change in (lambda pixels: pixels ^ 1, lambda pixels: pixels[:, ::-1], lambda pixels: pixels[:-1]):
+        with decoding(change):
+            assert OWN.__wrapped__() is None
+    with decoding(np.copy, "a warning"):
+        assert OWN.__wrapped__() is None
+    with decoding(np.copy):
+        assert OWN.__wrapped__() is not None
+    monkeypatch.setenv("DYNAMIC_TURBOJPEG", "")
+    assert OWN.__wrapped__() is None
+    monkeypatch.setattr(turbo, "_PLACES", {})
+    monkeypatch.setenv("DYNAMIC_TURBOJPEG", path)
+    assert OWN.__wrapped__().path == path
+    monkeypatch.setattr(turbo, "library", OWN.__wrapped__)
+    monkeypatch.setenv("DYNAMIC_TURBOJPEG", none)
+    with pytest.raises(ArgumentError, match="'DYNAMIC_TURBOJPEG' must be the path of a TurboJPEG 3.*got str '.*none'"):
+        decoders.image_slice(FORMATS["JPEG"], end=2)
 
 
 def test_damage_above_the_end_of_the_window_is_found():
@@ -101,6 +201,49 @@ def test_damage_above_the_end_of_the_window_is_found():
     for cut in (scan + 100, len(file) - 300, len(file) - 2):
         with pytest.raises(DecodeError):
             decoders.image_slice(bytes(file[:cut]), end=24, axis_names="H")
+
+
+def damaged(file, chance):
+    """A file in which some bytes are others, or are left out, or are put in."""
+    file = bytearray(file)
+    for _ in range(chance.randint(1, 4)):
+        at, how = chance.randrange(len(file)), chance.random()
+        if how < 0.5:
+            file[at] = chance.randrange(256)
+        elif how < 0.7:
+            del file[at : at + chance.randint(1, 8)]
+        elif how < 0.9:
+            file[at:at] = chance.randbytes(chance.randint(1, 8))
+        else:
+            file[at : at + 2] = bytes([0xFF, chance.choice([0x00, 0xC0, 0xC4, 0xD0, 0xD9, 0xDA])])
+    return bytes(file)
+
+
+@needs_turbo
+def test_damage_is_found_alike_in_both_ways(with_turbo, monkeypatch):
+    """A data set has the same samples on every machine: what "skip" leaves out does not depend on a TurboJPEG."""
+    if with_turbo:
+        pytest.skip("both ways are tried at once")
+    chance, other, found = random.Random(4), 0, []
+    files = [file for name, file in FORMATS.items() if "JPEG baseline" in name or name == "JPEG restarts"]
+    for _ in range(1000):
+        file = damaged(chance.choice(files), chance)
+        y, x = chance.randrange(70), chance.randrange(57)
+        window = {"start": (x, y), "shape": (chance.randint(1, 57 - x), chance.randint(1, 70 - y))}
+        results = []
+        for library in (None, TURBO[0]):
+            monkeypatch.setattr(turbo, "library", lambda library=library: library)
+            try:
+                results.append(decoders.image_slice(file, **window).array)
+            except (DecodeError, ArgumentError):  # no image, or a smaller one
+                results.append(None)
+        one, two = results
+        if one is not None and two is not None:
+            assert np.array_equal(one, two)
+        other += (one is None) != (two is None)
+        found.append(one is None)
+    assert 200 < sum(found) < 900
+    assert other <= 2
 
 
 def test_random_windows_are_those_of_random_crop_generator():

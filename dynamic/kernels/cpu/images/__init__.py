@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
-from ._common import Array, Buffer, Colours, Header, Limits, corrupt, too_large, truncated, unsupported
+from ._common import Array, Buffer, Colours, Header, Limits, part, too_large, truncated, unsupported
 
 __all__ = ["Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
 
@@ -88,25 +88,17 @@ def decode(
     place = window(head, orientation, corner, out.shape)
     if not out.size:
         return
-    bottom = head.height if place is None else place[0] + place[2]
     if head.format == jpeg.FORMAT:
         target = jpeg_target(head, output_type)
         direct = place is None and orientation == 1 and target == output_type and out.dtype == numpy.uint8
         pixels, colours = jpeg.decode(
-            data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, bottom=bottom
+            data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, place=place
         )
         if direct and pixels.base is not None and numpy.may_share_memory(pixels, out):
             return
-    elif head.format == png.FORMAT:
-        pixels, colours = png.decode(head)
     else:
-        pixels, colours = _format(data).decode(data, head)
-    if pixels.shape[1] != head.width or not bottom <= pixels.shape[0] <= head.height:
-        raise corrupt(
-            head.format, f"{pixels.shape[1]} x {pixels.shape[0]} pixels came out of {head.width} x {head.height}"
-        )
-    if place is not None:
-        pixels = pixels[place[0] : bottom, place[1] : place[1] + place[3]]
+        pixels, colours = png.decode(head) if head.format == png.FORMAT else _format(data).decode(data, head)
+        pixels = part(pixels, head, place)
     pixels = convert.colours(pixels, colours, output_type)
     if orientation == 1:
         convert.values(pixels, out)

@@ -24,6 +24,7 @@ __all__ = [
     "corrupt",
     "imdecode",
     "limited",
+    "part",
     "too_large",
     "truncated",
     "unsupported",
@@ -128,6 +129,17 @@ def check_size(format: str, height: int, width: int, limits: Limits) -> None:
     if height * width > limits.pixels:
         raise too_large(format, f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
                                 "pass a larger max_pixels to accept it")  # fmt: skip
+
+
+def part(pixels: Array, head: Header, place: tuple[int, int, int, int] | None) -> Array:
+    """A window of the pixels that came out of a decoder, all of them where it is None; refuses another size."""
+    if pixels.shape[:2] != (head.height, head.width):
+        what = f"{pixels.shape[1]} x {pixels.shape[0]} pixels came out of {head.width} x {head.height}"
+        raise corrupt(head.format, what)
+    if place is None:
+        return pixels
+    top, left, height, width = place
+    return pixels[top : top + height, left : left + width]
 
 
 def limited(format: str, what: str, most: int) -> Iterator[int]:

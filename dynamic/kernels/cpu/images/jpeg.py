@@ -1,4 +1,7 @@
-"""JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo through simplejpeg."""
+"""JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo.
+
+It is the one of simplejpeg, and for windows the one of the machine if it has a TurboJPEG 3.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import simplejpeg
 from dynamic._array import empty
 from dynamic.errors import DecodeError
 
-from . import exif
+from . import exif, turbo
 from ._common import (
     CHANNELS,
     Array,
@@ -25,6 +28,7 @@ from ._common import (
     check_size,
     corrupt,
     limited,
+    part,
     too_large,
     truncated,
     unsupported,
@@ -64,12 +68,14 @@ _REFUSED = {
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
 #: What ends a scan: FF before a byte that makes it neither stuffed, nor a restart, nor a fill byte.
 _END_OF_SCAN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
+#: The same where there are no restarts.
+_MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 #: Up to so many pixels libjpeg may find out by itself that a scan is too short: it decodes all rows before it says so.
 _SOON_DECODED = 1 << 23
 #: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
 _BAD_PROFILE = "bad ICC marker"
-#: The least part of the rows that must be saved: leaving some out takes a copy of the file and a walk over the rest.
+#: The least part of the pixels that must be saved: leaving rows out takes a copy of the file and a walk over the rest.
 _WORTH_LEAVING_OUT = 1 / 32
 
 
@@ -264,7 +270,7 @@ def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
 
 def decode(
     data: Buffer, head: Header, limits: Limits, colours: Colours, *, fast_idct: bool = False, out: Array | None = None,
-    bottom: int,
+    place: tuple[int, int, int, int] | None = None,
 ) -> tuple[Array, Colours]:  # fmt: skip
     """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
 
@@ -274,20 +280,20 @@ def decode(
         limits: How large it may be.
         colours: What the channels are to mean.
         fast_idct: Whether to be faster and less exact.
-        out: Where to.
-        bottom: How many rows are needed, from the top. What is below may be left out, and then damage there is not
-            found.
+        out: Where to decode the whole image to.
+        place: The window that is wanted: its first row and column, height and width. What is below may be left out, and
+            then damage there is not found.
 
     Returns:
-        The pixels, uint8 of shape (height or less, width, channels), and what their channels mean.
+        The pixels, uint8 of shape (height, width, channels), and what their channels mean.
     """
     check_scans(data, head, limits)
     want = head.colours if head.colours == "CMYK" else colours
-    pixels = _upper_rows(data, head, want, bottom, fast_idct)
+    pixels = None if place is None else _window(data, head, want, place, fast_idct)
     if pixels is None:
         if out is None or want != colours:
             out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
-        pixels = _whole(data, want, fast_idct, out)
+        pixels = part(_whole(data, want, fast_idct, out), head, place)
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
     return pixels, want
@@ -319,27 +325,59 @@ def _without_profile(data: Buffer) -> Buffer:
     return memoryview(b"".join([*parts, data[kept:]]))
 
 
-def _upper_rows(data: Buffer, head: Header, want: Colours, bottom: int, fast_idct: bool) -> Array | None:
-    """At least the rows above `bottom`, decoded from a copy of the file that says it has no more.
+def _window(
+    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], fast_idct: bool
+) -> Array | None:
+    """The pixels of a window, by TurboJPEG without what is around it, or at least without the rows below it.
 
-    None where that saves too little, or where it cannot be told whether it went well: only of a file with one scan and
-    without restarts does libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
+    None where that saves too little, or where it cannot be told whether it went well: damage is found, or not, in
+    either way alike.
     """
     frame: _Frame = head.detail
-    if head.height - bottom < _WORTH_LEAVING_OUT * head.height:
+    top, left, height, width = place
+    if not _is_plain(data, frame) or height * width > (1 - _WORTH_LEAVING_OUT) * head.height * head.width:
         return None
+    rows = _rows_down_to(top + height, head)
+    library = turbo.library()
+    if library is None or want == "CMYK":
+        return _upper_rows(data, head, want, place, rows, fast_idct) if rows < head.height else None
+    if rows < head.height and not _ends_after_scan(data, frame):
+        return None
+    region = top, left, (height if rows < head.height else head.height - top), width
+    step = 8 * max(h for h, _ in frame.components.values())
+    pixels, problem = turbo.window(library, data, want, region, head.width, step, fast_idct=fast_idct)
+    return None if problem else pixels[:height]
+
+
+def _rows_down_to(bottom: int, head: Header) -> int:
+    """How many rows are decoded where those from `bottom` on are not needed.
+
+    All of them where leaving some out saves too little, and where there are restarts: only of a file without them does
+    libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
+    """
+    frame: _Frame = head.detail
     down = max(v for _, v in frame.components.values())
     row_of_blocks = 8 * down
     # Where colour has half the height, its interpolation looks one row further.
     rows = -(-(bottom + (down > 1)) // row_of_blocks) * row_of_blocks
-    saved = (head.height - rows) / head.height
-    if frame.restarts or saved < _WORTH_LEAVING_OUT or not _is_plain(data, frame):
-        return None
+    return head.height if frame.restarts or head.height - rows < _WORTH_LEAVING_OUT * head.height else rows
+
+
+def _ends_after_scan(data: Buffer, frame: _Frame) -> bool:
+    """Whether nothing but the end of the file follows the first scan, of a file without restarts."""
+    found = _MARKER_IN_SCAN.search(data, frame.first_scan + 2)
+    return found is not None and data[found.start() + 1] == _EOI
+
+
+def _upper_rows(
+    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], rows: int, fast_idct: bool
+) -> Array | None:
+    """The pixels of a window, decoded from a copy of the file that says it has so many rows; None if in doubt."""
     shorter = bytearray(data)
-    struct.pack_into(">H", shorter, frame.height_at, rows)
+    struct.pack_into(">H", shorter, head.detail.height_at, rows)
     pixels = empty((rows, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
     try:
         simplejpeg.decode_jpeg(shorter, want, fastdct=fast_idct, buffer=pixels)
     except ValueError as error:
-        return pixels if _MORE_ROWS in str(error) else None
+        return part(pixels, head._replace(height=rows), place) if _MORE_ROWS in str(error) else None
     return None
