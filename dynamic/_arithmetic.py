@@ -29,8 +29,10 @@ _SHORT = 64  # extents of dimensions along which NumPy should not go
 _FEWER = 8  # times as few elements as a result has; an operand may be repeated to so many
 _BUFFER = 1 << 10  # elements that NumPy converts at once: with their results they stay in the innermost cache
 
-_BOOL, _INT32, _FLOAT32 = (numpy.dtype(t) for t in ("bool", "int32", "float32"))
+_BOOL, _FLOAT32 = numpy.dtype("bool"), numpy.dtype("float32")
+_LARGEST = float(numpy.finfo(numpy.float32).max)
 
+_SHAPED = "of a shape that broadcasts with the other's"
 _SYMBOLS: dict[Any, str] = {
     numpy.add: "+", numpy.subtract: "-", numpy.multiply: "*", numpy.divide: "/", numpy.floor_divide: "//",
     numpy.remainder: "%", numpy.power: "**", numpy.left_shift: "<<", numpy.right_shift: ">>",
@@ -52,7 +54,7 @@ def operand(value: Any) -> Array | None:
     kind = type(value)
     if kind is bool:
         return numpy.bool_(value)
-    if kind is float:
+    if kind is float and -_LARGEST <= value <= _LARGEST:
         return numpy.float32(value)
     if kind is int and -(2**31) <= value < 2**31:
         return numpy.int32(value)
@@ -118,12 +120,21 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         for part in result if isinstance(result, tuple) else (result,):
             _check_kind(ufunc, getattr(part, "dtype", None))
         return result
-    except ValueError as error:
-        shapes = [tuple(array.shape) for array in arrays]
-        if isinstance(error, ArgumentError) or ufunc.signature is not None or _broadcast(shapes):
+    except ArgumentError:
+        raise
+    except TypeError as error:
+        if arguments:
             raise
+        got = " and ".join(str(array.dtype) for array in arrays)
+        raise ArgumentError(spoken(ufunc), "operand", "of a type that it is defined for", got) from error
+    except ValueError:
+        shapes = [tuple(array.shape) for array in arrays]
+        of_matrices = ufunc.signature is not None
+        if arguments if of_matrices else _broadcast(shapes):
+            raise
+        expected = f"of shapes that fit {ufunc.signature}" if of_matrices else _SHAPED
         got = f"shapes {' and '.join(map(str, shapes))}"
-        raise ArgumentError(spoken(ufunc), "operand", "of a shape that broadcasts with the other's", got) from None
+        raise ArgumentError(spoken(ufunc), "operand", expected, got) from None
 
 
 def _check_kind(ufunc: numpy.ufunc, kind: numpy.dtype[Any] | None) -> None:
@@ -261,9 +272,8 @@ def _prepared(ufunc: numpy.ufunc, arrays: Sequence[Array]) -> tuple[Sequence[Arr
     if ufunc in (numpy.negative, numpy.absolute) and arrays[0].dtype == _BOOL:
         hint = "Use ~, or make it a number with cast()."
         raise ArgumentError(ufunc.__name__, "operand", "a number", "a bool", hint)
-    if _is_for_floats(ufunc):
-        arrays = [a if a.dtype.kind == "f" else a.astype(_FLOAT32) for a in arrays]
-    return arrays, {}
+    return [a.astype(_FLOAT32) if a.dtype.kind != "f" and _takes_floats(ufunc, i) else a
+            for i, a in enumerate(arrays)], {}  # fmt: skip
 
 
 def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:
@@ -341,6 +351,6 @@ def _kind(ufunc: numpy.ufunc, *kinds: numpy.dtype[Any], wanted: Any) -> numpy.dt
 
 
 @functools.lru_cache(maxsize=256)
-def _is_for_floats(ufunc: Any) -> bool:
-    """Whether a function has no loop for integers (sqrt, exp, ...); theirs then is float32, DALI's rule."""
-    return not any(signature[0] in "bBhHiIlLqQ?" for signature in ufunc.types)
+def _takes_floats(ufunc: Any, place: int) -> bool:
+    """Whether no loop of a function has integers as an operand (sqrt, exp, ...); they are float32 then, DALI's rule."""
+    return not any(signature[place] in "bBhHiIlLqQ?" for signature in ufunc.types)

@@ -41,8 +41,9 @@ def as_tensor(
     Args:
         data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, what
             DALI itself gives, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
-            become int32 (uint32, int64 or uint64 where they are too large), floats float32; what has a dtype keeps it.
-            Any strides are fine; big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
+            become int32 (uint32, int64 or uint64 where they are too large), floats float32 (infinite where they are too
+            large); with `dtype` they are converted from what they are. What has a dtype keeps it. Any strides are fine;
+            big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
         dtype: Element type to convert to, saturating and rounding half away from zero.
         device: Where to put it; by default where it is.
         layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.
@@ -393,6 +394,6 @@ def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> Batch:
     if numbers and to is None:
         flat = [array.ravel() for array in numbers.values() if array.size]
         narrow = from_numbers(numpy.concatenate(flat).tolist() if flat else [], operator, "tensors").dtype
-        numbers = {i: array.astype(narrow) for i, array in numbers.items()}
+        numbers = {i: convert(numpy, array, narrow) for i, array in numbers.items()}
     arrays = [numbers[i] if i in numbers else _element(operator, i, item) for i, item in enumerate(items)]
     return Batch(_uniform(operator, arrays, to))

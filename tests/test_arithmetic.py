@@ -158,6 +158,25 @@ def test_operators_never_write():
     assert a.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("made", [as_tensor, as_batch])
+def test_a_function_that_has_not_such_types_is_refused_by_name(made):
+    for call in (lambda: ~made([1.5]), lambda: np.gcd(made([1.5]), 2), lambda: np.sign(made([True]))):
+        with pytest.raises(ArgumentError, match=r"'operand' must be of a type that it is defined for; got \w+"):
+            call()
+    assert np.ldexp(made([1.5, 2.0]), made([1, 2])).tolist() == [3.0, 8.0]  # one operand is of integers
+    assert np.ldexp(made([3]), 1).dtype == "float32"
+
+
+@pytest.mark.parametrize("number", [1e39, -1e300, 3.4028236e38, math.inf])
+def test_numbers_beyond_float32_are_infinite(number):
+    infinite = math.copysign(math.inf, number)
+    assert as_tensor(number).item() == (as_tensor(1.0) * number).item() == infinite
+    assert as_batch([number, 1]).tolist() == (as_batch([1, 2]) * number)[:1].tolist() + [1.0] == [infinite, 1.0]
+    assert as_batch([[number], [1]]).tolist() == [[infinite], [1.0]]
+    assert (as_tensor([1.0], "float64") < number).item() is (number > 0)
+    assert math.isnan((as_tensor(1.0) + math.nan).item())
+
+
 @given(arrays(dtype=st.sampled_from([d for d in ALL_DTYPES if d.kind in "iuf"])))
 def test_numpys_functions(a):
     t = as_tensor(a, layout="HWC"[: a.ndim])
@@ -197,6 +216,32 @@ def test_an_error_of_shapes_names_the_operator_the_shapes_and_the_sample(n, ragg
     with pytest.raises(ArgumentError, match="exponent") as caught:
         as_batch([[2]] * n) ** as_batch([[1]] * (n - 1) + [[-1]])
     assert caught.value.__notes__ == [f"In power, sample {n - 1} of {n}."]
+
+
+OF_MATRICES = {np.matmul: [(2, 2), (1, 2), (2, 1), (1, 1)], np.vecdot: [(1, 1), (2, 2)], np.matvec: [(2, 1), (3, 2)],
+               np.vecmat: [(1, 2), (2, 3)]}  # fmt: skip
+
+
+@given(st.data(), st.sampled_from(list(OF_MATRICES)), st.sampled_from(["whole", "list", "ragged", "tensor"]))
+def test_functions_of_matrices_are_those_of_each_sample(data, function, kind):
+    ndims = data.draw(st.sampled_from(OF_MATRICES[function]))
+    pairs = [
+        [data.draw(npst.arrays("f8", (extent,) * ndim, elements=st.integers(-9, 9))) for ndim in ndims]
+        for extent in ([2, 2] if kind != "ragged" else [2, 3])
+    ]
+    if kind == "tensor":
+        pairs[1][1] = pairs[0][1]
+    as_data = {"whole": lambda samples: as_batch(np.stack(samples))}.get(kind, as_batch)
+    left, right = (as_data(list(samples)) for samples in zip(*pairs, strict=True))
+    made = function(left, as_tensor(pairs[0][1]) if kind == "tensor" else right)
+    alone = [function(as_tensor(a), as_tensor(b)) for a, b in pairs]
+    assert made.shape == [each.shape for each in alone]
+    assert made.tolist() == [each.tolist() for each in alone]
+    nothing = function(left[:0], right[:0])
+    assert (len(nothing), nothing.ndim, nothing.dtype) == (0, made.ndim, made.dtype)
+    with pytest.raises(ArgumentError, match=r"operand.*of shapes that fit") as caught:
+        function(left, as_batch(np.zeros((2, *(7,) * ndims[1]))))
+    assert f"In {function.__name__}, sample 0 of 2." in caught.value.__notes__
 
 
 def test_layouts_follow_broadcasting():

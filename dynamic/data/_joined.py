@@ -11,7 +11,7 @@ from dynamic import _cuda
 from dynamic._arithmetic import evaluate, evaluate_each, together
 from dynamic._array import SMALL, Array, device_of, empty, stacked
 from dynamic._described import Views
-from dynamic._transfer import gathered
+from dynamic._transfer import gathered, moved
 from dynamic.errors import ArgumentError
 
 from ._operators import Data
@@ -55,8 +55,11 @@ def _up_to(extent: int) -> slice:
 
 def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
     """For each output of the ufunc one (n, ...) array, or a list of arrays."""
+    of_matrices = ufunc.signature is not None  # whose last dimensions are not broadcast as others are
+    if of_matrices and not n:
+        return _of_nothing(ufunc, operands, kwargs)
     wholes = [as_one(x) if isinstance(x, Data) else x for x in operands]
-    if all(whole is not None for whole in wholes):
+    if not of_matrices and all(whole is not None for whole in wholes):
         ndim = max(x.ndim for x in operands)
         both = zip(operands, wholes, strict=True)
         arrays = [_aligned(whole, ndim) if isinstance(x, Data) else x for x, whole in both]
@@ -68,6 +71,15 @@ def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any
                 raise
     columns: list[Any] = [getattr(x, "samples", x) for x in operands]
     return list(evaluate_each(ufunc, columns, n, kwargs))
+
+
+def _of_nothing(ufunc: Any, operands: Sequence[Any], kwargs: dict[str, Any]) -> list[Array]:
+    """What a function of matrices makes of empty Batches: as many dimensions as of samples of one element."""
+    device = next(x.device for x in operands if isinstance(x, Data))
+    single = [numpy.ones((1,) * x.ndim, x._numpy_dtype if isinstance(x, Data) else x.dtype) for x in operands]
+    result = evaluate(ufunc, single, kwargs)
+    parts = result if isinstance(result, tuple) else (result,)
+    return [moved(numpy.empty((0,) * (1 + part.ndim), part.dtype), device) for part in parts]
 
 
 def as_one(batch: Any, most: int = SMALL) -> Array | None:
