@@ -373,9 +373,37 @@ def test_a_source_that_ends_with_the_epochs_of_the_reader_goes_on_in_the_next(tm
 
     with beside() as pipe:
         for epoch in range(3):
-            found = [(labels.tolist(), x.tolist()) for labels, x in pipe.next_epoch()]
-            assert [labels for labels, _ in found] == [[[0], [1], [2]], [[3], [4], [5]], [[6]]]
-            assert [x for _, each in found for x in each] == [[epoch, i] for i in range(7)]
+            found = [(labels.tolist(), x.tolist(), pipe.checkpoint()) for labels, x in pipe.next_epoch()]
+            assert [labels for labels, _, _ in found] == [[[0], [1], [2]], [[3], [4], [5]], [[6]]]
+            assert [x for _, each, _ in found for x in each] == [[epoch, i] for i in range(7)]
+    with beside(checkpoint=found[-1][-1]) as pipe:
+        assert pipe.epoch_size() == {"readers.file 1": 7}
+        assert list(pipe.next_epoch()) == []
+        assert [x for _, each in pipe.next_epoch() for x in each.tolist()] == [[3, i] for i in range(7)]
+
+
+@pytest.mark.parametrize("conditionals", [False, True])
+@pytest.mark.parametrize("depth", [0, 2])
+@given(stops=st.lists(st.integers(1, 3), max_size=3), beside=st.booleans())
+def test_draws_before_a_source_of_batches_go_on(depth, conditionals, stops, beside):
+    @pipeline_def(batch_size=2, seed=1, prefetch_queue_depth=depth, enable_conditionals=conditionals)
+    def early():
+        first = fn.random.uniform(range=(0.0, 1.0)), fn.random.normal(name="second")
+        numbers = fn.external_source(source=lambda i: np.array([[i], [-i]]))
+        other = [fn.external_source(source=lambda i: np.array([[i], [i]])) for _ in range(beside)]
+        return *first, numbers, fn.random.uniform(range=(0.0, 1.0)), *other
+
+    def taken(pipe, count):
+        return [[output.tolist() for output in pipe.run()] for _ in range(count)]
+
+    with early() as pipe:
+        whole = taken(pipe, 12)
+    text, found = None, []
+    for stop in [*stops, 12 - sum(stops)]:
+        with early(checkpoint=text) as pipe:
+            found += taken(pipe, stop)
+            text = pipe.checkpoint()
+    assert found == whole
 
 
 @pytest.mark.parametrize("depth", [0, 2])

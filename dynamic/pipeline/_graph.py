@@ -291,9 +291,11 @@ class Graph:
         return self.streams[name]
 
     def forget_streams(self, labels: Iterable[str]) -> None:
-        """Undo that these were made."""
-        for label in labels:
-            self.streams.pop(f"stream {label}", None)
+        """Undo that these were made: those of a checkpoint wait for their states again."""
+        for name in [f"stream {label}" for label in labels]:
+            self.streams.pop(name, None)
+            if name in self._given:
+                self._waiting[name] = self._given[name]
 
     def _resumed(self, name: str, object_: Any, go_to: Callable[[Any, Any], None] = _set_state) -> Any:
         """An object that was just made, with its state of the checkpoint."""

@@ -370,7 +370,7 @@ class Pipeline:
             ArgumentError: There is no reader of that name.
         """
         if self._graph is None or not self._graph.has_run:
-            self._peek()
+            self._peek_anew()
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
