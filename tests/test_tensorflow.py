@@ -264,7 +264,7 @@ def test_the_example_of_the_page(folder, tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "pipelines.md").read_text()
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "dynamic.tensorflow" in block]
 
-    def augmented(folder):
+    def augmented(_):
         return pipeline_def(batch_size=4, seed=12)(lambda: fn.readers.file(
             file_root=folder, files=FILES, random_shuffle=True))()  # fmt: skip
 
@@ -272,17 +272,16 @@ def test_the_example_of_the_page(folder, tmp_path):
         pass
 
     def run(place, stop):
-        seen, step = [], tensorflow.Variable(0)
+        seen = []
 
         def train(data, labels):
             if len(seen) == stop:
                 raise Stop
             seen.append(data.numpy().tolist())
 
-        known = {"augmented": augmented, "folder": folder, "tf": tensorflow, "train": train, "step": step}
         with contextlib.suppress(Stop):
-            exec(code, {**known, "place": str(tmp_path / place)})
-        return seen, int(step)
+            exec(code, known := {"augmented": augmented, "root": tmp_path / place, "train": train})
+        return seen, int(known["step"])
 
     whole, _ = run("whole", 99)
     first, _ = run("stopped", 2)
