@@ -90,9 +90,8 @@ def checked_array(array: Array, operator: str, argument: str) -> Array:
     dtype = array.dtype
     if dtype in SUPPORTED and (type(array) is numpy.ndarray or not isinstance(array, numpy.ndarray)):
         return array
-    if isinstance(array, numpy.ma.MaskedArray) and array.mask.any():
-        hint = "Fill the masked values first: array.filled(value)."
-        raise ArgumentError(operator, argument, "an array without masked values", shown(type(array)), hint)
+    if _is_masked(array):
+        raise ArgumentError(operator, argument, "an array without masked values", shown(array), _UNMASKED)
     if isinstance(array, numpy.ndarray):
         array = array.view(numpy.ndarray)
     native = dtype.newbyteorder("=")
@@ -101,7 +100,15 @@ def checked_array(array: Array, operator: str, argument: str) -> Array:
     return array.astype(native, copy=False)
 
 
+_UNMASKED = "Fill the masked values first: array.filled(value)."
 _NO_TEXT = "Text has no place in a Tensor; bytes are a buffer of uint8, and imread and readers take paths."
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether an array, or one in nested sequences, has masked values, which NumPy would take for any others."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_masked, value))
+    return isinstance(value, numpy.ma.MaskedArray) and bool(value.mask.any())
 
 
 def _hint_for(dtype: Any) -> str:
@@ -219,6 +226,8 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
     except (TypeError, RuntimeError) as error:  # of a torch tensor in it, which says why it is no array
         raise ArgumentError(operator, argument, "numbers", shown(value), str(error)) from error
     if not all(map(_is_plain, leaves)):
+        if any(issubclass(leaf, numpy.ma.MaskedArray) for leaf in leaves) and _is_masked(value):
+            raise ArgumentError(operator, argument, "without masked values", shown(value), _UNMASKED)
         if array.dtype not in SUPPORTED:
             hint = _NO_TEXT if any(issubclass(leaf, os.PathLike) for leaf in leaves) else _hint_for(array.dtype)
             raise ArgumentError(operator, argument, _DTYPES, shown(value), hint)

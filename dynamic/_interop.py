@@ -248,19 +248,19 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
     cupy = sys.modules.get("cupy")
     if kinds == {numpy.ndarray} or (cupy is not None and kinds == {cupy.ndarray}):
         return Batch(_uniform(operator, items, to))
+    own_layout = _common_layout(operator, items, layout) if Tensor in kinds else None
     if Batch not in kinds and all(hasattr(kind, "__dlpack__") for kind in kinds):
         alike = to is None or len({str(item.dtype) for item in items}) == 1
         views = _bulk.on_gpu(operator, items) if alike and not any(map(is_array, items)) else None
         if views is not None:
-            return Batch(views)
+            return Batch(views, own_layout)
         _describe(operator, items, to)
         take = from_torch if _are_of_torch(kinds) and items[0].device.type == "cpu" else _foreign
-        return Batch(_uniform(operator, _taken(operator, items, take), to))
-    return _one_by_one(operator, items, to)
+        return Batch(_uniform(operator, _taken(operator, items, take), to), own_layout)
+    return Batch(_one_by_one(operator, items, to), own_layout)
 
 
 _ARRAY = attrgetter("_array")
-_LAYOUT = attrgetter("_layout")
 _ORIGIN = attrgetter("_origin")
 _DTYPE = attrgetter("dtype")
 _NDIM = attrgetter("ndim")
@@ -301,10 +301,12 @@ def _refuse_first_different(operator: str, items: Sequence[Any], key: Any, what:
             raise ArgumentError(operator, f"tensors[{i}]", expected, f"{what} {key(item)}", hint)
 
 
-def _common_layout(operator: str, items: list[Tensor], layout: str | None) -> str | None:
-    if layout is None and len(set(map(_LAYOUT, items))) > 1:
-        _refuse_first_different(operator, items, _LAYOUT, "layout", "Pass layout= to relabel all of them.")
-    return items[0].layout
+def _common_layout(operator: str, items: list[Any], layout: str | None) -> str | None:
+    """The layout of all samples; one that is no Tensor has none."""
+    layouts = [item._layout if isinstance(item, Tensor) else None for item in items]
+    if layout is None:
+        _refuse_first_different_in(operator, layouts, "layout", "Pass layout= to relabel all of them.")
+    return layouts[0]
 
 
 def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
@@ -387,7 +389,7 @@ def _element(operator: str, index: int, item: Any) -> Array:
     return item.array if isinstance(item, Tensor) else asarray(item, operator, f"tensors[{index}]")
 
 
-def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> Batch:
+def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> list[Array]:
     """Samples of any kind; what Python numbers are in them is promoted together."""
     plain = [i for i, item in enumerate(items) if only_numbers(item)]
     numbers = {i: from_numbers(items[i], operator, f"tensors[{i}]", narrow=False) for i in plain}
@@ -396,4 +398,4 @@ def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> Batch:
         narrow = from_numbers(numpy.concatenate(flat).tolist() if flat else [], operator, "tensors").dtype
         numbers = {i: convert(numpy, array, narrow) for i, array in numbers.items()}
     arrays = [numbers[i] if i in numbers else _element(operator, i, item) for i, item in enumerate(items)]
-    return Batch(_uniform(operator, arrays, to))
+    return _uniform(operator, arrays, to)

@@ -133,6 +133,11 @@ def test_elements_must_agree_and_the_odd_one_is_named():
     with pytest.raises(ArgumentError, match=r"tensors\[1\]"):
         as_batch(layouts)
     assert as_batch(layouts, layout="XY").layout == "XY"
+    for other in (np.zeros((1, 1)), [[np.float64(0)]], Producer(np.zeros((1, 1)))):  # has no layout
+        with pytest.raises(ArgumentError, match=r"tensors\[1\]' must be like .*layout HW; got layout None"):
+            as_batch([layouts[0], other])
+        assert as_batch([other, layouts[0]], layout="XY").layout == "XY"
+        assert as_batch([other, as_tensor(np.zeros((1, 1)))]).layout is None
 
 
 @pytest.mark.parametrize("bad", [None, "ab", [as_batch([1])], "text", object()], ids=str_of_type)
@@ -307,6 +312,9 @@ def test_broadcast():
     assert not b.whole.flags.writeable
     assert Batch.broadcast([1.5], 2, dtype="i32", device="cpu").tolist() == [[2], [2]]
     assert Batch.broadcast(as_tensor([1], layout="W"), 0).layout == "W"
+    assert Batch.broadcast([0.1, 2**24 + 1], 1, dtype="f64").tolist() == [[0.1, 2**24 + 1]]  # from what they are
+    with pytest.raises(ArgumentError, match=r"Batch.broadcast\(\): argument 'dtype'"):
+        Batch.broadcast(1, 2, dtype="text")
     for bad in (-1, 1.5, None, "2", True):
         with pytest.raises(ArgumentError, match="batch_size"):
             Batch.broadcast(1, bad)

@@ -116,7 +116,7 @@ def test_numbers_keep_their_value(value):
     "bad",
     [None, "text", {1}, {1: 2}, 1j, [1j], [1, "a"], [None], 2**64, -(2**63) - 1, [-1, 2**63], [[1], [1, 2]], object(),
      np.zeros(2, complex), np.array(["a"]), np.array([None]), np.array(["2020"], "M8[s]"), np.zeros(2, "i4,i4"),
-     np.zeros(2, np.longdouble), np.ma.masked_array([1, 2], [True, False])],
+     np.zeros(2, np.longdouble), np.ma.masked_array([1, 2], [True, False]), [(np.ma.masked_array([1, 2], [1, 0]),)]],
     ids=lambda bad: type(bad).__name__,
 )  # fmt: skip
 def test_what_is_no_numbers_is_refused(bad):
@@ -128,6 +128,8 @@ def test_what_is_no_numbers_is_refused(bad):
 def test_arrays_of_other_classes_become_plain():
     matrix = as_tensor(np.ma.masked_array([1, 2], [False, False])).array
     assert type(matrix) is np.ndarray
+    listed = as_tensor([np.ma.masked_array([1, 2], [False, False]), [3, 4]])
+    assert (type(listed.array), listed.tolist()) == (np.ndarray, [[1, 2], [3, 4]])
     assert type(as_tensor(np.zeros(3).view(np.recarray)).array) is np.ndarray
 
 

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _repr
 from dynamic._arithmetic import operand, spoken
-from dynamic._array import Array, asarray, current, device_of, is_array, library
+from dynamic._array import Array, asarray, current, device_of, from_numbers, is_array, library
 from dynamic._described import Views, rows
 from dynamic._layout import after_indexing, combined, ndim_after_indexing
 from dynamic._origin import Origin
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
-from dynamic.dtypes import DTypeLike, convert, numpy_dtype
-from dynamic.dtypes import dtype as element_type
+from dynamic.dtypes import DTypeLike, convert, dtype_of, numpy_dtype
 from dynamic.errors import ArgumentError
 
 from ._index import deciding, in_pipeline, new_axes, plain_index
@@ -100,10 +99,12 @@ class Batch(Data):
         layout, array = None, sample
         if isinstance(sample, Tensor):
             layout, array = sample.layout, sample.array
+        if dtype is not None and isinstance(array, (bool, int, float, list, tuple, range)):
+            array = from_numbers(array, "Batch.broadcast", "sample", narrow=False)
         array = asarray(array, "Batch.broadcast", "sample")
         with current(device_of(array)):
             if dtype is not None:
-                array = convert(library(array), array, numpy_dtype(element_type(dtype)))
+                array = convert(library(array), array, numpy_dtype(dtype_of(dtype, "Batch.broadcast")))
         if device is not None and wanted_device(device) != device_of(array):
             array = moved(array, wanted_device(device))
         return Batch(library(array).broadcast_to(array, (count, *array.shape)), layout)
@@ -389,7 +390,7 @@ class Shapes(list[tuple[int, ...]]):
         >>> Batch.broadcast([1, 2], 2).shape().tolist()
         [[2], [2]]
         """
-        kind = numpy_dtype(element_type(dtype))
+        kind = numpy_dtype(dtype_of(dtype, "shape"))
         return Batch([numpy.array(extents, kind) for extents in self], dtype=kind, ndim=1)
 
 
