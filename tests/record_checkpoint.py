@@ -15,10 +15,10 @@ from dynamic.pipeline import fn, pipeline_def
 from dynamic.random import RNG, coin_flip, normal, uniform
 
 DATA = Path(__file__).with_name("data")
-SAVED, OF_PIPELINE_1, OF_PIPELINE, WENT_ON = (
-    DATA / f"{name}.json"
-    for name in ("checkpoint_1", "checkpoint_of_pipeline_1", "checkpoint_of_pipeline_2", "went_on_1")
-)
+#: Of each version, the present one last; all of them went on alike.
+SAVED = [DATA / f"checkpoint_{version}.json" for version in (1, 2)]
+OF_PIPELINE = [DATA / f"checkpoint_of_pipeline_{version}.json" for version in (1, 2, 3)]
+WENT_ON = DATA / "went_on_1.json"
 NAMES = [
     *(f"cats/{i}.bin" for i in range(7)),
     *(f"dögs/{i}.bin" for i in range(6)),
@@ -100,8 +100,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         objects = Objects(Path(folder))
         objects.begin()
-        checkpoint.save(SAVED, **objects.states())
-        OF_PIPELINE.write_bytes(objects.pipeline.checkpoint())
+        checkpoint.save(SAVED[-1], **objects.states())
+        OF_PIPELINE[-1].write_bytes(objects.pipeline.checkpoint())
         WENT_ON.write_text(json.dumps(objects.go_on()) + "\n")
 
 

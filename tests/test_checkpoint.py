@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from record_checkpoint import OF_PIPELINE, OF_PIPELINE_1, SAVED, WENT_ON, Objects
+from record_checkpoint import OF_PIPELINE, SAVED, WENT_ON, Objects
 
 from dynamic import EvalContext, checkpoint
 from dynamic.checkpoint import Checkpoint, _atomic, _file, array_from_json, array_to_json
@@ -391,10 +391,11 @@ def fail(monkeypatch, call, turn, late):
     return lambda: calls[0]
 
 
-@pytest.mark.parametrize("of_pipeline", [OF_PIPELINE_1, OF_PIPELINE], ids=lambda path: path.stem)
-def test_a_run_goes_on_from_checkpoints_of_each_version_as_it_did(tmp_path, of_pipeline):
+@pytest.mark.parametrize(("saved", "of_pipeline"), [*zip([SAVED[0], *SAVED], OF_PIPELINE, strict=True)],
+                         ids=lambda path: path.stem)  # fmt: skip
+def test_a_run_goes_on_from_checkpoints_of_each_version_as_it_did(tmp_path, saved, of_pipeline):
     objects = Objects(tmp_path, of_pipeline.read_bytes())
-    checkpoint.load(SAVED, **objects.states())
+    checkpoint.load(saved, **objects.states())
     assert objects.go_on() == json.loads(WENT_ON.read_text())
 
 
@@ -402,7 +403,7 @@ def test_what_is_saved_has_the_version_of_what_was_saved_so(tmp_path):
     """A state that looks otherwise needs a new version, and a record of its own beside that of the old one."""
     objects = Objects(tmp_path)
     objects.begin()
-    recorded = [json.loads(path.read_text())["states"] for path in (SAVED, OF_PIPELINE)]
+    recorded = [json.loads(path.read_text())["states"] for path in (SAVED[-1], OF_PIPELINE[-1])]
     checkpoint.save(tmp_path / "c.json", **objects.states())
     saved = json.loads((tmp_path / "c.json").read_text())["states"]
     assert [saved, json.loads(objects.pipeline.checkpoint())["states"]] == recorded

@@ -18,12 +18,13 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dynamic import checkpoint
+from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, StateError, StateMismatch, StateWarning
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.pipeline._epochs import Epochs
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
-from dynamic.readers._sketch import MOST, changed, is_sketch, sketch
+from dynamic.readers._sketch import MOST, changed, is_sketch, sketch, smallest
 
 NAMES = [f"{i:02d}.bin" for i in range(60)]
 
@@ -203,7 +204,9 @@ def test_a_sketch_tells_what_was_added_and_how_much_removed(ids, more, data):
 def test_a_sketch_of_many_is_no_larger():
     ids = np.random.default_rng(1).integers(0, 2**64, 200_000, np.uint64)
     before = sketch(ids)
-    assert len(before) == len(sketch(ids[:1]))
+    assert len(before) == len(sketch(ids[:16]))
+    assert smallest(before).tolist() == sorted(ids.tolist())[:16]
+    assert smallest(sketch(ids[:3])).tolist() == sorted(ids[:3].tolist())
     found = changed(before, len(ids), np.concatenate([ids[5:], np.array([7, 8], np.uint64)]))
     assert (found.added.tolist(), found.removed) == ([199_995, 199_996], 5)
     assert changed(before, len(ids), ids[100:]) is None
@@ -326,17 +329,23 @@ def test_half_a_data_set_goes_on_with_what_is_left(root, shuffle):
 
 
 @given(seed=st.integers(0, 9), position=st.integers(1, 29), gone=st.sets(st.sampled_from(NAMES[:30]), min_size=12),
-       shuffle=st.booleans())  # fmt: skip
-def test_where_too_much_has_changed_the_last_sample_given_is_the_proof(root, seed, position, gone, shuffle):
-    """Of the others nobody knows whether they have the names that they had."""
+       named=st.booleans(), shuffle=st.booleans())  # fmt: skip
+def test_where_too_much_has_changed_a_sample_that_is_still_here_is_the_proof(
+    root, seed, position, gone, named, shuffle
+):
+    """Where none of those that a state names is here, nobody knows whether the others have the names that they had."""
     one = reader_of(root, NAMES[:30], random_shuffle=shuffle, seed=seed)
     order = names_of(rest_of([one], RNG(1), 30))
     one.seek(position, epoch=0)
+    ids = dict(zip(sample_ids(map(str.encode, NAMES[:30])).tolist(), NAMES, strict=False))
+    proofs = {order[position - 1], *(ids[i] for i in sorted(ids)[:16])}
+    gone = gone if named else gone | proofs
     left = [name for name in NAMES[:30] if name not in gone]
     assume(left)
     other = reader_of(root, left, random_shuffle=shuffle, seed=seed)
-    if order[position - 1] in gone:
-        with pytest.raises(StateMismatch, match="None of the samples that the state names is here") as caught:
+    if not proofs - gone or (not shuffle and order[position - 1] in gone):
+        told = "There is no telling" if proofs - gone else "None of the samples that the state names is here"
+        with pytest.raises(StateMismatch, match=told) as caught:
             other.set_state(one.get_state(), on_mismatch="adapt")
         assert caught.value.differences[1] == "names: more than 11 were added or removed"
         assert (other.epoch, other.position) == (0, 0)

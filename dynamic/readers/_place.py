@@ -18,12 +18,12 @@ from dynamic._state import MOST_COUNTED
 from dynamic.errors import StateError, StateMismatch, shown
 
 from ._order import keys
-from ._sketch import MOST, Change, changed, is_sketch
+from ._sketch import MOST, Change, changed, is_sketch, smallest
 
 __all__ = ["VERSION", "Place", "Rule", "Tally", "Untold", "adapted", "checked", "hexadecimal", "no_state",
            "rule_of", "unfit", "what_changed"]  # fmt: skip
 
-VERSION = 1
+VERSION = 2
 _ID = re.compile(r"[0-9a-f]{16}")
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 _MASK64 = (1 << 64) - 1
@@ -94,9 +94,10 @@ def checked(operator: str, state: Any) -> dict[str, Any]:
     """The state, if its keys, types and texts are those of one."""
     if not isinstance(state, dict):
         raise no_state(operator, f"it must be a dict, and is {shown(state)}")
-    if state.get("version", VERSION) != VERSION:
-        raise StateError(f"{operator}: the state has version {shown(state['version'])}, and this library "
-                         f"knows {VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
+    version: Any = state.get("version", VERSION)
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise StateError(f"{operator}: the state has version {shown(version)}, and this library "
+                         f"knows 1 to {VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
     lacking = ", ".join(map(repr, sorted(_TYPES.keys() - state.keys())))
     unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys())))
     if lacking or unknown:
@@ -201,8 +202,8 @@ def _some_are_here(state: dict[str, Any], ids: Any, change: Change | None) -> bo
     """Whether some samples of a state are known to be among those here. If not, all may have got other names."""
     if change is not None:
         return bool(change.removed < state["samples"])
-    known = [int(i, 16) for i in (state["last"], *state["late"], *state["skipped"])]
-    return bool(numpy.isin(ids, numpy.array(known, numpy.uint64)).any())
+    named = numpy.array([int(i, 16) for i in (state["last"], *state["late"], *state["skipped"])], numpy.uint64)
+    return bool(numpy.isin(ids, numpy.concatenate([named, smallest(state["sketch"])])).any())
 
 
 def _up_to(last: Any, rule: Rule, state: dict[str, Any], ids: Any, change: Change | None) -> Any:

@@ -1,10 +1,12 @@
-"""What changed in a data set, from a sketch of a hundred bytes: which samples are new, and how many are gone.
+"""What changed in a data set, from a sketch of some hundred bytes: which samples are new, and how many are gone.
 
-The sketch of a set of ids is its first power sums in a prime field. The difference of two sketches belongs to the ids
-that only one of the sets has, however large the sets are, and as long as these are few they can be found in it: the
-power sums of L numbers follow a linear recurrence of order L, which the Berlekamp-Massey algorithm finds and whose
-roots the numbers are (Minsky, Trachtenberg and Zippel, "Set reconciliation with nearly optimal communication
-complexity", 2003).
+The sketch of a set of ids is its first power sums in a prime field, and its smallest ids. The difference of the sums of
+two sets belongs to the ids that only one of them has, however large the sets are, and as long as these are few they can
+be found in it: the power sums of L numbers follow a linear recurrence of order L, which the Berlekamp-Massey algorithm
+finds and whose roots the numbers are (Minsky, Trachtenberg and Zippel, "Set reconciliation with nearly optimal
+communication complexity", 2003). Where they are many, the smallest ids tell whether the sets have anything in common:
+ids are hashes, so these are gone from a set no more often than others (Broder, "On the resemblance and containment of
+documents", 1997).
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy
 
-__all__ = ["MOST", "Change", "changed", "is_sketch", "sketch"]
+__all__ = ["MOST", "Change", "changed", "is_sketch", "sketch", "smallest"]
 
 _PRIME = (1 << 31) - 1
 _SUMS = 24
+_SMALLEST = 16  # of a set of which half is gone, all of them are gone in one case of 65536
 #: So many samples may differ for all of them to be found. One pair of sums is left over to check the answer by.
 MOST = _SUMS // 2 - 1
 _CHUNK = 1 << 15  # numbers that stay in a core's cache
@@ -40,16 +43,31 @@ def sketch(ids: Any) -> str:
     >>> changed(before, 1000, numpy.arange(3, 1001, dtype="uint64"))
     Change(added=array([997]), removed=3)
     """
-    return base64.b64encode(struct.pack(f"<{_SUMS}I", *_power_sums(ids))).decode()
+    least = numpy.unique(numpy.partition(ids, _SMALLEST)[:_SMALLEST] if len(ids) > _SMALLEST else ids)
+    return base64.b64encode(struct.pack(f"<{_SUMS}I", *_power_sums(ids)) + least.astype("<u8").tobytes()).decode()
 
 
 def is_sketch(text: str) -> bool:
-    """Whether a text may be a sketch."""
+    """Whether a text may be a sketch. Those of version 1 of a reader's state have no ids in them."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return False
-    return len(data) == 4 * _SUMS and max(struct.unpack(f"<{_SUMS}I", data)) < _PRIME
+    ids, rest = divmod(len(data) - 4 * _SUMS, 8)
+    if not 0 <= ids <= _SMALLEST or rest:
+        return False
+    least = smallest(text)
+    return max(struct.unpack_from(f"<{_SUMS}I", data)) < _PRIME and bool((least[1:] > least[:-1]).all())
+
+
+def smallest(text: str) -> Any:
+    """The smallest of the ids that a sketch is of, uint64 of shape (n,), n up to 16.
+
+    >>> from dynamic.readers._sketch import sketch, smallest
+    >>> smallest(sketch(numpy.arange(5, 1000, dtype="uint64")))[:3]
+    array([5, 6, 7], dtype=uint64)
+    """
+    return numpy.frombuffer(base64.b64decode(text), "<u8", offset=4 * _SUMS).astype(numpy.uint64)
 
 
 def changed(before: str, count: int, ids: Any) -> Change | None:
@@ -60,7 +78,7 @@ def changed(before: str, count: int, ids: Any) -> Change | None:
         count: How many these were.
         ids: The ids now, uint64 of shape (N,).
     """
-    old = struct.unpack(f"<{_SUMS}I", base64.b64decode(before))
+    old = struct.unpack_from(f"<{_SUMS}I", base64.b64decode(before))
     more = len(ids) - count
     if abs(more) > MOST:
         return None
