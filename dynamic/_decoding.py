@@ -110,7 +110,7 @@ def opened(
         if on_error == "raise":
             raise
         return Planned(((0, 0, images.convert.channels("RGB", output_type)), kind), Refused(error))
-    channels = images.convert.channels(head.colours, output_type)
+    channels = images.convert.channels(head.colours, output_type, head.extra)
     height, width, channels = head.shape(channels, adjust_orientation=adjust_orientation)
     whole = height, width
     corner, extents = (None, whole) if window is None else window(whole, *others, **arguments)

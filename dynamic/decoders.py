@@ -372,7 +372,8 @@ def peek_image_shape(
     """
     limits = images.Limits(max_pixels, encoded_bytes=max_encoded_bytes)
     head = images.header(buffer(encoded, "peek_image_shape"), limits)
-    out[...] = head.shape(images.convert.channels(head.colours, image_type), adjust_orientation=adjust_orientation)
+    channels = images.convert.channels(head.colours, image_type, head.extra)
+    out[...] = head.shape(channels, adjust_orientation=adjust_orientation)
     return out
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -538,15 +539,108 @@ def _tiffs() -> Iterator[File]:
             "too few strips": patched(deflated, entry[278] + 8, b"\1\0\0\0"),
             "strips beyond": base[:-3000],
             "LZW that is cut": patched(lzw, entry_of(lzw, 279) + 8, b"\x80\0"),
-            "1 bit": encoded(Image.new("1", (9, 9)), "TIFF"),
             "floats": encoded(np.zeros((3, 3), np.float32), "TIFF"),
-            "ink": encoded(Image.new("CMYK", (9, 9)), "TIFF"),
             "JPEG inside": encoded(Image.new("RGB", (9, 9)), "TIFF", compression="jpeg"),
-            "BigTIFF": b"II+\0\x08\0\0\0" + bytes(60),
+            "BigTIFF of no entries": b"II+\0\x08\0\0\0" + bytes(60),
+            "BigTIFF that is cut": varied_tiff(PHOTO, big=True)[:-40],
+            "BigTIFF of its header alone": varied_tiff(PHOTO, big=True)[:15],
+            "BigTIFF with offsets of 4 bytes": patched(varied_tiff(PHOTO, big=True), 4, b"\4"),
+            "BigTIFF with a directory beyond": patched(varied_tiff(PHOTO, big=True), 8, b"\xff" * 8),
+            "BigTIFF of 2**63 values": patched(
+                varied_tiff(PHOTO, big=True), varied_tiff(PHOTO, big=True).index(b"\2\1\3\0") + 4, b"\xff" * 8
+            ),
+            "a plane missing": varied_tiff(PHOTO, planes=True, tags={277: [4]}),
+            "a planar configuration of 3": varied_tiff(PHOTO, tags={284: [3]}),
+            "4 bits with a predictor": varied_tiff(GRAY[..., None] >> 4, 4, tags={262: [1], 317: [2]}),
+            "a palette of 8 colours for 4 bits": varied_tiff(GRAY[..., None] >> 4, 4, tags={262: [3], 320: [0] * 24}),
+            "colour of 4 bits": varied_tiff(PHOTO >> 4, 4),
+            "17 channels": varied_tiff(noise((3, 4, 17))),
+            "no channels": varied_tiff(GRAY[..., None], tags={262: [1], 277: [0]}),
         }
     )
     size = patched(patched(deflated, entry[256] + 8, b"\0\0\2\0"), entry[257] + 8, b"\0\0\2\0")
     yield from refused({"of 131072 x 131072": size}, "limit")
+
+
+def varied_tiff(
+    image: np.ndarray, bits: int = 8, order: str = "<", *, big: bool = False, planes: bool = False, tile: int = 0,
+    rows: int = 20, tags: dict[int, list[int]] | None = None,
+) -> bytes:  # fmt: skip
+    """A TIFF of unsigned integers (H, W, C) of 1 to 16 bits: RGB and deflated, if `tags` say nothing else.
+
+    Args:
+        image: The values.
+        bits: Of a value.
+        order: Of the bytes.
+        big: Whether it is BigTIFF.
+        planes: Whether each channel is stored by itself.
+        tile: The width and height of tiles; 0 for strips.
+        rows: Of a strip.
+        tags: Values that are to be in the directory.
+    """
+    height, width, channels = image.shape
+    found = {256: [width], 257: [height], 258: [bits] * channels, 259: [8], 262: [2], 277: [channels], 278: [rows]}
+    found |= {284: [2 if planes else 1], 322: [tile], 323: [tile]} | (tags or {})
+    across, down = (tile, tile) if tile else (width, rows)
+    step, parts = 1 if planes else channels, []
+    for c, y, x in itertools.product(range(0, channels, step), range(0, height, down), range(0, width, across)):
+        part = image[y : y + down, x : x + across, c : c + step]
+        if tile:
+            part = np.pad(part, [(0, down - part.shape[0]), (0, across - part.shape[1]), (0, 0)])
+        if found.get(317) == [2] and bits >= 8:
+            part = np.diff(part, axis=1, prepend=part.dtype.type(0))
+        packed = part.astype(f"{order}u{-(-bits // 8)}").tobytes()
+        if bits < 8:
+            each = np.unpackbits(part.astype(np.uint8)[..., None], axis=-1)[..., 8 - bits :]
+            packed = np.packbits(each.reshape(len(part), -1), axis=1).tobytes()
+        parts.append(packed if found[259] == [1] else zlib.compress(packed))
+    starts = np.cumsum([16, *map(len, parts)]).tolist()
+    found |= dict(zip((324, 325) if tile else (273, 279), (starts[:-1], list(map(len, parts))), strict=True))
+    for tag in (278,) if tile else (322, 323):
+        del found[tag]
+    word, many, within = ("Q", "Q", 8) if big else ("I", "H", 4)
+    table, extra = struct.pack(order + many, len(found)), b""
+    after = starts[-1] + len(table) + len(found) * (4 + 2 * within) + within
+    for tag, values in sorted(found.items()):
+        kind = 3 if max(values) < 2**16 and tag not in (273, 279) else 16 if big else 4  # SHORT, LONG8 or LONG
+        content = struct.pack(f"{order}{len(values)}{'H' if kind == 3 else word}", *values)
+        if len(content) > within:
+            extra, content = extra + content, struct.pack(order + word, after + len(extra))
+        table += struct.pack(order + "HH" + word, tag, kind, len(values)) + content.ljust(within, b"\0")
+    head = (b"II" if order == "<" else b"MM") + struct.pack(order + "H", 43 if big else 42)
+    head += struct.pack(order + "HHQ", 8, 0, starts[-1]) if big else struct.pack(order + "I", starts[-1])
+    return head.ljust(16, b"\0") + b"".join(parts) + table + bytes(within) + extra
+
+
+def _varied_tiffs() -> Iterator[File]:
+    def good(name: str, data: bytes, pixels: np.ndarray, within: float = 0) -> File:
+        return File(name, data, "decode", rgb(pixels), within)
+
+    shades, deep = GRAY[..., None], PHOTO * np.uint16(257)
+    for order in "<>":
+        yield good(f"BigTIFF {order}", varied_tiff(PHOTO, order=order, big=True), PHOTO)
+        yield good(f"BigTIFF {order} of tiles", varied_tiff(PHOTO, order=order, big=True, tile=32), PHOTO)
+        yield good(f"planes {order} of 16 bits", varied_tiff(deep, 16, order, planes=True), PHOTO)
+    yield good("planes", varied_tiff(PHOTO, planes=True), PHOTO)
+    yield good("planes of tiles", varied_tiff(PHOTO, planes=True, tile=16), PHOTO)
+    yield good("planes with a predictor", varied_tiff(PHOTO, planes=True, tags={317: [2]}), PHOTO)
+    for channels, kind in {2: 1, 5: 2, 6: 2}.items():
+        data = varied_tiff(noise((9, 7, channels)), tags={262: [kind], 338: [0] * (channels - 1 - kind // 2 * 2)})
+        yield good(f"{channels} channels", data, noise((9, 7, channels))[..., : kind * 2 - 1])
+    for bits in (1, 2, 4):
+        levels = shades >> (8 - bits)
+        stretched = levels * np.uint8(255 // (2**bits - 1))
+        yield good(f"{bits} bits", varied_tiff(levels, bits, tags={262: [1]}), stretched)
+        yield good(f"{bits} bits where 0 is white", varied_tiff(levels, bits, tags={262: [0]}), 255 - stretched)
+        table = noise((3, 2**bits)).astype(int)
+        data = varied_tiff(levels, bits, tags={262: [3], 320: (table * 257).ravel().tolist()})
+        yield good(f"a palette of {bits} bits", data, table.T[levels[..., 0]].astype(np.uint8))
+    for compression, word in {"raw": "", "packbits": "PackBits ", "tiff_lzw": "LZW "}.items():
+        line = encoded(Image.fromarray(GRAY > 99), "TIFF", compression=compression)
+        yield good(f"{word}1 bit", line, np.uint8(255) * (GRAY > 99))
+    yield good("ink", encoded(Image.fromarray(255 - PHOTO).convert("CMYK"), "TIFF"), 255 - PHOTO)
+    plain = varied_tiff(PHOTO, tags={259: [1], 317: [2]})
+    yield good("a predictor that means nothing", patched(plain, 16, PHOTO.tobytes()), PHOTO)
 
 
 def entry_of(data: bytes, tag: int) -> int:
@@ -593,6 +687,11 @@ def _jpegs_2000() -> Iterator[File]:
         ("a long box", _in_long_box(base, bare), PHOTO),
     ):
         yield File(name, data, "decode", pixels)
+    shades, table = noise((9, 13)) % 4, noise((4, 3))
+    indexed = encoded(shades, "JPEG2000", irreversible=False)
+    columns = struct.pack(">HB", 4, 3) + b"\7\7\7" + table.tobytes()
+    mapped = _box(b"cmap", b"".join(struct.pack(">HBB", 0, 1, i) for i in range(3)))
+    yield File("a palette", _with_palette(indexed, _box(b"pclr", columns) + mapped), "decode", table[shades])
     size = base.index(b"\xff\x51")
     yield from refused(
         {
@@ -604,9 +703,26 @@ def _jpegs_2000() -> Iterator[File]:
             "a codestream without its size": bare[:2] + bare[50:],
             "17 bits": patched(base, size + 40, b"\x10" * 1),
             "cut, with an end": bare[: len(bare) // 2] + sj.EOI,
+            "a palette of no columns": _with_palette(indexed, _box(b"pclr", b"\0\4\0") + mapped),
+            "a palette that nothing is mapped to": _with_palette(indexed, _box(b"pclr", columns)),
+            "a palette of colour": _with_palette(base, _box(b"pclr", columns) + mapped),
+            "an image with an offset": patched(base, size + 12, b"\0\0\0\1"),
+            "an unknown palette": _with_palette(indexed, _box(b"pclr", b"")),
         }
     )
     yield from refused({"of 2**31 x 2**31": patched(base, size + 6, b"\x7f\xff\xff\xff\x7f\xff\xff\xff")}, "limit")
+
+
+def _box(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(content), name) + content
+
+
+def _with_palette(data: bytes, boxes: bytes) -> bytes:
+    """A file with more in its header; its colour space is sRGB."""
+    start = data.index(b"jp2h") - 4
+    size = struct.unpack_from(">I", data, start)[0]
+    head = data[start + 8 : start + size].replace(b"\1\0\0\0\0\0\x11", b"\1\0\0\0\0\0\x10")
+    return data[:start] + _box(b"jp2h", head + boxes) + data[start + size :]
 
 
 def _in_long_box(data: bytes, stream: bytes) -> bytes:
@@ -650,7 +766,7 @@ MAKERS: dict[str, tuple[Callable[[], Iterator[File]], ...]] = {
     "GIF": (_gifs,),
     "WebP": (_webps,),
     "BMP": (_bmps,),
-    "TIFF": (_tiffs,),
+    "TIFF": (_tiffs, _varied_tiffs),
     "PNM": (_pnms,),
     "JPEG 2000": (_jpegs_2000,),
     "none": (_others,),
@@ -667,7 +783,7 @@ OWN_CHOICES = {
     "GIF": ("a frame outside", "of no width", "cut after the first frame"),
     "WebP": ("moving", "two pictures"),
     "BMP": ("two planes", "a strange header", "overlapping masks", "a mask in pieces", "of a negative width"),
-    "TIFF": ("1 bit", "floats", "ink", "JPEG inside", "BigTIFF", "four billion values"),
+    "TIFF": ("floats", "JPEG inside", "four billion values", "colour of 4 bits", "17 channels"),
     "PNM": ("P7", "floats"),
 }  # fmt: skip
 

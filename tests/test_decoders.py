@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import corpus
+import hostile_files
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,6 +122,37 @@ def test_the_full_range_becomes_the_full_range(dtype):
 def test_what_was_encoded_without_loss_comes_back(image):
     for format in ("PNG", "BMP", "PPM", "TIFF"):
         assert np.array_equal(decoders.image(corpus.encoded(image, format)).array, image)
+
+
+@given(st.data())
+def test_any_variety_of_tiff_comes_back(data):
+    channels, bits = data.draw(
+        st.sampled_from([(1, 1), (1, 2), (1, 4), *((n, d) for n in range(1, 8) for d in (8, 16))])
+    )
+    kind, shape = np.uint8 if bits <= 8 else np.uint16, npst.array_shapes(min_dims=2, max_dims=2, max_side=40)
+    values = npst.arrays(kind, shape.map(lambda s: (*s, channels)), elements=st.integers(0, 2**bits - 1))
+    image, orientation = data.draw(values), data.draw(st.integers(1, 8))
+    white = channels <= 2 and data.draw(st.booleans())
+    tags = {259: data.draw(st.sampled_from([[1], [8]])), 274: [orientation], 262: [0 if white else 1 + (channels > 2)]}
+    encoded = hostile_files.varied_tiff(
+        image, bits, data.draw(st.sampled_from("<>")), big=data.draw(st.booleans()), planes=data.draw(st.booleans()),
+        tile=data.draw(st.sampled_from([0, 16, 32])), rows=data.draw(st.integers(1, 50)), tags=tags,
+    )  # fmt: skip
+    stretched = image * kind(255 // (2**bits - 1) if bits < 8 else 1)
+    if white:
+        stretched[..., 0] = ~stretched[..., 0]
+    expected = hostile_files.upright(stretched, orientation)
+    assert np.array_equal(decoded(encoded, output_type="ANY_DATA", dtype=kind), expected)
+    rgb = expected[..., :3] if channels > 2 else np.repeat(expected[..., :1], 3, axis=2)
+    assert np.array_equal(decoded(encoded, dtype=kind), rgb)
+
+
+def test_colours_are_divided_by_alpha_and_nothing_else_is():
+    image = np.array([[[10, 20, 30, 100, 7], [255, 0, 9, 0, 200]]], np.uint8)
+    pixels = decoded(hostile_files.varied_tiff(image, tags={338: [1, 0]}), output_type="ANY_DATA")
+    assert pixels.tolist() == [[[26, 51, 77, 100, 7], [255, 0, 255, 0, 200]]]
+    gray = hostile_files.varied_tiff(image[..., 2:4], tags={338: [1], 262: [0]})
+    assert decoded(gray, output_type="ANY_DATA").tolist() == [[[255 - 77, 100], [0, 0]]]
 
 
 # -- batches

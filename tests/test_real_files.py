@@ -23,7 +23,10 @@ OTHERS = {
     "xmp_tags_orientation.png": "an orientation in XMP, which is not looked for",
     "xmp_tags_orientation_exiftool.png": "an orientation in XMP, which is not looked for",
     "first_frame_transparency.gif": "what the first frame leaves uncovered is the background here",
-    "tiff_16bit_RGBa.tiff": "16 bits are divided by their alpha, not 8",
+    **dict.fromkeys(
+        ("tiff_16bit_RGBa.tiff", "tiff_strip_planar_16bit_RGBa.tiff", "tiff_tiled_planar_16bit_RGBa.tiff"),
+        "16 bits are divided by their alpha, not 8",
+    ),
 }
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "check_range",
     "check_size",
     "corrupt",
+    "fields",
     "imdecode",
     "limited",
     "part",
@@ -55,6 +56,7 @@ class Header(NamedTuple):
     colours: Colours  #: as they come out of the decoder
     orientation: int = 1  #: EXIF's: 1 is upright, 5 to 8 exchange height and width
     detail: Any = None  #: what the decoder of the format has found and needs again
+    extra: int = 0  #: channels behind those of the colours, of which only "ANY_DATA" gives anything
 
     def shape(self, channels: int, *, adjust_orientation: bool) -> tuple[int, int, int]:
         """Height, width and channels of the decoded image."""
@@ -146,6 +148,13 @@ def limited(format: str, what: str, most: int) -> Iterator[int]:
     """Numbers from 0 on, for a loop that ends by itself in all but hostile files: small parts make much work."""
     yield from range(most)
     raise corrupt(format, f"there are more than {most} {what}")
+
+
+def fields(rows: Array, bits: int) -> Array:
+    """The values of 1, 2 or 4 bits in rows of bytes, the highest first."""
+    places = numpy.arange(8 - bits, -1, -bits, dtype=numpy.uint8)
+    values: Array = (rows[..., None] >> places) & numpy.uint8(2**bits - 1)
+    return values.reshape(len(rows), -1)
 
 
 def check_range(format: str, what: str, indices: Array, entries: int | Sequence[Any] | Array) -> None:

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 import numpy
 
-from ._common import Array, Buffer, Colours, Header, Limits, check_range, check_size, corrupt, truncated, unsupported
+from ._common import (
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_range,
+    check_size,
+    corrupt,
+    fields,
+    truncated,
+    unsupported,
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -124,8 +136,7 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:
 
 def _look_up(rows: Array, width: int, bits: int, palette: Array, colours: Colours) -> tuple[Array, Colours]:
     if bits < 8:
-        places = numpy.arange(8 - bits, -1, -bits, dtype=numpy.uint8)
-        rows = ((rows[..., None] >> places) & (2**bits - 1)).reshape(len(rows), -1)
+        rows = fields(rows, bits)
     indices = rows[:, :width]
     check_range(FORMAT, "colour", indices, palette)
     return palette[:, :1][indices] if colours == "GRAY" else palette[indices], colours

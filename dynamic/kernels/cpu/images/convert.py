@@ -17,10 +17,10 @@ from ._common import CHANNELS, Array, Colours
 __all__ = ["channels", "colours", "upright", "values"]
 
 
-def channels(have: Colours, output_type: str) -> int:
-    """How many channels an output type has, for a file with these colours."""
+def channels(have: Colours, output_type: str, extra: int = 0) -> int:
+    """How many channels an output type has, for a file with these colours and so many channels more."""
     if output_type == "ANY_DATA":
-        return CHANNELS[have]
+        return CHANNELS[have] + extra
     return 1 if output_type == "GRAY" else 3
 
 
@@ -61,6 +61,7 @@ def _to_ycbcr(rgb: Array) -> Array:
     return converted
 
 
+_MOST_TURNED = 4  # channels, at once: OpenCV transposes no pixels of five
 _TURNS: dict[int, Callable[[Any, Any], Any]] = {
     2: lambda pixels, out: cv2.flip(pixels, 1, dst=out),
     3: lambda pixels, out: cv2.rotate(pixels, cv2.ROTATE_180, dst=out),
@@ -74,6 +75,11 @@ _TURNS: dict[int, Callable[[Any, Any], Any]] = {
 
 def upright(pixels: Array, orientation: int, out: Array) -> None:
     """What `values` does, for pixels (H, W, C) in an EXIF orientation of 2 to 8: they are turned the right way up."""
+    if pixels.shape[2] > _MOST_TURNED:
+        for first in range(0, pixels.shape[2], _MOST_TURNED):
+            some = slice(first, first + _MOST_TURNED)
+            upright(pixels[..., some], orientation, out[..., some])
+        return
     turn, pixels = _TURNS[orientation], numpy.ascontiguousarray(pixels)
     if pixels.dtype == out.dtype and out.flags.c_contiguous:
         turn(pixels, out)

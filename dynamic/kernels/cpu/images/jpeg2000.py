@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import cv2
 
 from ._common import (
+    CHANNELS,
     Array,
     Buffer,
     Colours,
@@ -25,11 +27,12 @@ __all__ = ["FORMAT", "decode", "header"]
 FORMAT = "JPEG 2000"
 _SIZE, _END = b"\xff\x51", b"\xff\xd9"
 _COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "RGBA"}  # by the number of components
+_PALETTE = b"\3\7\7\7"  # of three columns of 8 bits, as a palette says it
 
 
 def header(data: Buffer, limits: Limits) -> Header:
     """Find the codestream, and read its size segment."""
-    stream = data if data[0] == 0xFF else _codestream(data)
+    stream, palette = (data, None) if data[0] == 0xFF else _codestream(data)
     if len(stream) < 42:
         raise truncated(FORMAT, "the bytes end within the size segment")
     if bytes(stream[2:4]) != _SIZE:
@@ -43,18 +46,34 @@ def header(data: Buffer, limits: Limits) -> Header:
     depths = {stream[42 + 3 * i] for i in range(count)}
     if colours is None or depths - {7, 15} or len(depths) != 1:
         raise unsupported(FORMAT, f"{count} components of {sorted(d % 128 + 1 for d in depths)} bits")
+    if left or top:
+        raise unsupported(FORMAT, f"an image that begins at {left}, {top}")
+    if palette is not None and (colours != "GRAY" or palette != _PALETTE):
+        raise unsupported(FORMAT, "a palette that is not one of three colours of 8 bits")
     if any(bytes(stream[43 + 3 * i : 45 + 3 * i]) != b"\1\1" for i in range(count)):
         raise unsupported(FORMAT, "components of different sizes")
     if bytes(stream[-2:]) != _END:
         raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
-    return Header(FORMAT, bottom - top, right - left, colours)
+    return Header(FORMAT, bottom, right, "RGB" if palette else colours, detail=palette)
 
 
-def _codestream(data: Buffer) -> Buffer:
+def _codestream(data: Buffer) -> tuple[Buffer, bytes | None]:
+    """The codestream in a container, and what its palette is of: how many columns, and their depths."""
+    palette = None
+    for name, content in _boxes(data):
+        if name == b"jp2c":
+            return content, palette
+        if name == b"jp2h" and b"pclr" in (inner := dict(_boxes(content))):
+            palette = bytes(inner[b"pclr"][2:6]) if b"cmap" in inner else b""
+    raise truncated(FORMAT, "there is no codestream")
+
+
+def _boxes(data: Buffer) -> Iterator[tuple[bytes, Buffer]]:
+    """The names and contents of boxes."""
     position = 0
     for _ in limited(FORMAT, "boxes", 1 << 12):
         if position + 8 > len(data):
-            break
+            return
         length, name = struct.unpack_from(">I4s", data, position)
         start, end = position + 8, position + length
         if length == 1 and position + 16 <= len(data):
@@ -65,14 +84,14 @@ def _codestream(data: Buffer) -> Buffer:
             raise corrupt(FORMAT, f"a box of length {length}")
         if end > len(data):
             raise truncated(FORMAT, "the bytes end within a box")
-        if name == b"jp2c":
-            return data[start:end]
+        yield name, data[start:end]
         position = end
-    raise truncated(FORMAT, "there is no codestream")
 
 
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:
     """Decode to uint8 or uint16 of shape (height, width, channels)."""
-    image = imdecode(FORMAT, "OpenJPEG", data, cv2.IMREAD_UNCHANGED)
+    image = imdecode(FORMAT, "OpenJPEG", data, cv2.IMREAD_COLOR_BGR if head.detail else cv2.IMREAD_UNCHANGED)
+    if image.size != head.height * head.width * CHANNELS[head.colours]:
+        raise corrupt(FORMAT, f"the container does not say what {CHANNELS[head.colours]} components mean")
     swapped: dict[Colours, Colours] = {"RGB": "BGR", "RGBA": "BGRA"}
     return image, swapped.get(head.colours, head.colours)

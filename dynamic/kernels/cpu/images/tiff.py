@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -12,17 +11,33 @@ from typing import TypeAlias
 import cv2
 import numpy
 
-from ._common import Array, Buffer, Colours, Header, Limits, check_size, corrupt, imdecode, truncated, unsupported
+from ._common import (
+    CHANNELS,
+    Array,
+    Buffer,
+    Colours,
+    Header,
+    Limits,
+    check_size,
+    corrupt,
+    fields,
+    imdecode,
+    truncated,
+    unsupported,
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "TIFF"
-_SIZES = {1: 1, 3: 2, 4: 4}  # bytes of the types that matter here: BYTE, SHORT, LONG
+_SIZES = {1: 1, 3: 2, 4: 4, 16: 8}  # bytes of the types that matter here: BYTE, SHORT, LONG, LONG8
 _Tags: TypeAlias = dict[int, Array]  # views of the file: hostile ones may claim millions of values each
-_CODES = {1: "u1", 3: "u2", 4: "u4"}
+_CODES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _COMPRESSIONS = (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS)
+_PREDICTED = (_LZW, _DEFLATE, _OLD_DEFLATE)  # of the others a predictor means nothing
+_PLANES = 2  # the channels are stored one after the other, and not pixel by pixel
 _MOST_ENTRIES, _MOST_SAMPLES, _MOST_PARTS = 4096, 16, 1 << 17
+_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _INDEX, _INK = 0, 1, 2, 3, 5  # photometric interpretations
 _ASSOCIATED = 1  # alpha, by which the colours are multiplied
 _LOWEST_FIRST = 2  # the order of the bits of a byte
 _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1)[:, ::-1])
@@ -37,6 +52,7 @@ class _Directory:
     strips: list[Buffer]
     bits: int
     samples: int
+    planes: int  #: how many there are of `samples` channels each
     order: str
     part: tuple[int, int]  #: pixels across and down of a strip or tile
 
@@ -44,8 +60,6 @@ class _Directory:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the first directory, and find the strips or tiles in the file."""
     order = "<" if data[0] == 0x49 else ">"
-    if _BIG in data[2:4]:
-        raise unsupported(FORMAT, "BigTIFF")
     tags = _read_tags(data, order)
     width, height = _one(tags, 256), _one(tags, 257)
     check_size(FORMAT, height, width, limits)
@@ -56,32 +70,40 @@ def header(data: Buffer, limits: Limits) -> Header:
     if compression not in _COMPRESSIONS:
         raise unsupported(FORMAT, f"compression {compression}")
     (depth,) = bits
+    planes = samples if _one(tags, 284, 1) == _PLANES else 1
     tiled = 322 in tags
     part = (_one(tags, 322), _one(tags, 323)) if tiled else (width, min(_one(tags, 278, height), height))
-    strips = _find_strips(data, tags, height, width, part, samples * depth)
+    strips = _find_strips(data, tags, height, width, part, samples // planes * depth, planes)
     orientation = _one(tags, 274, 1)
-    detail = _Directory(tags, strips, depth, samples, order, part)
-    return Header(FORMAT, height, width, colours, orientation if 1 <= orientation <= 8 else 1, detail)
+    detail = _Directory(tags, strips, depth, samples // planes, planes, order, part)
+    extra = 0 if photometric == _INDEX else samples - CHANNELS[colours]
+    return Header(FORMAT, height, width, colours, orientation if 1 <= orientation <= 8 else 1, detail, extra)
 
 
 def _read_tags(data: Buffer, order: str) -> _Tags:
-    if len(data) < 8:
+    big = _BIG in data[2:4]
+    word, many, within = ("Q", "Q", 8) if big else ("I", "H", 4)  # `within`: bytes of values that an entry holds itself
+    if len(data) < 2 * within:
         raise truncated(FORMAT, "the bytes end within the header")
-    (start,) = struct.unpack_from(order + "I", data, 4)
-    if start + 2 > len(data):
+    if big and bytes(data[4:8]) != struct.pack(order + "HH", within, 0):
+        raise corrupt(FORMAT, "a BigTIFF whose offsets do not have 8 bytes")
+    (start,) = struct.unpack_from(order + word, data, within)
+    first, length = start + struct.calcsize(order + many), 4 + 2 * within
+    if first > len(data):
         raise truncated(FORMAT, "the directory lies beyond the end")
-    (count,) = struct.unpack_from(order + "H", data, start)
-    if start + 2 + 12 * count > len(data):
+    (count,) = struct.unpack_from(order + many, data, start)
+    if first + length * count > len(data):
         raise truncated(FORMAT, "the bytes end within the directory")
     if count > _MOST_ENTRIES:
         raise corrupt(FORMAT, f"the directory has {count} entries")
     tags: _Tags = {}
-    for entry in range(start + 2, start + 2 + 12 * count, 12):
-        tag, kind, number = struct.unpack_from(order + "HHI", data, entry)
+    for entry in range(first, first + length * count, length):
+        tag, kind, number = struct.unpack_from(order + "HH" + word, data, entry)
         if kind not in _SIZES or tag in tags:
             continue
-        size = _SIZES[kind] * number
-        place = entry + 8 if size <= 4 else struct.unpack_from(order + "I", data, entry + 8)[0]
+        size, place = _SIZES[kind] * number, entry + 4 + within
+        if size > within:
+            (place,) = struct.unpack_from(order + word, data, place)
         if place + size > len(data):
             raise truncated(FORMAT, f"the values of tag {tag} lie beyond the end")
         tags[tag] = numpy.frombuffer(data, order + _CODES[kind], number, place)
@@ -102,30 +124,36 @@ def _each(tags: _Tags, tag: int, samples: int) -> set[int]:
 
 
 def _colours(tags: _Tags, samples: int, photometric: int, bits: set[int]) -> Colours:
-    if len(bits) != 1 or not bits <= {8, 16}:
-        raise unsupported(FORMAT, f"{sorted(bits)} bits a channel")
+    """What the first channels mean."""
+    if len(bits) != 1 or not bits <= ({8, 16} if samples > 1 else {1, 2, 4, 8, 16}):
+        raise unsupported(FORMAT, f"{samples} channels of {sorted(bits)} bits")
     if _each(tags, 339, samples) != {1}:
         raise unsupported(FORMAT, "channels that are not unsigned integers")
-    if _one(tags, 284, 1) != 1 and samples > 1:
-        raise unsupported(FORMAT, "channels in separate planes")
-    if photometric in (0, 1) and samples == 1:
-        return "GRAY"
-    if photometric == 2 and samples in (3, 4):
+    if _one(tags, 284, 1) not in (1, _PLANES):
+        raise corrupt(FORMAT, f"planar configuration {_one(tags, 284)}")
+    if photometric in (_WHITE_IS_ZERO, _BLACK_IS_ZERO) and 1 <= samples <= 2:
+        return "GRAY" if samples == 1 else "GRAYA"
+    if photometric == _RGB and 3 <= samples <= _MOST_SAMPLES:
         return "RGB" if samples == 3 else "RGBA"
-    if photometric == 3 and samples == 1 and bits == {8}:
-        if 320 not in tags or len(tags[320]) != 3 * 256:
-            raise corrupt(FORMAT, "the palette does not have 256 colours")
+    if photometric == _INK and samples == 4 and bits == {8} and _one(tags, 332, 1) == 1:
+        return "CMYK"
+    if photometric == _INDEX and samples == 1:
+        if 320 not in tags or len(tags[320]) != 3 << max(bits):
+            raise corrupt(FORMAT, f"the palette does not have {1 << max(bits)} colours")
         return "RGB"
     raise unsupported(FORMAT, f"photometric interpretation {photometric} with {samples} channels")
 
 
-def _find_strips(data: Buffer, tags: _Tags, height: int, width: int, part: tuple[int, int], bits: int) -> list[Buffer]:
+def _find_strips(
+    data: Buffer, tags: _Tags, height: int, width: int, part: tuple[int, int], bits: int, planes: int
+) -> list[Buffer]:
     """The bytes of each strip or tile, as they are in the file; there must be as many as the image needs."""
     tiled = 322 in tags
     across, down = part
     if across <= 0 or down <= 0 or across * down > 4 * height * width + 2**20:
         raise corrupt(FORMAT, f"strips or tiles of {across} x {down} pixels")
-    needed = -(-width // across) * -(-height // down)
+    of_plane = -(-width // across) * -(-height // down)
+    needed = of_plane * planes
     if needed > _MOST_PARTS:
         raise unsupported(FORMAT, f"{needed} strips or tiles")
     starts, counts = (tags.get(tag, numpy.empty(0, "u4")) for tag in ((324, 325) if tiled else (273, 279)))
@@ -136,7 +164,7 @@ def _find_strips(data: Buffer, tags: _Tags, height: int, width: int, part: tuple
     for i, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
         if start + count > len(data):
             raise truncated(FORMAT, "a strip or tile lies beyond the end")
-        rows = down if tiled else min(down, height - i * down)
+        rows = down if tiled else min(down, height - i % of_plane * down)
         size = -(-across * bits // 8) * rows
         strip = data[start : start + count]
         if _one(tags, 266, 1) == _LOWEST_FIRST:
@@ -165,46 +193,53 @@ def _inflated(strip: Buffer, size: int) -> bytes:
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001 - the strips are in the header
     """Decode to uint8 or uint16 of shape (height, width, channels)."""
     directory: _Directory = head.detail
-    predictor = _one(directory.tags, 317, 1)
-    if predictor not in (1, 2):
-        raise unsupported(FORMAT, f"predictor {predictor}")
-    image = numpy.empty((head.height, head.width, directory.samples), f"u{directory.bits // 8}")
+    tags, bits, samples = directory.tags, directory.bits, directory.samples
+    predictor = _one(tags, 317, 1) if _one(tags, 259, _NONE) in _PREDICTED else 1
+    if predictor not in (1, 2) or (predictor == 2 and bits < 8):
+        raise unsupported(FORMAT, f"predictor {predictor} of {bits} bits")
+    image = numpy.empty((head.height, head.width, samples * directory.planes), "u1" if bits <= 8 else "u2")
     across, down = directory.part
-    places = itertools.product(range(0, head.height, down), range(0, head.width, across))
-    for (top, left), strip in zip(places, directory.strips, strict=True):
-        target = image[top : top + down, left : left + across]
-        part = _part(directory, strip, down if 322 in directory.tags else len(target))
+    places = itertools.product(range(directory.planes), range(0, head.height, down), range(0, head.width, across))
+    for (plane, top, left), strip in zip(places, directory.strips, strict=True):
+        target = image[top : top + down, left : left + across, plane : plane + samples]
+        part = _part(directory, strip, down if 322 in tags else len(target))
         if predictor == 2:
             part = numpy.cumsum(part, axis=1, dtype=part.dtype)
         target[...] = part[: target.shape[0], : target.shape[1]]
-    if _one(directory.tags, 262) == 0:
-        image = numpy.invert(image)
-    if head.colours == "RGB" and directory.samples == 1:
-        palette = directory.tags[320].astype(numpy.uint16).reshape(3, 256).T
+    if _one(tags, 262) == _INDEX:
+        palette = tags[320].astype(numpy.uint16).reshape(3, -1).T
         return (palette[image[..., 0]] >> 8).astype(numpy.uint8), "RGB"
-    if head.colours == "RGBA" and _one(directory.tags, 338, 0) == _ASSOCIATED:
-        image = _divided(image)
+    if bits < 8:
+        image *= 255 // (2**bits - 1)
+    if head.colours in ("GRAYA", "RGBA") and _one(tags, 338, 0) == _ASSOCIATED:
+        image = _divided(image, CHANNELS[head.colours] - 1)
+    if _one(tags, 262) == _WHITE_IS_ZERO:
+        numpy.invert(image[..., 0], out=image[..., 0])
     return image, head.colours
 
 
-def _divided(image: Array) -> Array:
-    """Colours that were multiplied by their alpha, as they were before."""
-    most, alpha = numpy.uint32(numpy.iinfo(image.dtype).max), image[..., 3:].astype(numpy.uint32)
-    colours = (image[..., :3] * most + alpha // 2) // numpy.maximum(alpha, 1)
-    return numpy.concatenate([numpy.minimum(colours, most).astype(image.dtype), image[..., 3:]], axis=-1)
+def _divided(image: Array, alpha: int) -> Array:
+    """Colours that were multiplied by their alpha, the channel of this number, as they were before."""
+    most, by = numpy.uint32(numpy.iinfo(image.dtype).max), image[..., alpha : alpha + 1].astype(numpy.uint32)
+    colours = (image[..., :alpha] * most + by // 2) // numpy.maximum(by, 1)
+    return numpy.concatenate([numpy.minimum(colours, most).astype(image.dtype), image[..., alpha:]], axis=-1)
 
 
 def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
     """The values of a strip or tile: (rows, pixels, channels)."""
-    kind, across = numpy.dtype(f"{directory.order}u{directory.bits // 8}"), directory.part[0]
-    shape = (rows, across, directory.samples)
-    size = math.prod(shape) * kind.itemsize
+    bits, (across, _) = directory.bits, directory.part
+    kind = numpy.dtype(f"{directory.order}u{-(-bits // 8)}")
+    row = -(-across * directory.samples * bits // 8)
+    size = rows * row
     compression = _one(directory.tags, 259, _NONE)
     if compression in (_DEFLATE, _OLD_DEFLATE):
         strip = memoryview(_inflated(strip, size))
     elif compression in (_LZW, _PACKBITS):
-        strip = memoryview(_unpacked(strip, compression, rows, size // rows))
-    return numpy.frombuffer(strip, kind, math.prod(shape)).reshape(shape).astype(kind.newbyteorder("="))
+        strip = memoryview(_unpacked(strip, compression, rows, row))
+    values = numpy.frombuffer(strip, kind, size // kind.itemsize).reshape(rows, -1).astype(kind.newbyteorder("="))
+    if bits < 8:
+        values = fields(values, bits)[:, :across]
+    return values.reshape(rows, across, -1)
 
 
 def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
