@@ -8,13 +8,15 @@ An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tupl
 from __future__ import annotations
 
 import enum
+import functools
+import inspect
 import math
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy
 
@@ -47,6 +49,7 @@ __all__ = [
     "argument",
     "beside",
     "chosen",
+    "function",
 ]
 
 #: Arguments that say how DALI is to do its work, which are taken where it has them, and make no difference.
@@ -65,6 +68,8 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(["crop", "crop_mirror_normalize", "slice"], frozenset(["image_type"])),
 }
 
+P = ParamSpec("P")
+R = TypeVar("R")
 X = TypeVar("X")
 Convert = Callable[[Any], Any]
 _PER_SAMPLE = "per sample"
@@ -210,6 +215,28 @@ def argument(operator_name: str, parameter: Parameter, annotation: Any) -> Argum
     plain = _unmarked(annotation) if per_sample else annotation
     required = parameter.default is parameter.empty
     return Argument(operator_name, parameter.name, plain, per_sample, required, _kind(plain))
+
+
+def function(body: Callable[P, R]) -> Callable[P, R]:
+    """Let a function that is no operator refuse what it has not, or lacks, as operators do."""
+    parameters = inspect.signature(body).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+    required = [p.name for p in keywords.values() if p.default is p.empty]
+
+    @functools.wraps(body)
+    def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
+        if len(inputs) != len(names):
+            raise ArgumentError.inputs(body.__name__, names, len(inputs), keywords)
+        for name in arguments:
+            if name not in keywords:
+                raise ArgumentError.unknown(body.__name__, name, keywords)
+        for name in required:
+            if name not in arguments:
+                raise ArgumentError(body.__name__, name, "given", "nothing")
+        return body(*inputs, **arguments)
+
+    return checked
 
 
 def is_layout(annotation: Any) -> bool:

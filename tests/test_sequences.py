@@ -143,6 +143,22 @@ def test_batch_sizes_and_devices_that_are_none_are_refused_by_name(data, functio
         function(data, **{argument: value})
 
 
+@pytest.mark.parametrize(("function", "needed"), [
+    (permute_batch, "indices"), (per_frame, None), (element_extract, "element_map"), (get_property, "key"),
+    (ndd.cast_like, None),
+])  # fmt: skip
+def test_wrong_calls_are_refused_in_the_words_of_operators(function, needed):
+    name, data = function.__name__, [as_tensor([1, 2])] * (2 if function is ndd.cast_like else 1)
+    for inputs in ([], [*data, data[0], 1]):
+        with pytest.raises(ArgumentError, match=rf"^{name}\(\): argument 'inputs' must be .*got {len(inputs)} by pos"):
+            function(*inputs)
+    with pytest.raises(ArgumentError, match=rf"^{name}\(\).*got an unknown name. Did you mean 'batch_size'"):
+        function(*data, batchsize=3)
+    if needed:
+        with pytest.raises(ArgumentError, match=rf"^{name}\(\): argument '{needed}' must be given; got nothing"):
+            function(*data)
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_each_frame_has_its_own_value(whole):
     mirrored = np.stack([VIDEO[0], VIDEO[1][:, ::-1], VIDEO[2], VIDEO[3][:, ::-1]])

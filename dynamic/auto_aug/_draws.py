@@ -54,12 +54,19 @@ def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], argum
 def scheme(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function be one call of a pipeline, whatever it calls."""
     path, signature = f"auto_aug.{function.__name__}", inspect.signature(function)
+    names = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
     def called(*inputs: P.args, **arguments: P.kwargs) -> R:
         known = signature.parameters
         if unknown := [] if "kwargs" in known else [argument for argument in arguments if argument not in known]:
             raise ArgumentError.unknown(path, unknown[0], known)
+        if len(inputs) > len(names):
+            raise ArgumentError.inputs(path, names, len(inputs), [])
+        for argument in names:
+            count = (argument in names[: len(inputs)]) + (argument in arguments)
+            if count > 1 or (not count and known[argument].default is inspect.Parameter.empty):
+                raise ArgumentError(path, argument, "given once", "two values" if count else "nothing")
         given = dict(signature.bind(*inputs, **arguments).arguments)
         further = given.pop("kwargs", {})
         return handed(path, function, (), {**given, **further})

@@ -178,8 +178,8 @@ def auto_augment(
         policy = get_reduced_image_net_policy()
     else:
         policy = _POLICIES[policy_name](shape is not None, max_translate_abs, max_translate_rel)
-    return apply_auto_augment(policy, data, batch_size=batch_size, rng=rng, fill_value=fill_value,
-                              interp_type=interp_type, **own)  # fmt: skip
+    further = {"fill_value": fill_value, "interp_type": interp_type, **own}
+    return _applied("auto_augment", policy, data, batch_size, rng, further)
 
 
 @sample_scheme
@@ -217,7 +217,12 @@ def apply_auto_augment(
     Raises:
         ArgumentError: The policy is empty, or none of its augmentations takes an argument.
     """
-    name = "apply_auto_augment"
+    return _applied("apply_auto_augment", policy, data, batch_size, rng, kwargs)
+
+
+def _applied(
+    name: str, policy: Policy, data: Any, batch_size: int | None, rng: Source | None, kwargs: dict[str, Any]
+) -> Tensor | Batch:
     if not isinstance(policy, Policy) or not policy.sub_policies:
         raise ArgumentError(name, "policy", "a Policy with sequences", shown(policy))
     steps = max(map(len, policy.sub_policies))

@@ -63,8 +63,8 @@ def rand_augment(
     kind = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
     suite = a.without("rand_augment", kind(shape is not None, max_translate_abs, max_translate_rel), excluded)
     own = {} if shape is None else {"shape": shape}
-    return apply_rand_augment(suite, data, n, m, num_magnitude_bins, batch_size=batch_size, rng=rng,
-                              fill_value=fill_value, interp_type=interp_type, **own)  # fmt: skip
+    further = {"fill_value": fill_value, "interp_type": interp_type, **own}
+    return _applied("rand_augment", suite, data, n, m, num_magnitude_bins, batch_size, rng, further)
 
 
 @scheme
@@ -89,7 +89,14 @@ def apply_rand_augment(
     Raises:
         ArgumentError: An argument is out of its range, or none of the augmentations takes it.
     """
-    name, bins = "apply_rand_augment", bins_of("apply_rand_augment", num_magnitude_bins)
+    return _applied("apply_rand_augment", augmentations, data, n, m, num_magnitude_bins, batch_size, rng, kwargs)
+
+
+def _applied(
+    name: str, augmentations: Sequence[Augmentation], data: Any, n: int, m: int, num_magnitude_bins: int,
+    batch_size: int | None, rng: Source | None, kwargs: dict[str, Any],
+) -> Tensor | Batch:  # fmt: skip
+    bins = bins_of(name, num_magnitude_bins)
     for argument, value, most in (("n", n, None), ("m", m, bins - 1)):
         whole = isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
         if not whole or value < 0 or (most is not None and value > most):

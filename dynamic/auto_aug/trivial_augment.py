@@ -52,8 +52,8 @@ def trivial_augment_wide(
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
     own = {} if shape is None else {"shape": shape}
     suite = a.without("trivial_augment_wide", suite, excluded)
-    return apply_trivial_augment(suite, data, num_magnitude_bins, batch_size=batch_size, rng=rng,
-                                 fill_value=fill_value, interp_type=interp_type, **own)  # fmt: skip
+    further = {"fill_value": fill_value, "interp_type": interp_type, **own}
+    return _applied("trivial_augment_wide", suite, data, num_magnitude_bins, batch_size, rng, further)
 
 
 @scheme
@@ -75,7 +75,14 @@ def apply_trivial_augment(
     Raises:
         ArgumentError: The list is empty, or none of the augmentations takes an argument.
     """
-    name, bins = "apply_trivial_augment", bins_of("apply_trivial_augment", num_magnitude_bins)
+    return _applied("apply_trivial_augment", augmentations, data, num_magnitude_bins, batch_size, rng, kwargs)
+
+
+def _applied(
+    name: str, augmentations: Sequence[Augmentation], data: Any, num_magnitude_bins: int, batch_size: int | None,
+    rng: Source | None, kwargs: dict[str, Any],
+) -> Tensor | Batch:  # fmt: skip
+    bins = bins_of(name, num_magnitude_bins)
     if not augmentations:
         raise ArgumentError(name, "augmentations", "at least one", "none")
 

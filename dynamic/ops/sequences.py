@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Layout, PerSample, Several
+from dynamic._argument import GIVEN, Layout, PerSample, Several, function
 from dynamic._array import Array, asarray
 from dynamic._call import Call
 from dynamic._described import Described
@@ -38,6 +38,7 @@ def _data(operator: str, value: Any, batch_size: int | None, device: DeviceLike)
     return data
 
 
+@function
 def permute_batch(
     input: Any, /, *, indices: Any, batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch:
@@ -74,6 +75,7 @@ def permute_batch(
     return data.select(places.astype(numpy.intp)) if isinstance(data, Batch) else data
 
 
+@function
 def per_frame(
     input: Any, /, *, replace: bool = False, batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch:
@@ -111,6 +113,7 @@ def _refuse_others(operator: str, layout: str | None, ndim: int) -> None:
         raise ArgumentError(operator, "input", "a sequence, laid out with F first or not at all", got)
 
 
+@function
 def element_extract(
     input: Any, /, *, element_map: int | Sequence[int], batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch | tuple[Tensor | Batch, ...]:
@@ -210,6 +213,7 @@ def sequence_rearrange(
     return numpy.take(input, places, axis=0, out=out, mode="wrap")  # "raise" would copy the result once more
 
 
+@function
 def get_property(
     input: Any, /, *, key: str, batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch:

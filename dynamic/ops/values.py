@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument
+from dynamic._argument import GIVEN, DTypeArgument, function
 from dynamic._array import Array, asarray
 from dynamic._call import Call
 from dynamic._described import Described
@@ -55,6 +55,7 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     return out
 
 
+@function
 def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device: DeviceLike = None) -> Tensor | Batch:
     """Convert to the element type of another array, saturating and rounding half away from zero.
 
