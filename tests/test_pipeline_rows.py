@@ -136,6 +136,30 @@ def test_what_the_first_leaves_out_is_left_out_beside_it_too(folder, bad, shards
     assert len(places) == 1
 
 
+@given(shards=st.integers(1, 3), sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=4),
+       iterable=st.booleans())  # fmt: skip
+def test_a_source_of_samples_makes_none_to_fill_up_a_batch(folder, shards, sizes, iterable):
+    """So its place, too, is the same for any batch size; the last sample of it fills up beside that of the reader."""
+    sources = [itertools.count() for _ in range(shards)]
+
+    @pipeline_def(seed=5, prefetch_queue_depth=0)
+    def padded(shard):
+        label = files(folder, "one", 9, shard_id=shard, num_shards=shards, pad_last_batch=True)
+        return label, fn.external_source(sources[shard] if iterable else lambda info: info.idx_in_epoch, batch=False)
+
+    pipes = [padded(shard, batch_size=sizes[0][0]) for shard in range(shards)]
+    for size, stop in [*sizes, (2, 99)]:
+        if not iterable:
+            texts = [pipe.checkpoint() for pipe in pipes]
+            pipes = [padded(shard, batch_size=size, checkpoint=texts[shard]) for shard in range(shards)]
+        while stop and pipes[0]._epoch < EPOCHS:
+            for shard, pipe in enumerate(pipes):
+                for (label,), number in zip(*(output.tolist() for output in pipe.run()), strict=True):
+                    *before, share = [range((shard + e) % shards, 9, shards) for e in range(pipe._epoch + 1)]
+                    assert label not in share or number == sum(map(len, before)) + share.index(label)
+            stop -= 1
+
+
 def test_a_second_reader_replaces_what_it_cannot_read(folder):
     @pipeline_def(batch_size=2, prefetch_queue_depth=0)
     def two(bad):

@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import ArgumentError, Batch
+from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._origin import Origin
+from dynamic._state import way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress
 from dynamic.readers._reader import Reader, _Share, epoch_ended
 
-__all__ = ["Rows", "check_beside", "columns", "left", "pass_over", "passed", "rows_of_first", "rows_of_shard",
-           "taken"]  # fmt: skip
+__all__ = ["Rows", "check_beside", "columns", "from_samples", "left", "pass_over", "passed", "rows_of_first",
+           "rows_of_shard", "taken"]  # fmt: skip
 
 
 class Rows(NamedTuple):
@@ -112,6 +113,20 @@ def pass_over(reader: Reader[Any], rows: int) -> None:
 def left(reader: Reader[Any], progress: Progress) -> int:
     """How many rows all shards together have left in the epoch."""
     return len(reader._ids) - progress.place.position
+
+
+def from_samples(source: ExternalSource, rows: Rows) -> Any:
+    """What a source of samples beside the first gives: the last one again where rows only fill up the batch."""
+    own = len(rows.numbers) - rows.repeated
+    back = way_back(source)
+    outputs: Any = source(max(own, 1))
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    if not own:
+        back()
+    if not rows.repeated or len(outputs[0]) < own:
+        return outputs
+    places = numpy.arange(len(rows.numbers)).clip(max=len(outputs[0]) - 1)
+    return tuple(output._selected(places) for output in outputs)
 
 
 def _gone(

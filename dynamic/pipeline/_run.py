@@ -26,7 +26,7 @@ from ._calls import Call, call_of
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
-from ._rows import Rows, check_beside, columns, pass_over, rows_of_first, rows_of_shard, taken
+from ._rows import Rows, check_beside, columns, from_samples, pass_over, rows_of_first, rows_of_shard, taken
 
 __all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
 
@@ -397,8 +397,11 @@ class Run:
     def _from_source(self, source: ExternalSource) -> Any:
         """What a source makes for the rows of this batch, those left out that the first reader could not read."""
         size = self._size if self._rows is None else len(self._rows.numbers)
-        outputs = source(size if source._batch is False else None)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if self._rows is not None and source._batch is False:
+            outputs = from_samples(source, self._rows)
+        else:
+            given = source(size if source._batch is False else None)
+            outputs = given if isinstance(given, tuple) else (given,)
         count, first = len(outputs[0]), next(iter(self._taken), None)
         if count > self.graph.batch_size or (first is not None and count != size):
             which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {size}"
