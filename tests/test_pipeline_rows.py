@@ -136,8 +136,8 @@ def test_what_the_first_leaves_out_is_left_out_beside_it_too(folder, bad, shards
     assert len(places) == 1
 
 
-@given(shards=st.integers(1, 3), sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=4),
-       iterable=st.booleans())  # fmt: skip
+@given(shards=st.integers(1, 3), iterable=st.booleans(),
+       sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=4))  # fmt: skip
 def test_a_source_of_samples_makes_none_to_fill_up_a_batch(folder, shards, sizes, iterable):
     """So its place, too, is the same for any batch size; the last sample of it fills up beside that of the reader."""
     sources = [itertools.count() for _ in range(shards)]
