@@ -680,11 +680,15 @@ def _jpegs_2000() -> Iterator[File]:
     base = encoded(PHOTO, "JPEG2000", irreversible=False)
     gray = encoded(GRAY, "JPEG2000", irreversible=False)
     bare = base[base.index(b"\xff\x4f\xff\x51") :]
+    part = bare.index(b"\xff\x90\0\n")
     for name, data, pixels in (
         ("color", base, PHOTO),
         ("gray", gray, rgb(GRAY)),
         ("a bare codestream", bare, PHOTO),
         ("a long box", _in_long_box(base, bare), PHOTO),
+        ("tiles", encoded(PHOTO, "JPEG2000", irreversible=False, tile_size=(16, 20)), PHOTO),
+        ("a last part that goes on to the end", patched(bare, part + 6, bytes(4)), PHOTO),
+        ("bytes after the end", bare + b"\0\0more", PHOTO),
     ):
         yield File(name, data, "decode", pixels)
     shades, table = noise((9, 13)) % 4, noise((4, 3))
@@ -706,6 +710,11 @@ def _jpegs_2000() -> Iterator[File]:
             "a palette of no columns": _with_palette(indexed, _box(b"pclr", b"\0\4\0") + mapped),
             "a palette that nothing is mapped to": _with_palette(indexed, _box(b"pclr", columns)),
             "a palette of colour": _with_palette(base, _box(b"pclr", columns) + mapped),
+            "a tile missing": _with_tiles(bare, 32),
+            "a tile that there is not": patched(bare, part + 4, b"\0\1"),
+            "a part of no bytes": patched(bare, part + 6, b"\0\0\0\x0d"),
+            "tiles of no width": _with_tiles(bare, 0),
+            "tiles with an offset": patched(bare, 32, b"\0\0\0\1"),
             "an image with an offset": patched(base, size + 12, b"\0\0\0\1"),
             "an unknown palette": _with_palette(indexed, _box(b"pclr", b"")),
         }
@@ -715,6 +724,11 @@ def _jpegs_2000() -> Iterator[File]:
 
 def _box(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(content), name) + content
+
+
+def _with_tiles(stream: bytes, side: int) -> bytes:
+    """A codestream that says that its tiles are of this width and height."""
+    return patched(stream, 24, struct.pack(">II", side, side))
 
 
 def _with_palette(data: bytes, boxes: bytes) -> bytes:

@@ -25,7 +25,7 @@ from ._common import (
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "JPEG 2000"
-_SIZE, _END = b"\xff\x51", b"\xff\xd9"
+_SIZE, _PART, _END = 0xFF51, 0xFF90, 0xFFD9
 _COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "RGBA"}  # by the number of components
 _PALETTE = b"\3\7\7\7"  # of three columns of 8 bits, as a palette says it
 
@@ -35,7 +35,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     stream, palette = (data, None) if data[0] == 0xFF else _codestream(data)
     if len(stream) < 42:
         raise truncated(FORMAT, "the bytes end within the size segment")
-    if bytes(stream[2:4]) != _SIZE:
+    if stream[2] << 8 | stream[3] != _SIZE:
         raise corrupt(FORMAT, "the codestream does not begin with its size")
     right, bottom, left, top = struct.unpack_from(">4I", stream, 8)
     (count,) = struct.unpack_from(">H", stream, 40)
@@ -52,8 +52,7 @@ def header(data: Buffer, limits: Limits) -> Header:
         raise unsupported(FORMAT, "a palette that is not one of three colours of 8 bits")
     if any(bytes(stream[43 + 3 * i : 45 + 3 * i]) != b"\1\1" for i in range(count)):
         raise unsupported(FORMAT, "components of different sizes")
-    if bytes(stream[-2:]) != _END:
-        raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
+    _check_tiles(stream, *struct.unpack_from(">4I", stream, 24), height=bottom, width=right)
     return Header(FORMAT, bottom, right, "RGB" if palette else colours, detail=palette)
 
 
@@ -66,6 +65,32 @@ def _codestream(data: Buffer) -> tuple[Buffer, bytes | None]:
         if name == b"jp2h" and b"pclr" in (inner := dict(_boxes(content))):
             palette = bytes(inner[b"pclr"][2:6]) if b"cmap" in inner else b""
     raise truncated(FORMAT, "there is no codestream")
+
+
+def _check_tiles(stream: Buffer, across: int, down: int, left: int, top: int, *, height: int, width: int) -> None:
+    """Refuse a codestream without an end, or where a tile has no part."""
+    if left or top or not across or not down:
+        raise corrupt(FORMAT, f"tiles of {across} x {down} that begin at {left}, {top}")
+    needed, found, position = -(-width // across) * -(-height // down), set[int](), 2
+    for _ in limited(FORMAT, "segments and parts of tiles", 1 << 17):
+        if position + 2 > len(stream):
+            break
+        (marker,) = struct.unpack_from(">H", stream, position)
+        if marker == _END:
+            if len(found) < needed:
+                raise truncated(FORMAT, f"{len(found)} of {needed} tiles are there")
+            return
+        if position + 12 > len(stream) or (found and marker != _PART):
+            break
+        length = 2 + (stream[position + 2] << 8 | stream[position + 3])
+        if marker == _PART:
+            tile, length = struct.unpack_from(">HI", stream, position + 4)
+            length = length or len(stream) - 2 - position  # of the last part
+            if tile >= needed or length < 14:
+                raise corrupt(FORMAT, f"a part of tile {tile} of {needed} with {length} bytes")
+            found.add(tile)
+        position += length
+    raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
 
 
 def _boxes(data: Buffer) -> Iterator[tuple[bytes, Buffer]]:
