@@ -35,6 +35,7 @@ __all__ = [
     "are_small",
     "asarray",
     "checked_array",
+    "checked_extents",
     "current",
     "device_of",
     "empty",
@@ -344,6 +345,18 @@ _loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of ea
 _free: collections.defaultdict[int, collections.deque[_Loan]] = collections.defaultdict(collections.deque)  # by bytes
 _kept = 0
 _lock = new_lock()
+
+
+def checked_extents(operator: str, extents: tuple[int, ...]) -> tuple[int, ...]:
+    """What a caller gave as `shape`, where NumPy has arrays of many such samples; there may be no memory for it still.
+
+    Raises:
+        ArgumentError: They are too many, or one is 0 and the others too large.
+    """
+    if len(extents) >= _DEEPEST or (0 in extents and math.prod(filter(None, extents)) > _ADDRESSED):
+        expected = f"at most {_DEEPEST - 1} extents, of arrays that NumPy can have"
+        raise ArgumentError(operator, "shape", expected, shown(extents))
+    return extents
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:

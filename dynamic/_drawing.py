@@ -13,7 +13,7 @@ import numpy
 
 from . import _cuda, _pool
 from ._argument import WITHOUT_EFFECT, Argument, argument
-from ._array import Array, asarray, empty
+from ._array import Array, asarray, checked_extents, empty
 from ._call import together
 from ._distributions import Part
 from ._philox import ELEMENT_STRIDE, Draw
@@ -188,13 +188,13 @@ class Call:
                 raise ArgumentError(self.name, "shape", "None where an input gives the shape", shown(shape))
             shape = shape_like.shape
         if isinstance(shape, list):
-            shape = [s if isinstance(s, tuple) else (s,) for s in shape]
+            shape = [checked_extents(self.name, s if isinstance(s, tuple) else (s,)) for s in shape]
             if not shape:  # no samples: only the number of dimensions matters
                 return (0,) * (1 if shape_like is None else shape_like.ndim)
             return shape[0] if len(set(shape)) == 1 else shape
         if shape is None:
             return ()
-        return shape if isinstance(shape, tuple) else (shape,)
+        return checked_extents(self.name, shape if isinstance(shape, tuple) else (shape,))
 
     @property
     def dtype(self) -> numpy.dtype[Any]:

@@ -23,6 +23,7 @@ from dynamic import (
     zeros,
     zeros_like,
 )
+from dynamic.random import coin_flip, uniform
 
 WORDS = [str(d) for d in ALL_DTYPES]
 
@@ -79,6 +80,12 @@ def test_values_are_saturated_and_rounded():
     (lambda: full(3, shape=(2,), layout="HW"), "'layout' must be a letter for each of the 1"),
     (lambda: zeros(layout="HW"), r"zeros\(\): argument 'layout'"), (lambda: zeros(shape=(-1,)), "'shape'"),
     (lambda: ones(shape=(1,), layout="HW"), r"ones\(\): argument 'layout'"),
+    (lambda: zeros(shape=[1] * 64), r"zeros\(\): argument 'shape' must be at most 63 extents"),
+    (lambda: full(3, shape=[1] * 99), r"full\(\): argument 'shape' must be at most 63 extents"),
+    (lambda: ones(shape=(2**64, 0)), r"ones\(\): argument 'shape' must be at most 63 extents, of arrays that"),
+    (lambda: zeros(shape=[1] * 64, batch_size=0), "'shape'"),
+    (lambda: uniform(shape=[1] * 65), r"^uniform\(\): argument 'shape' must be at most 63 extents"),
+    (lambda: coin_flip(shape=as_batch([[1] * 64])), r"^coin_flip\(\): argument 'shape'"),
     (lambda: cast_like(as_batch([1, 2]), as_batch([1])), r"cast_like\(\): argument 'like' must be a Batch of 2"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(call, told):

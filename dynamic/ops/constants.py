@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, PerSample, Several
-from dynamic._array import Array, library
+from dynamic._array import Array, checked_extents, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, int32
 from dynamic.errors import ArgumentError
@@ -27,7 +27,7 @@ def _shape(operator: str, shape: Any, layout: str | None) -> tuple[int, ...]:
     if layout and len(layout) != len(extents):
         expected = f"a letter for each of the {len(extents)} dimensions of the result"
         raise ArgumentError(operator, "layout", expected, repr(layout))
-    return extents
+    return checked_extents(operator, extents)
 
 
 def _laid_out(_: str | None, *, layout: str | None = None, **__: Any) -> str | None:
