@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
@@ -231,6 +232,23 @@ def test_a_fifo_among_the_files_is_refused_and_a_dangling_link_is_a_sample(tmp_p
         File(file_root=tmp_path)(3)
     os.mkfifo(tmp_path / "c" / "4.jpg")
     with pytest.raises(DataError, match=r"4\.jpg.*is a fifo"):
+        File(file_root=tmp_path)
+    for reader in (File, Numpy):
+        with pytest.raises(ArgumentError, match="'file_list' must be .* is a fifo, not a regular file"):
+            reader(file_list=tmp_path / "c" / "4.jpg")
+
+
+def test_a_class_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    written(tmp_path, "c/1.jpg", "d/1.jpg")
+    scandir = os.scandir
+
+    def refused(path):
+        if os.fspath(path).endswith("d"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(DataError, match=r"readers\.File\(\).*\n.*/d: Permission denied"):
         File(file_root=tmp_path)
 
 

@@ -782,6 +782,8 @@ def test_a_fifo_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(DataError, match="fifo: is a fifo, not a regular file"):
         TFRecord(path=tmp_path / "fifo", features=LABEL)
+    with pytest.raises(DataError, match="fifo: is a fifo, not a regular file"):
+        TFRecord(path=write(tmp_path / "a", [labelled(1)]), features=LABEL, index_path=tmp_path / "fifo")
 
 
 def test_an_index_that_lists_no_records_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-from dynamic._bytes import kind_of
+from dynamic._bytes import contents, kind_of
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
@@ -173,10 +173,14 @@ def listed_folder(
     names: list[str] = []
     labels: list[int] = []
     for label, folder in enumerate(folders):
-        with os.scandir(os.path.join(root, folder)) as entries:
-            files = sorted(
-                (e.name for e in entries if wanted_file(e.name) and is_sample("readers.File", e)), key=os.fsencode
-            )
+        path = os.path.join(root, folder)
+        try:
+            with os.scandir(path) as entries:
+                files = sorted(
+                    (e.name for e in entries if wanted_file(e.name) and is_sample("readers.File", e)), key=os.fsencode
+                )
+        except OSError as error:
+            raise unlisted("readers.File", path, error.strerror or str(error)) from None
         names += [f"{folder}/{file}" for file in files]
         labels += [label] * len(files)
     if not names:
@@ -297,7 +301,7 @@ def _in_full(path: str) -> str:
 
 def _lines(path: str) -> list[bytes]:
     """The lines of a text file."""
-    return Path(path).read_bytes().removeprefix(_MARK).split(b"\n")
+    return contents(path).tobytes().removeprefix(_MARK).split(b"\n")
 
 
 def as_it_is(values: Any) -> Any:

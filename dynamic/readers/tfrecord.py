@@ -10,7 +10,6 @@ import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Unpack
 
 import numpy
@@ -270,7 +269,7 @@ def _in_index(index: str, path: str) -> tuple[list[int], list[int]]:
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     try:
-        lines = Path(index).read_bytes().split(b"\n")
+        lines = contents(index).tobytes().split(b"\n")
     except OSError as error:
         raise _damaged(index, error.strerror or str(error)) from None
     places, sizes = list[int](), list[int]()
