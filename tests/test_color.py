@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dynamic
 from dynamic import ArgumentError, as_batch, as_tensor
 from dynamic.dtypes import convert
+from dynamic.kernels.cpu.color import _bytes
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 NUMBERS = [*INTEGERS, "float16", "float32", "float64"]
@@ -83,6 +84,19 @@ def test_bytes_are_rounded_half_away_from_zero_whatever_computes_them():
         for image in (every, every[:2], every[:, ::2]):
             found = dynamic.brightness(image, brightness=factor, brightness_shift=shift).array
             assert np.array_equal(found, rounded(exact[: len(image), :: every.shape[1] // image.shape[1]], "uint8"))
+
+
+@given(st.lists(st.one_of(st.integers(-2, 257).map(lambda i: i + 0.5), st.floats(-1e9, 1e9)), min_size=1),
+       st.integers(-9, 9), st.integers(1, 40))  # fmt: skip
+def test_sums_are_rounded_to_bytes_but_for_a_last_place_below_a_half(values, places, repeats):
+    near = (np.array(values, np.float32) + np.float32(places * 2.0**-16)).repeat(repeats)  # by vectors, and one by one
+    found = np.empty((1, len(near), 1), np.uint8)
+    _bytes(near.reshape(found.shape).copy(), found)
+    inside = near.clip(0, 255).astype(np.float64)
+    below = 0.5 - inside % 1
+    clear = (below <= 0) | (below > 2.0**-16)
+    assert np.array_equal(found.ravel()[clear], rounded(inside[clear], "uint8"))
+    assert np.abs(found.ravel() - inside).max() <= 0.5 + 2.0**-16
 
 
 def test_brightness_and_contrast_are_special_cases():
