@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NewType, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy
 
@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # what a caller may give
     Two: TypeAlias = Several[X]
     Three: TypeAlias = Several[X]
     Four: TypeAlias = Several[X]
-    Layout: TypeAlias = str
+    Layout = NewType("Layout", str)  # which no caller has
     InterpName: TypeAlias = str | DALIInterpType
     ImageName: TypeAlias = str | DALIImageType
     _ElementType: TypeAlias = DTypeLike

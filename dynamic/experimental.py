@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from . import decoders  # noqa: F401
-from ._argument import Between, Layout, PerSample, Two, Word
+from ._argument import GIVEN, Between, Layout, PerSample, Two, Word
 from ._array import Array
 from ._call import Call
 from ._described import Described, allocated
@@ -84,7 +84,7 @@ def median_blur(
     /,
     *,
     window_size: PerSample[_Sizes] = 3,
-    layout: Layout = "HWC",
+    layout: Layout = GIVEN,
     out: Array = None,
 ) -> Array:
     """Replace each pixel by the median of the window around it, channel by channel.
@@ -128,7 +128,7 @@ def _extreme_on_gpu(name: str, call: Call, inputs: list[Described], target: Desc
           kernel=functools.partial(_extreme_on_gpu, "experimental.dilate"))  # fmt: skip
 def dilate(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
-    mask_size: PerSample[_Extents] = 3, layout: Layout = "HWC", out: Array = None,
+    mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Replace each pixel by the largest value of the window around it, channel by channel.
 
@@ -156,7 +156,7 @@ def dilate(
           kernel=functools.partial(_extreme_on_gpu, "experimental.erode"))  # fmt: skip
 def erode(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
-    mask_size: PerSample[_Extents] = 3, layout: Layout = "HWC", out: Array = None,
+    mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Replace each pixel by the smallest value of the window around it, channel by channel.
 

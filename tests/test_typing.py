@@ -77,6 +77,7 @@ MISTAKES = [
     "ndd.rotate(images)",
     "ndd.rotate(images, angel=30)",
     "ndd.rotate(images, angle='30')",
+    "ndd.rotate(images, angle=30, layout='HWC')",
     "ndd.resize(images, size='large')",
     "ndd.crop(images, crop=[2, 2], crop_pos_x='left')",
     "ndd.reductions.mean(images, axes=[0.5])",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import cv2
 import numpy
 
-from dynamic._argument import DTypeArgument, ImageName, Layout, PerSample, Word
+from dynamic._argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
 from dynamic._array import Array
 from dynamic._call import Call, stepwise
 from dynamic._described import Described
@@ -229,7 +229,7 @@ _twist_many = stepwise(_twist_step)
 def color_twist(
     image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
     dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
-    saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+    saturation: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Turn the hue and change saturation, contrast and brightness, in this order.
 
@@ -267,7 +267,7 @@ def color_twist(
 )
 def hue(
     image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Turn the hue, as `color_twist` does.
 
@@ -292,7 +292,7 @@ def hue(
           kernel=functools.partial(_twist_on_gpu, "saturation"), many=_twist_many)  # fmt: skip
 def saturation(
     image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
-    saturation: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+    saturation: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Change the saturation, as `color_twist` does.
 
@@ -324,7 +324,7 @@ def saturation(
 )
 def hsv(
     image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
-    value: PerSample[float] = 1.0, layout: Layout = "HWC", out: Array = None,
+    value: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Turn the hue of RGB images and multiply their saturation and brightness, as `color_twist` does.
 
@@ -401,7 +401,7 @@ def _convert_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True,
           kernel=_convert_on_gpu)  # fmt: skip
 def color_space_conversion(
-    image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = "HWC", out: Array = None
+    image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = GIVEN, out: Array = None
 ) -> Array:
     """Convert images from one colour space to another.
 

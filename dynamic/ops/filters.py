@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several, Word
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -98,7 +98,7 @@ def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...])
 @operator(output=_same, kernel=_blur_on_gpu)
 def gaussian_blur(
     image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
-    window_size: PerSample[_Extents] = 0, layout: Layout = "", out: Array = None,
+    window_size: PerSample[_Extents] = 0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Blur with a Gaussian along every spatial dimension, which are all but channels and frames.
 
@@ -195,7 +195,7 @@ def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized:
 def laplacian(
     image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
     scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
-    window_size: PerSample[_Windows] = 3, layout: Layout = "", out: Array = None,
+    window_size: PerSample[_Windows] = 3, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Sum the second derivatives along the spatial dimensions, which are all but channels and frames.
 
@@ -325,7 +325,7 @@ def _fill(value: Array, dtype: numpy.dtype[Any]) -> Any:
 @operator(output=_filtered, kernel=_filter_on_gpu)
 def filter(
     data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | Several[_Place]] = -1,
-    border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = "",
+    border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = GIVEN,
     out: Array = None,
 ) -> Array:  # fmt: skip
     """Correlate each image, each frame of a video, or each volume with a kernel of its own or the same for all.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
+from dynamic._argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -131,7 +131,7 @@ def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[Three[float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | Several[float] | None = None,
     interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Rotate each image counter-clockwise about its centre, or each volume about an axis.
 
@@ -198,7 +198,7 @@ def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
 @operator(layouts=LAYOUTS, output=_same, whole=True, kernel=_flip_on_gpu)
 def flip(
     image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Mirror each image or volume.
 

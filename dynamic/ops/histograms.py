@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array, library
 from dynamic._call import Call
 from dynamic._described import Described
@@ -40,7 +40,7 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
 
 
 @operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same, kernel=_equalize_on_gpu)
-def equalize(image: Array, /, *, layout: Layout = "HWC", out: Array = None) -> Array:
+def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> Array:
     """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
 
     Each channel and each frame of a video has its own histogram; a volume has one for each channel.
@@ -80,7 +80,7 @@ def _tiled_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 @operator(layouts=LAYOUTS, dtypes="u8 u16", output=_tiled, kernel=_tiled_on_gpu)
 def clahe(
     image: Array, /, *, bins: _Bins = 256, clip_limit: float, luma_only: bool = True, tiles_x: _Tiles, tiles_y: _Tiles,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Spread the values of each part of an image by its own histogram, which is clipped to limit the contrast.
 
@@ -131,7 +131,7 @@ def _compressed_on_gpu(call: Call, inputs: list[Described], target: Described) -
 
 @operator(layouts=LAYOUTS, dtypes="u8", output=_compressible, kernel=_compressed_on_gpu)
 def jpeg_compression_distortion(
-    image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = "HWC", out: Array = None
+    image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = GIVEN, out: Array = None
 ) -> Array:
     """Compress images as JPEG files do and decompress them: blocks, ringing and colours of half the resolution.
 

@@ -71,7 +71,7 @@ def stack(
     *inputs: Array,
     axis: int = 0,
     axis_name: str | None = None,
-    layout: Layout = "",
+    layout: Layout = GIVEN,
     across: int = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
@@ -121,7 +121,7 @@ def cat(
     *inputs: Array,
     axis: int | None = None,
     axis_name: str | None = None,
-    layout: Layout = "",
+    layout: Layout = GIVEN,
     across: int = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
@@ -187,7 +187,7 @@ def _kind_of_encoded(
 )  # fmt: skip
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
-    num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = "",
+    num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = GIVEN,
     across: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.

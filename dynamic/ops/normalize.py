@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic import _pool
-from dynamic._argument import Between, DTypeArgument, Layout, Numbers, PerSample, Several
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
 from dynamic._array import Array, library
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
@@ -143,7 +143,7 @@ def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
 def normalize(
     image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
     dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
-    scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = "",
+    scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = GIVEN,
     across: tuple[int, Any, Any] = (0, None, None), out: Array = None,
 ) -> Array:  # fmt: skip
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -66,7 +66,7 @@ def _paste_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 def paste(
     image: Array, /, *, fill_value: PerSample[_Values], min_canvas_size: PerSample[_Extent] = 0.0, n_channels: int = 3,
     paste_x: PerSample[_Position] = 0.5, paste_y: PerSample[_Position] = 0.5, ratio: PerSample[_Enlargement],
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Put each image onto a larger canvas.
 
@@ -178,7 +178,7 @@ def multi_paste(
     in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[Several[int] | None] = None,
     out_anchors: PerSample[_Corners | None] = None, out_anchors_rel: PerSample[_RelativeCorners | None] = None,
     output_size: PerSample[Several[_Size] | None] = None, shapes: PerSample[_Corners | None] = None,
-    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = "HWC", across: Any = None,
+    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = GIVEN, across: Any = None,
     out: Array = None,
 ) -> Array:  # fmt: skip
     """Paste windows of several images onto each canvas: of all inputs, or of samples of one input.
@@ -315,7 +315,7 @@ def _mask_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
 @operator(layouts=LAYOUTS, output=_as_input, kernel=_mask_on_gpu)
 def grid_mask(
     image: Array, /, *, angle: PerSample[float] = 0.0, ratio: PerSample[float] = 0.5, shift_x: PerSample[float] = 0.0,
-    shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = "HWC", out: Array = None,
+    shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Set a square in each tile of a grid to 0, as augmentation by hiding does.
 

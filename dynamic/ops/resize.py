@@ -155,7 +155,7 @@ def resize(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, save_attrs: bool = False,
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
+    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize each image, each frame of a video, or each volume.
 
@@ -240,7 +240,7 @@ def resize_crop_mirror(
     resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
     roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, rounding: _Rounding = "round",
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "HWC", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
+    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize each image, take a window of it and mirror it, all at once: what is not in the window is not computed.
 
@@ -311,7 +311,7 @@ def tensor_resize(
     roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
     roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
     size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = "", plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
+    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Resize arrays along any dimensions.
 

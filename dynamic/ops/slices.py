@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
 from dynamic._call import Call, Memory, Planned
 from dynamic._described import Described
@@ -79,7 +79,7 @@ def slice(
     fill_values: _Values = 0.0, normalized_anchor: bool = True, normalized_shape: bool = True,
     out_of_bounds_policy: _AnyPolicy = "error", rel_end: PerSample[_Values | None] = None,
     rel_shape: PerSample[_Values | None] = None, rel_start: PerSample[_Values | None] = None,
-    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = "",
+    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = GIVEN,
     plan: Sequence[int] = (), out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each array, given by where it begins and where it ends or how large it is.
@@ -155,7 +155,7 @@ def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
 def pad(
     input: Array, /, *, align: PerSample[_Multiple | Several[_Multiple]] = (), axes: PerSample[_Axes | None] = None,
     axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
-    layout: Layout = "", across: Any = None, out: Array = None,
+    layout: Layout = GIVEN, across: Any = None, out: Array = None,
 ) -> Array:  # fmt: skip
     """Extend each array at its ends, to the largest extents in the batch or to a given shape.
 
@@ -218,7 +218,7 @@ def erase(
     input: Array, /, *, anchor: PerSample[_Values] = (), axes: PerSample[_Axes | None] = None, axis_names: str = "HW",
     centered_anchor: bool = False, fill_value: PerSample[_Values] = 0.0, normalized: bool | None = None,
     normalized_anchor: bool = False, normalized_shape: bool = False, shape: PerSample[_Values] = (),
-    layout: Layout = "", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill one region of each array, or several, with a value.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
+from dynamic._argument import GIVEN, DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
@@ -109,7 +109,7 @@ def warp_affine(
     image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
     fill_value: float | Several[float] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
     matrix: PerSample[Numbers | None] = None, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image, or volume, with what a matrix finds in it.
 
@@ -227,7 +227,7 @@ def warp_perspective(
     image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
     fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
     matrix: PerSample[Numbers | None] = None, pixel_origin: _Origin = "corner",
-    size: PerSample[Several[Extent] | None] = None, layout: Layout = "HWC", out: Array = None,
+    size: PerSample[Several[Extent] | None] = None, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image with what a perspective finds in it.
 
@@ -313,7 +313,7 @@ def _map_of(data: Described, layout: str, own: Any, frames: Any) -> Described:
 @operator(layouts=_IMAGES, output=_remapped, name=_REMAP, kernel=_remap_on_gpu)
 def remap(
     image: Array, mapx: Array, mapy: Array, /, *, interp: _Interp = "linear", pixel_origin: _Origin = "corner",
-    layout: Layout = "HWC", out: Array = None,
+    layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image with the pixels that two maps name: for each pixel of the result x and y of the point to read.
 
@@ -370,7 +370,7 @@ def _sphere_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 @operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"), kernel=_sphere_on_gpu)
 def sphere(
     image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
-    mask: PerSample[int] = 1, layout: Layout = "HWC", out: Array = None,
+    mask: PerSample[int] = 1, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Show each image as if on a sphere: what is near its centre is enlarged.
 
@@ -405,7 +405,7 @@ def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 def water(
     image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
     freq_x: float = math.pi / 64, freq_y: float = math.pi / 64, interp_type: WarpInterp = "nn",
-    mask: PerSample[int] = 1, phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = "HWC", out: Array = None,
+    mask: PerSample[int] = 1, phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Show each image as if under water: it reads x + ampl_x * sin(freq_x * y + phase_x), and y with a cosine of x.
 

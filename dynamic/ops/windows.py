@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample, Several, Word
+from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._array import Array
 from dynamic._call import Call as Together
 from dynamic._call import Memory
@@ -117,7 +117,7 @@ def crop(
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
-    out_of_bounds_policy: _AnyPolicy = "error", rounding: _Rounding = "round", layout: Layout = "HWC",
+    out_of_bounds_policy: _AnyPolicy = "error", rounding: _Rounding = "round", layout: Layout = GIVEN,
     out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each image, of each frame of a video, or of a volume.
@@ -251,7 +251,7 @@ def crop_mirror_normalize(
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,
     mean: PerSample[_Values] = 0.0, mirror: PerSample[int] = 0, out_of_bounds_policy: _Policy = "error",
     output_layout: _Order = "CHW", pad_output: bool = False, rounding: _Rounding = "round", scale: float = 1.0,
-    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = "HWC", out: Array = None,
+    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
 
