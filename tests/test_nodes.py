@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import struct
@@ -106,6 +107,25 @@ def test_a_run_goes_on_with_the_batch_after_the_last_that_was_taken(folder, way,
     else:
         assert told(taken) + rest == epochs[0]
         assert told(again) == epochs[1]
+
+
+@pytest.mark.parametrize("way", WAYS.keys() - {"snapshots now and then"})
+@settings(max_examples=10)
+@given(size=st.integers(3, 9), stops=st.lists(st.integers(1, 7), max_size=4))
+def test_runs_go_on_over_the_ends_of_epochs(folder, way, size, stops):
+    """One that goes on from the end of an epoch has states of its own in the next, which `Loader` alone would forget."""
+    whole = loader_of(folder, way, size)
+    epochs = [pair for _ in range(len(stops) + 1) for pair in told(whole)]
+    found, state = [], None
+    for stop in [*stops, None]:
+        loader = loader_of(folder, way, size)
+        if state is not None:
+            loader.load_state_dict(state)
+        for batch in itertools.islice(loader, stop):
+            found += told([batch])
+            state = json.loads(json.dumps(loader.state_dict()))
+    assert found == epochs[: len(found)]
+    assert len(found) % COUNT == 0
 
 
 def test_a_state_of_the_reader_is_good_for_other_batches(folder):

@@ -798,9 +798,9 @@ def test_torchdatas_nodes_go_on(folder, kind, ahead):
     nodes = pytest.importorskip("torchdata.nodes", reason="torchdata is not installed")
     make, output_map = KINDS[kind]
 
-    def made():
+    def made(**arguments):
         node = nodes.IterableWrapper(Dataset(make(folder), output_map))
-        return nodes.Loader(nodes.Prefetcher(node, ahead) if ahead else node)
+        return nodes.Loader(nodes.Prefetcher(node, ahead) if ahead else node, **arguments)
 
     whole = Dataset(make(folder), output_map)
     epochs = [listed(whole) for _ in range(3)]
@@ -817,6 +817,16 @@ def test_torchdatas_nodes_go_on(folder, kind, ahead):
         resumed.load_state_dict(state)
         rest = [listed(resumed) for _ in range(2)]
         assert [found + rest[0], rest[1]] == epochs[epoch : epoch + 2], stop
+    found, state = [], None
+    for stop in (length, 1, length - 1, 2, 1):  # from the end of an epoch on too
+        resumed = made(restart_on_stop_iteration=False)
+        if state is not None:
+            resumed.load_state_dict(state)
+        batches = itertools.chain.from_iterable(resumed for _ in range(2))
+        found += listed(itertools.islice(batches, stop))
+        state = json.loads(json.dumps(resumed.state_dict()))
+    assert found == [*epochs[0], *epochs[1], *epochs[2]][: len(found)]
+    assert len(found) == 2 * length + 3
 
 
 def test_importing_it_takes_no_torch():

@@ -47,7 +47,8 @@ class Readers(_Node):
     good for any batch size and number of shards, and for the reader by itself.
 
     Each `reset` without a state begins an epoch: first the reader's first, then the next, however far the last has been
-    read. So an epoch that is left early has ended, and nothing depends on how far a `Prefetcher` was ahead.
+    read. So an epoch that is left early has ended, and nothing depends on how far a `Prefetcher` was ahead. One with a
+    state of which nothing is left of its epoch begins the next, as a `Loader` would.
 
     Args:
         reader_type: A class of `dynamic.readers`.
@@ -81,7 +82,7 @@ class Readers(_Node):
         self._epoch: Iterator[Any] | None = None
 
     def reset(self, initial_state: State | None = None) -> None:
-        """Go to the place of a state; without one, to the start of the next epoch.
+        """Go to the place of a state, or behind it where its epoch has ended; without one, to the next epoch's start.
 
         Raises:
             StateError: This is no state of a reader; or StateMismatch, where it is of other data. The node stays as it
@@ -90,6 +91,9 @@ class Readers(_Node):
         reader = self._reader
         if initial_state is not None:
             reader.set_state(initial_state)
+            rest = reader.next_epoch(self._batch_size)
+            if not len(rest):  # else a `Loader` finds that out, and gives this state all through the next epoch
+                next(rest, None)
         elif reader.epoch == self._begun:
             reader.seek(0, self._begun + 1)
         self._begun = reader.epoch
