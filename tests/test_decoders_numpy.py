@@ -302,7 +302,9 @@ def test_a_header_that_lies_costs_no_memory(shape, descr, fortran, count, dtype)
 @pytest.mark.parametrize("text", [
     described("(-1,)"), described("(99,)"), described("(1 << 62, 4)"), described("1"), described("('a',)"),
     described(repr((1,) * 70)), described("(" + "9" * 5000 + ",)"), described(descr="'x'"), described(descr="[]"),
-    described(descr="('<i4', (2,))"), described(fortran="3"), described()[:-9], "(" * 5000, "-" * 9000 + "1",
+    described(descr="('<i4', (2,))"), described(descr="'M8[s/0]'"), described(descr="[('a', 'm8[7s/00]')]"),
+    described(descr="()"), described(descr="('<i4',)"), described(descr="[(([], 'b'), '<i4')]"),
+    described(descr="'\xff,i4'"), described(fortran="3"), described()[:-9], "(" * 5000, "-" * 9000 + "1",
     "[" * 150, "", "__import__('os')", "\0", "é", " " * 20_000,
 ])  # fmt: skip
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -312,7 +314,7 @@ def test_hostile_headers_are_refused(text, version):
 
 @pytest.mark.parametrize("text", [
     described("(1if 1else 2,)"), described("(0x1f,)"), described("(2 L,)"), described(descr=r"'\d'"),
-    "\n " + described(), described("(1 or 2,)"), described().replace("'shape'", "b'shape'"), described() + "\n ,",
+    described(descr="'a4'"), "\n " + described(), described("(1 or 2,)"), described().replace("'shape'", "b'shape'"), described() + "\n ,",
 ])  # fmt: skip
 def test_python_and_numpy_warn_of_no_header(text):
     """Whatever is done with warnings, which are errors here."""
