@@ -301,7 +301,8 @@ def _in_full(path: str) -> str:
 
 def _lines(path: str) -> list[bytes]:
     """The lines of a text file."""
-    return contents(path).tobytes().removeprefix(_MARK).split(b"\n")
+    text: bytes = contents(path).tobytes()
+    return text.removeprefix(_MARK).split(b"\n")
 
 
 def as_it_is(values: Any) -> Any:
