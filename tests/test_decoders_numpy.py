@@ -314,7 +314,8 @@ def test_hostile_headers_are_refused(text, version):
 
 @pytest.mark.parametrize("text", [
     described("(1if 1else 2,)"), described("(0x1f,)"), described("(2 L,)"), described(descr=r"'\d'"),
-    described(descr="'a4'"), "\n " + described(), described("(1 or 2,)"), described().replace("'shape'", "b'shape'"), described() + "\n ,",
+    described(descr="'a4'"), "\n " + described(),
+    described("(1 or 2,)"), described().replace("'shape'", "b'shape'"), described() + "\n ,",
 ])  # fmt: skip
 def test_python_and_numpy_warn_of_no_header(text):
     """Whatever is done with warnings, which are errors here."""
