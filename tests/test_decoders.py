@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import struct
 from pathlib import Path
 
 import corpus
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, TiffImagePlugin
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, decoders, errors
@@ -145,6 +146,20 @@ def test_any_variety_of_tiff_comes_back(data):
     assert np.array_equal(decoded(encoded, output_type="ANY_DATA", dtype=kind), expected)
     rgb = expected[..., :3] if channels > 2 else np.repeat(expected[..., :1], 3, axis=2)
     assert np.array_equal(decoded(encoded, dtype=kind), rgb)
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "packbits"])
+@pytest.mark.parametrize("shape", [(500, 5941), (501, 5941), (49, 31), (13, 31), (31, 1), (2, 1), (1, 1)])
+def test_large_strips_and_those_of_odd_rows_are_unpacked(shape, compression, monkeypatch):
+    monkeypatch.setattr(TiffImagePlugin, "STRIP_SIZE", 1 << 30)
+    shades = np.random.default_rng(3).integers(0, 4, shape).astype(np.uint8)
+    data = corpus.encoded(shades, "TIFF", compression=compression)
+    assert np.array_equal(decoded(data, output_type="GRAY")[..., 0], shades)
+    if shades.size > 1:
+        place = hostile_files.entry_of(data, 279) + 8
+        half = struct.unpack_from("<I", data, place)[0] // 2
+        with pytest.raises(DecodeError):
+            decoders.image(hostile_files.patched(data, place, struct.pack("<I", half)))
 
 
 def test_colours_are_divided_by_alpha_and_nothing_else_is():

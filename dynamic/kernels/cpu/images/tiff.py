@@ -43,6 +43,7 @@ _LOWEST_FIRST = 2  # the order of the bits of a byte
 _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1)[:, ::-1])
 _BIG = ord("+")  # in the place of the star
 _STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
+_TOGETHER = (1, 2, 3, 5, 7, 11)
 _WIDEST = 1 << 20  # for OpenCV
 
 
@@ -249,8 +250,9 @@ def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
     are values of 16 bits; where a row has an odd number of bytes, that they are of a size that makes such rows, and
     then, when all are there, the truth.
     """
-    if all(_width(row, bits) is None for bits in _STRICT):  # of 31 bytes, for example
-        rows, row = 1, rows * row
+    fitting = (k for k in _TOGETHER if rows % k == 0 and any(_width(row * k, bits) for bits in _STRICT))
+    together = next(fitting, rows)  # rows that are taken as one: those of 31 bytes, for example, do not fit alone
+    rows, row = rows // together, row * together
     bits = next((bits for bits in _STRICT if _width(row, bits) is not None), 16)
     width = _width(row, bits) or row // 2
     if width > _WIDEST:
