@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import pickle
 import subprocess
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dynamic import checkpoint
 from dynamic.checkpoint import __main__
@@ -52,6 +56,44 @@ def test_what_differs_is_told(saved, capsys):
     checkpoint.save(saved / "other.json", rng=RNG(0))
     assert main(["diff", str(saved / "other.json"), str(saved / "0-0.json")]) == 1
     assert "reader.epoch: (not there) -> 0" in capsys.readouterr().out
+
+
+class Kept:
+    """What has the state that it is given."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def get_state(self):
+        return self.state
+
+    def set_state(self, state):
+        self.state = state
+
+
+STATES = st.recursive(st.integers(0, 1) | st.just({}), lambda x: st.dictionaries(st.sampled_from(["", "a", "a.a"]), x))
+
+
+@given(states=st.tuples(*[st.dictionaries(st.sampled_from(["", "a", "a.a"]), STATES, min_size=1)] * 2))
+def test_all_that_differs_is_told_whatever_its_name(tmp_path_factory, states):
+    folder = tmp_path_factory.mktemp("states")
+    for number, each in enumerate(states):
+        checkpoint.save(folder / f"{number}.json", **{name: Kept(state) for name, state in each.items()})
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        status = main(["diff", str(folder / "0.json"), str(folder / "1.json")])
+    assert status == (states[0] != states[1])
+    assert bool(told.getvalue()) == (states[0] != states[1])
+
+
+def test_whoever_reads_may_have_read_enough(saved):
+    for count in (1, 500):
+        files = [str(saved / "0-0.json")] * count
+        with subprocess.Popen([sys.executable, "-m", "dynamic.checkpoint", "show", *files], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as done:  # fmt: skip
+            done.stdout.close()
+            assert done.stderr.read() == b""
+            assert done.wait(60) == 2
 
 
 def test_whole_files_are_told_from_damaged_ones(saved, capsys):

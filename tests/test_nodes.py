@@ -113,7 +113,7 @@ def test_a_run_goes_on_with_the_batch_after_the_last_that_was_taken(folder, way,
 @settings(max_examples=10)
 @given(size=st.integers(3, 9), stops=st.lists(st.integers(1, 7), max_size=4))
 def test_runs_go_on_over_the_ends_of_epochs(folder, way, size, stops):
-    """One that goes on from the end of an epoch has states of its own in the next, which `Loader` alone would forget."""
+    """One that goes on from the end of an epoch has states of the next: a `Loader` alone would not ask for them."""
     whole = loader_of(folder, way, size)
     epochs = [pair for _ in range(len(stops) + 1) for pair in told(whole)]
     found, state = [], None

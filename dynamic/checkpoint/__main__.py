@@ -39,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scan.add_argument("files", nargs="+", type=Path)
     chosen = parser.parse_args(arguments)
     try:
-        return {"show": _show, "diff": _diff, "verify": _verify, "scan": _scan}[chosen.command](chosen)
+        status = {"show": _show, "diff": _diff, "verify": _verify, "scan": _scan}[chosen.command](chosen)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is written as Python ends
+        return 2
     except (StateError, OSError) as error:
         return _unread(error)
 
@@ -63,6 +68,8 @@ def _of_each(files: Iterable[Path], command: Callable[[Path], int]) -> int:
     for path in files:
         try:
             status = max(status, command(path))
+        except BrokenPipeError:
+            raise
         except (StateError, OSError) as error:
             status = _unread(error)
     return status
@@ -72,18 +79,20 @@ def _entries(path: Path) -> dict[str, Entry]:
     return decoded(read(path, LARGEST), str(path))
 
 
-def _lines(value: JSON, name: str) -> Iterator[tuple[str, str]]:
-    """Each value in a state, and what it is called."""
+def _lines(value: JSON, *names: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each value in a state, and the keys that lead to it."""
     if isinstance(value, dict) and value:
         for key in value:
-            yield from _lines(value[key], f"{name}.{key}")
+            yield from _lines(value[key], *names, key)
     else:
-        yield name, repr(value) if isinstance(value, str) else str(value)
+        yield names, repr(value) if isinstance(value, str) else str(value)
 
 
-def _flat(entries: Mapping[str, Entry]) -> dict[str, str]:
-    return {key: text for name, entry in entries.items()
-            for key, text in ((name, entry.type or "of no known type"), *_lines(entry.state, name)) if key}  # fmt: skip
+def _flat(entries: Mapping[str, Entry]) -> dict[tuple[tuple[str, ...], bool], str]:
+    """The type of each object, and the values in its state, by the keys that lead there and whether it is a type."""
+    types = {((name,), True): entry.type or "of no known type" for name, entry in entries.items()}
+    values = {(keys, False): text for name, entry in entries.items() for keys, text in _lines(entry.state, name)}
+    return types | values
 
 
 def _show(chosen: argparse.Namespace) -> int:
@@ -92,8 +101,8 @@ def _show(chosen: argparse.Namespace) -> int:
         _tell(f"{path}:")
         for name, entry in entries.items():
             _tell(f"  {name} ({entry.type or 'of no known type'})")
-            for key, text in _lines(entry.state, ""):
-                _tell(f"    {key[1:]}: {text}")
+            for keys, text in _lines(entry.state):
+                _tell(f"    {'.'.join(keys)}: {text}" if keys else f"    {text}")
         return 0
 
     return _of_each(chosen.files, show)
@@ -101,9 +110,9 @@ def _show(chosen: argparse.Namespace) -> int:
 
 def _diff(chosen: argparse.Namespace) -> int:
     first, second = (_flat(_entries(path)) for path in chosen.files)
-    different = [key for key in first | second if first.get(key) != second.get(key)]
+    different = [key for key in sorted(first | second) if first.get(key) != second.get(key)]
     for key in different:
-        _tell(f"{key}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
+        _tell(f"{'.'.join(key[0])}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
     return int(bool(different))
 
 
