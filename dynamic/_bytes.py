@@ -13,7 +13,7 @@ import numpy
 from ._array import Array, empty
 from ._locks import new_lock
 
-__all__ = ["Opened", "contents", "kind_of"]
+__all__ = ["Opened", "can_be", "contents", "kind_of"]
 
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
@@ -26,6 +26,14 @@ _BYTE = numpy.dtype(numpy.uint8)
 def kind_of(mode: int) -> str:
     """What a file mode is the mode of, in words."""
     return next((word for check, word in _KINDS if check(mode)), "special file")
+
+
+def can_be(path: str) -> bool:
+    """Whether a file may have a path: not where NUL is in it, or what cannot be encoded."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def contents(path: str, start: int = 0, size: int | None = None, most: int | None = None) -> Array:

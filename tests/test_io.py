@@ -63,7 +63,7 @@ def test_files_that_cannot_be_read_are_all_named(tmp_path):
     assert len(ndd.io.file.read([good] * 3, batch_size=3)) == len(ndd.io.file.read(good, batch_size=np.int64(3))) == 3
     with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'device' must be"):
         ndd.io.file.read(good, device="cpuu")
-    for bad in (5, None, [5], as_batch([1, 2]), np.zeros(3)):
+    for bad in (5, None, [5], "\ud800", [good, "\ud800"], as_batch([1, 2]), np.zeros(3)):
         with pytest.raises(ArgumentError, match=r"io\.file\.read\(\): argument 'filepaths"):
             ndd.io.file.read(bad)
 

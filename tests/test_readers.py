@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from dynamic import Batch, Tensor
 from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
-from dynamic.readers import File, Numpy, _listing
+from dynamic.readers import COCO, File, Numpy, TFRecord, Webdataset, _listing
 from dynamic.readers._order import Order, keys
 
 MOST = 41
@@ -236,6 +236,19 @@ def test_a_fifo_among_the_files_is_refused_and_a_dangling_link_is_a_sample(tmp_p
     for reader in (File, Numpy):
         with pytest.raises(ArgumentError, match="'file_list' must be .* is a fifo, not a regular file"):
             reader(file_list=tmp_path / "c" / "4.jpg")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", b"\0"])
+def test_what_is_no_path_is_refused_by_name(path):
+    for reader, arguments in (
+        (File, {"file_root": path}), (File, {"file_list": path}), (File, {"files": ["a", path]}),
+        (Numpy, {"file_root": path}), (Numpy, {"file_list": path}), (Numpy, {"files": ["a", path]}),
+        (Webdataset, {"paths": ["a", path], "ext": "a"}), (Webdataset, {"index_paths": path, "paths": "a", "ext": "a"}),
+        (TFRecord, {"path": path, "features": {}}), (TFRecord, {"index_path": path, "path": "a", "features": {}}),
+        (COCO, {"file_root": path, "annotations_file": "a"}), (COCO, {"annotations_file": path, "file_root": "a"}),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match=rf"readers\.{reader.__name__}\(\): argument '{next(iter(arguments))}"):
+            reader(**arguments)(1)
 
 
 def test_a_class_that_cannot_be_listed_is_named(tmp_path, monkeypatch):

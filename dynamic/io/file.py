@@ -10,7 +10,7 @@ import numpy
 
 from dynamic import _pool
 from dynamic._array import Array
-from dynamic._bytes import contents
+from dynamic._bytes import can_be, contents
 from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
@@ -84,7 +84,8 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
         raise ArgumentError(operator, argument, "a path or a sequence of paths", shown(paths))
     each = [paths] if one else list(paths)
     for i, item in enumerate(each):
-        if not isinstance(item, (str, bytes, os.PathLike)):
+        path = isinstance(item, (str, bytes, os.PathLike))
+        if not path or not can_be(os.fsdecode(item).replace("\0", "")):  # one with NUL is a file that is not there
             raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
     names = [os.fsdecode(item) for item in each]
     origin = Origin(0, sample_ids(map(os.fsencode, names)), names)

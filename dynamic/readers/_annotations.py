@@ -6,7 +6,6 @@ import functools
 import hashlib
 import itertools
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy
 
 from dynamic._array import Array
-from dynamic._bytes import contents
+from dynamic._bytes import can_be, contents
 from dynamic.errors import ArgumentError, DataError, displayed, shown
 
 from ._listing import Listing, _relative, unlisted
@@ -284,11 +283,7 @@ def _images(images: _Rows, *, sized: bool) -> tuple[Array, list[str], Array]:
         raise images.refused(row, "id", "that of one image alone", int(ids[row]))
     names = images.column("file_name", "a path", lambda value: isinstance(value, str), {str})
     for row, name in enumerate(names):
-        try:
-            usable = name and b"\0" not in os.fsencode(name)
-        except UnicodeEncodeError:
-            usable = False
-        if not usable:
+        if not name or not can_be(name):
             raise images.refused(row, "file_name", "the path of a file", name)
     if not sized:
         return ids, names, numpy.zeros((len(ids), 2), numpy.int64)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-from dynamic._bytes import contents, kind_of
+from dynamic._bytes import can_be, contents, kind_of
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
@@ -220,11 +220,9 @@ def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequenc
         raise ArgumentError(operator, "files", "a list of paths", shown(files), "Put the path into a list.")
     names = []
     for i, file in enumerate(files):
-        if not isinstance(file, (str, bytes, os.PathLike)):
+        if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
             raise ArgumentError(operator, f"files[{i}]", "a path", shown(file))
-        names.append(_relative(os.fsdecode(file), root))
-        if "\0" in names[-1]:
-            raise ArgumentError(operator, f"files[{i}]", "a path without NUL in it", shown(file))
+        names.append(_relative(path, root))
     if labels is None:
         labels = range(len(names))
     elif not isinstance(labels, Sequence):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
+from dynamic._bytes import can_be
 from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -280,9 +281,9 @@ class Stored(Reader[G], Generic[L, G]):
 
 def a_path(operator: str, argument: str, value: Any) -> str:
     """A path made absolute, as the working folder may change."""
-    if not isinstance(value, (str, bytes, os.PathLike)):
+    if not isinstance(value, (str, bytes, os.PathLike)) or not can_be(path := absolute(value)):
         raise ArgumentError(operator, argument, "a path", shown(value))
-    return absolute(value)
+    return path
 
 
 def paths_of(operator: str, argument: str, value: PathLike | Sequence[PathLike]) -> list[str]:
