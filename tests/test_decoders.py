@@ -266,6 +266,14 @@ def test_limits():
                 decoders.image(jpeg, **{limit: wrong})
 
 
+def test_pixels_of_many_channels_count_as_more():
+    pixels = np.zeros((10, 12, 8), np.uint8)
+    data = hostile_files.varied_tiff(pixels)
+    assert decoded(data, max_pixels=240).shape == (10, 12, 3)
+    with pytest.raises(errors.ImageTooLarge, match="12 x 10 pixels of 8 channels, more than max_pixels=239 of 4"):
+        decoders.image(data, max_pixels=239)
+
+
 def test_wrong_inputs():
     for bad in (np.zeros((2, 2), np.uint8), np.uint8(3)):
         with pytest.raises(ArgumentError, match="one dimension"):
