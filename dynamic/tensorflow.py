@@ -111,7 +111,8 @@ class Batches:
         self.load_state_dict(state)
 
     def _checked(self, state: Any) -> dict[str, JSON]:
-        if not isinstance(state, Mapping) or set(state) != {"version", "states"} or state["version"] != 1:
+        known = isinstance(state, Mapping) and set(state) == {"version", "states"} and state["version"] == 1
+        if not known or not isinstance(state["states"], Mapping):
             raise StateError(f"{_OPERATOR}: this is no state of a data set: {shown(state)}.")
         states: dict[str, JSON] = dict(state["states"])
         self._epochs.check(states)

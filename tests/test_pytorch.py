@@ -20,7 +20,7 @@ from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic import ArgumentError, Batch, StateMismatch, checkpoint
 from dynamic.errors import StateError
 from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.readers import File
@@ -378,6 +378,15 @@ def test_the_count_of_an_epoch_by_size_goes_on():
             GenericIterator(pipe, ["x"], size=12)
         with pytest.raises(StateMismatch, match="pipelines: 1 in the state, 2 here"):
             GenericIterator([pipe, pipe], ["x"], size=10)
+    states = {name: entry["state"] for name, entry in json.loads(texts[0])["states"].items()}
+    arrays = [{"dtype": dtype, "shape": shape, "data": [4]} for dtype, shape in (("int32", [1]), ("int64", []))]
+    for wrong in (5, {}, {**states["iterator"], "version": 2}, *({**states["iterator"], "given": x} for x in arrays)):
+        other = checkpoint.Checkpoint()
+        for name, state in {**states, "iterator": wrong}.items():
+            other.set_state(name, state)
+        text = other.serialize()
+        with pytest.raises(StateError, match="this is no state of an iterator"), counted(checkpoint=text) as pipe:
+            GenericIterator(pipe, ["x"], size=10)
 
 
 def test_samples_of_different_shapes_are_padded_or_an_error_that_names_the_output():

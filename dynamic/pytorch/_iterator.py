@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy
 
-from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic import ArgumentError, Batch, StateError, StateMismatch
 from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
@@ -64,6 +64,7 @@ class GenericIterator:
 
     Raises:
         ArgumentError: An argument is wrong.
+        StateError: A checkpoint has no state of an iterator where that should be.
         StateMismatch: The pipelines come from checkpoints that do not belong together.
     """
 
@@ -139,7 +140,10 @@ class GenericIterator:
         state: Any = self._pipelines[0]._iterator
         if self._size < 0 or state is None:
             return numpy.zeros(len(self._pipelines), numpy.int64)
-        given = array_from_json(state["given"])
+        known = isinstance(state, dict) and state.keys() == {"version", "size", "given"} and state["version"] == 1
+        given = array_from_json(state["given"]) if known else numpy.zeros(0)
+        if given.dtype != numpy.int64 or given.ndim != 1:
+            raise StateError(f"{self._operator}: this is no state of an iterator: {shown(state)}.")
         differences = [] if state["size"] == self._size else [f"size: {state['size']} in the state, {self._size} here"]
         if len(given) != len(self._pipelines):
             differences.append(f"pipelines: {len(given)} in the state, {len(self._pipelines)} here")
