@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 import struct
@@ -12,6 +13,7 @@ import corpus
 import hostile_files
 import numpy as np
 import pytest
+from dali_oracle import Oracle, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -146,6 +148,18 @@ def test_any_variety_of_tiff_comes_back(data):
     assert np.array_equal(decoded(encoded, output_type="ANY_DATA", dtype=kind), expected)
     rgb = expected[..., :3] if channels > 2 else np.repeat(expected[..., :1], 3, axis=2)
     assert np.array_equal(decoded(encoded, dtype=kind), rgb)
+
+
+@pytest.mark.parametrize(("channels", "options"), [
+    *itertools.product([1, 3, 4, 5, 6], [{"big": True}, {"big": True, "order": ">", "tile": 16}, {}]),
+    (3, {"planes": True}), (3, {"planes": True, "big": True}),  # of other planes DALI makes other pixels, or none
+], ids=str)  # fmt: skip
+def test_varieties_of_tiff_are_those_of_dali(dali: Oracle, channels, options):
+    pixels = np.random.default_rng(channels).integers(0, 256, (21, 33, channels)).astype(np.uint8)
+    data = hostile_files.varied_tiff(pixels, tags={262: [2 if channels > 1 else 1]}, **options)
+    for output_type in ("RGB", "ANY_DATA"):
+        theirs = dali.call("decoders.image", [np.frombuffer(data, np.uint8)], output_type=output_type).array
+        assert np.array_equal(decoded(data, output_type=output_type), theirs)
 
 
 @pytest.mark.parametrize("compression", ["tiff_lzw", "packbits"])
