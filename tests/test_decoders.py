@@ -280,6 +280,21 @@ def test_limits():
                 decoders.image(jpeg, **{limit: wrong})
 
 
+@pytest.mark.parametrize("shape", [(1, 1_000_000), (1_000_000, 1), (1, (1 << 20) + 1), ((1 << 20) + 1, 1)])
+def test_very_long_images_are_decoded_or_refused_quietly(shape, capfd):
+    pixels = np.zeros(shape, np.uint8)
+    pixels[0, 0], pixels[-1, -1] = 9, 77
+    files = [corpus.encoded(pixels, format) for format in ("BMP", "PPM", "TIFF")]
+    some = [corpus.png(pixels[..., None], 8, 0), corpus.encoded(pixels, "JPEG2000", irreversible=False)]
+    some += [corpus.encoded(pixels, "TIFF", compression="tiff_lzw")] if shape[0] == 1 else []
+    for data in files if sum(shape) > 1_000_001 else [*files, *some]:
+        assert np.array_equal(decoders.image(data, output_type="GRAY").array[..., 0], pixels)
+    for data in some if sum(shape) > 1_000_001 else []:
+        with pytest.raises(errors.UnsupportedImage, match="pixels, where up to|1 rows of 1048577 bytes"):
+            decoders.image(data)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_pixels_of_many_channels_count_as_more():
     pixels = np.zeros((10, 12, 8), np.uint8)
     data = hostile_files.varied_tiff(pixels)

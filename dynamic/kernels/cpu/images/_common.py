@@ -19,6 +19,7 @@ __all__ = [
     "Colours",
     "Header",
     "Limits",
+    "check_extents",
     "check_range",
     "check_size",
     "corrupt",
@@ -131,6 +132,12 @@ def check_size(format: str, height: int, width: int, limits: Limits) -> None:
     if height * width > limits.pixels:
         raise too_large(format, f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
                                 "pass a larger max_pixels to accept it")  # fmt: skip
+
+
+def check_extents(format: str, height: int, width: int, most: int) -> None:
+    """Refuse an image that is higher or wider than its decoder takes."""
+    if max(height, width) > most:
+        raise unsupported(format, f"{width} x {height} pixels, where up to {most} are read either way")
 
 
 def part(pixels: Array, head: Header, place: tuple[int, int, int, int] | None) -> Array:

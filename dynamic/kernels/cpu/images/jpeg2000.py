@@ -14,6 +14,7 @@ from ._common import (
     Colours,
     Header,
     Limits,
+    check_extents,
     check_size,
     corrupt,
     imdecode,
@@ -27,6 +28,7 @@ __all__ = ["FORMAT", "decode", "header"]
 FORMAT = "JPEG 2000"
 _SIZE, _PART, _END = 0xFF51, 0xFF90, 0xFFD9
 _COLOURS: dict[int, Colours] = {1: "GRAY", 3: "RGB", 4: "RGBA"}  # by the number of components
+_LONGEST = 1 << 20  # rows and columns, for OpenCV
 _PALETTE = b"\3\7\7\7"  # of three columns of 8 bits, as a palette says it
 
 
@@ -40,6 +42,7 @@ def header(data: Buffer, limits: Limits) -> Header:
     right, bottom, left, top = struct.unpack_from(">4I", stream, 8)
     (count,) = struct.unpack_from(">H", stream, 40)
     check_size(FORMAT, bottom - top, right - left, limits)
+    check_extents(FORMAT, bottom - top, right - left, _LONGEST)
     if len(stream) < 42 + 3 * count:
         raise truncated(FORMAT, "the bytes end within the size segment")
     colours = _COLOURS.get(count)

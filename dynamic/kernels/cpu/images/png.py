@@ -17,6 +17,7 @@ from ._common import (
     Colours,
     Header,
     Limits,
+    check_extents,
     check_range,
     check_size,
     corrupt,
@@ -41,6 +42,7 @@ _TYPES: dict[int, tuple[Colours, int, tuple[int, ...]]] = {
 }
 #: Adam7: first row, first column, and steps of each pass.
 _PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+_LONGEST = 1_000_000  #: rows and columns that libpng takes
 _MOST = 1032  #: deflate packs at most this many bytes into one
 
 
@@ -89,6 +91,7 @@ def header(data: Buffer, limits: Limits) -> Header:
         raise corrupt(FORMAT, "the first chunk is not IHDR")
     width, height, depth, kind, compression, filtering, interlace = struct.unpack(">IIBBBBB", first)
     check_size(FORMAT, height, width, limits)
+    check_extents(FORMAT, height, width, _LONGEST)
     if kind not in _TYPES or depth not in _TYPES[kind][2] or compression or filtering or interlace > 1:
         raise corrupt(FORMAT, f"colour type {kind} with {depth} bits, methods {compression}, {filtering}, {interlace}")
     found = _collect(chunks, depth, kind, interlace == 1)

@@ -45,7 +45,7 @@ _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.ui
 _BIG = ord("+")  # in the place of the star
 _STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
 _TOGETHER = (1, 2, 3, 5, 7, 11)
-_WIDEST = 1 << 20  # for OpenCV
+_LONGEST = 1 << 20  # rows and columns, for OpenCV
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +259,11 @@ def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
     rows, row = rows // together, row * together
     bits = next((bits for bits in _STRICT if _width(row, bits) is not None), 16)
     width = _width(row, bits) or row // 2
-    if width > _WIDEST:
-        raise unsupported(FORMAT, f"rows of {row} bytes")
+    exact = bits == 16 and 2 * width == row
+    if max(rows, width if exact else row) > _LONGEST:
+        raise unsupported(FORMAT, f"a strip or tile of {rows} rows of {row} bytes")
     values = _by_libtiff(strip, compression, rows, width, bits) if width else None
-    if values is None or 2 * width < row or bits != 16:
+    if values is None or not exact:
         values = _by_libtiff(strip, compression, rows, row, 8)
     return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
