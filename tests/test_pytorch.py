@@ -802,6 +802,26 @@ def test_workers_of_an_epoch_that_was_left_early_do_not_end_another(folder, monk
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loop_that_is_left_goes_on_by_the_state_of_its_batch(folder, kind, persistent):
+    """However far the workers were ahead, in the same loader too."""
+    make, output_map = KINDS[kind]
+    once = Dataset(make(folder), output_map)
+    epochs = [listed(once) for _ in range(3)]
+    for stop in (1, len(epochs[0]) - 1, len(epochs[0])):
+        dataset = Dataset(make(folder), output_map)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
+        taken = []
+        for batch in loader:
+            taken.append(batch)
+            if len(taken) == stop:
+                time.sleep(0.1)
+                break
+        dataset.load_state_dict(taken[-1].state)
+        assert [listed(taken) + listed(loader), listed(loader)] == epochs[:2]
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_torchdatas_nodes_go_on(folder, kind, ahead):
     nodes = pytest.importorskip("torchdata.nodes", reason="torchdata is not installed")

@@ -51,7 +51,7 @@ class Batches:
     workers, and after `load_state_dict` gives every sample that is left of the epoch once.
 
     Each `iter` begins an epoch, or the rest of the one whose state was loaded. One that is left early begins again,
-    unless a state is loaded.
+    unless a state is loaded, or workers had read it to its end: what was taken, nobody tells them.
 
     Args:
         source: A function without arguments that makes a `Pipeline` or a reader, or a reader. Where workers are not
