@@ -21,6 +21,7 @@ _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _BYTE = numpy.dtype(numpy.uint8)
+_MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
 
 def kind_of(mode: int) -> str:
@@ -90,7 +91,10 @@ class Opened:
         """The same as `contents`."""
         if not hasattr(os, "preadv"):
             return contents(path, start, size)  # pragma: no cover - Windows
-        descriptor, whole = self._files.get(path) or self._opened(path)
+        found = self._files.get(path) or self._opened(path)
+        if found is None:
+            return contents(path, start, size)
+        descriptor, whole = found
         _inside(start, size, whole)
         data = empty((size,), _BYTE)
         done = 0
@@ -98,9 +102,11 @@ class Opened:
             done += n
         return _complete(data, done)
 
-    def _opened(self, path: str) -> tuple[int, int]:
+    def _opened(self, path: str) -> tuple[int, int] | None:
         with self._lock:
             if path not in self._files:
+                if len(self._files) >= _MOST_OPEN:
+                    return None
                 descriptor = os.open(path, _OPENING)
                 self._files[path] = descriptor, os.fstat(descriptor).st_size
             return self._files[path]

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import resource
 import tarfile
 
 import numpy as np
@@ -178,6 +179,20 @@ def test_several_archives_follow_each_other(tmp_path):
     reader = Webdataset(paths=[first, str(second)], ext=["jpg"])
     assert outputs(reader) == [(b"0",), (b"1",), (b"2",)]
     assert reader.next_epoch(3).__next__()[0].origin.names == ["b.tar/0", "b.tar/1", "more/a.tar/1"]
+
+
+def test_a_batch_may_be_of_more_archives_than_files_may_be_open(tmp_path):
+    paths = [packed(tmp_path / f"{i:03}.tar", [("a.jpg", b"%d" % i)]) for i in range(200)]
+    reader = Webdataset(paths=paths, ext="jpg", random_shuffle=True)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    there = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (there + 100, limits[1]))
+    try:
+        found = outputs(reader, 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert sorted(found) == sorted((b"%d" % i,) for i in range(200))
+    assert len(os.listdir("/proc/self/fd")) == there
 
 
 @given(data=st.data(), kind=st.sampled_from(["uint8", "int16", "float32", "int64", "float64", "float16", "bool"]))
