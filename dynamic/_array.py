@@ -34,6 +34,7 @@ __all__ = [
     "apart",
     "are_small",
     "asarray",
+    "check_room",
     "checked_array",
     "checked_extents",
     "current",
@@ -366,10 +367,9 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         MemoryError: There is not so much.
     """
     nbytes = math.prod(shape) * dtype.itemsize
+    check_room(shape, dtype, nbytes)
     if nbytes < _SMALLEST:
         return numpy.empty(shape, dtype)
-    if nbytes > _ADDRESSED:  # NumPy has a ValueError for these
-        raise MemoryError(f"No memory has room for an array of shape {tuple(shape)} of {dtype}.")
     size = _rounded(nbytes)
     with _lock:
         block = _taken(size)
@@ -387,6 +387,16 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
             keep_blocks()
             _forget_oldest(size)
         return numpy.ndarray(shape, dtype, buffer=owner)
+
+
+def check_room(shape: Sequence[int], dtype: Any, nbytes: int) -> None:
+    """Refuse an array that no memory has room for, or without elements, but with extents that are as large.
+
+    Raises:
+        MemoryError: NumPy has a ValueError for these.
+    """
+    if nbytes > _ADDRESSED or (not nbytes and math.prod(filter(None, shape)) * dtype.itemsize > _ADDRESSED):
+        raise MemoryError(f"No memory has room for an array of shape {tuple(shape)} of {dtype}.")
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from . import _cuda
-from ._array import Array, apart, are_small, current, empty, joined_alike, only_numbers, stacked, values_of
+from ._array import Array, apart, are_small, check_room, current, empty, joined_alike, only_numbers, stacked, values_of
 from ._described import Described, allocated, described, rows
 from ._origin import Origin
 from ._pool import Step, run_parts, run_steps
@@ -440,6 +440,8 @@ def _allocated(specs: list[Spec], count: int) -> tuple[Array, list[Array]]:
         whole = empty((count, *shape), kind)
         return whole, list(whole) if shape else [whole[i, ...] for i in range(count)]
     sizes = [math.prod(shape) * kind.itemsize for shape, kind in specs]
+    for (shape, kind), size in zip(specs, sizes, strict=True) if 0 in sizes else ():
+        check_room(shape, kind, size)
     starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
     buffer = empty((starts[-1],), numpy.dtype("uint8"))
     views = [

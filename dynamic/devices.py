@@ -170,7 +170,7 @@ def gpu_count() -> int:
 
 def _existing(index: int) -> int:
     count = gpu_count()
-    if index >= count:
+    if not 0 <= index < count:
         have = f"this machine has {count}" if count else "cupy finds no GPU here, or is not installed"
         raise DeviceError(f"There is no device 'gpu:{index}': {have}. (pip install 'dynamic-batch[cuda13]' on a GPU.)")
     return index

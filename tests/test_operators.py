@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -84,6 +85,31 @@ def test_a_batch_is_its_samples(operator, data):
         for one, whole in zip(on_tensor(operator, sample, layout, {**fixed, **own}), wholes, strict=True):
             assert equal(whole[i].array, one.array)
             assert one.layout == whole.layout
+
+
+def scaled(value, factor):
+    """Floats, in tuples and arrays too, times a factor."""
+    if isinstance(value, tuple):
+        return tuple(scaled(each, factor) for each in value)
+    return value * np.float64(factor) if isinstance(value, (float, np.ndarray)) else value
+
+
+@pytest.mark.parametrize("operator", [o for o in registry.values() if o.__module__ != "dynamic.decoders"],
+                         ids=lambda operator: operator.name)  # fmt: skip
+@given(data=st.data())
+def test_what_is_empty_huge_or_no_number_is_taken_or_refused_without_a_warning(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    for i, sample in enumerate(samples):
+        if sample.ndim and data.draw(st.booleans()):
+            samples[i] = sample.take([], axis=data.draw(st.integers(0, sample.ndim - 1)))
+        elif sample.dtype.kind == "f":
+            odd = data.draw(st.sampled_from([0, np.nan, np.inf, -np.inf, np.finfo(sample.dtype).max]))
+            samples[i] = np.where(sample > data.draw(st.sampled_from([-2000, 0, 2000])), sample, sample.dtype.type(odd))
+    factors = st.sampled_from([1.0, 1e38, 1e300])
+    fixed = {name: scaled(value, data.draw(factors)) for name, value in fixed.items()}
+    varying = {name: [np.asarray(scaled(v, data.draw(factors))) for v in values] for name, values in varying.items()}
+    with contextlib.suppress(ndd.errors.DynamicError, MemoryError):  # named, or no memory has so much room
+        on_batch(operator, samples, layout, varying, fixed)
 
 
 @every

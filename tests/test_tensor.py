@@ -171,6 +171,8 @@ def test_devices():
     if not ndd.devices.gpu_count():
         with pytest.raises(ndd.DeviceError, match="gpu:0"):
             t.gpu()
+        with pytest.raises(ndd.DeviceError, match="no device .gpu:-1"):
+            t.gpu(-1)
         with pytest.raises(ndd.DeviceError, match="gpu:1"):
             as_tensor([1], device="cuda:1")
 

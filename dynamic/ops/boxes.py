@@ -126,10 +126,10 @@ def bbox_paste(
     [[0.25, 0.5, 0.125, 0.125]]
     """
     boxes, pasted = _fours(_real(input)), _fours(out)
-    ratios, *places = (numpy.asarray(each, boxes.dtype) for each in (ratio, paste_x, paste_y))
-    scale, room = 1 / ratios, (ratios - 1) / ratios
-    shifts = [_inside(scale, place * room) for place in places]
-    with numpy.errstate(over="ignore"):
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        ratios, *places = (numpy.asarray(each, numpy.float64).astype(boxes.dtype) for each in (ratio, paste_x, paste_y))
+        scale, room = 1 / ratios, (ratios - 1) / ratios
+        shifts = [_inside(scale, place * room) for place in places]
         for axis in range(4):
             shift = shifts[axis % 2] if ltrb or axis < 2 else 0
             column = boxes[..., axis]
@@ -145,6 +145,7 @@ def _inside(scale: Array, shift: Array) -> Array:
     return shift
 
 
+@numpy.errstate(all="ignore")
 def _rotated(
     bboxes: Sequence[Array], labels: Sequence[Array | None], angles: Sequence[Any], extents: Sequence[_Extents],
     layout: str, mode: str, least: float, *, normalized: bool,
@@ -154,9 +155,8 @@ def _rotated(
     boxes = kernels.read(_real(numpy.concatenate(bboxes)), layout)
     images, canvases = zip(*extents, strict=True)
     turns = kernels.turns(angles, images, canvases, counts, boxes.dtype)
-    with numpy.errstate(all="ignore"):
-        turned = kernels.rotated(boxes, turns, mode, normalized=normalized)
-        found, kept = kernels.within(turned, turns, least)
+    turned = kernels.rotated(boxes, turns, mode, normalized=normalized)
+    found, kept = kernels.within(turned, turns, least)
     found = kernels.written(found, layout)
     if normalized:
         found *= 1 / numpy.stack([turns.canvas_width, turns.canvas_height] * 2, axis=1)
@@ -386,6 +386,7 @@ def _encode(
     classes[samples, places] = numpy.concatenate([each.reshape(-1) for each in labels])[which]
 
 
+@numpy.errstate(over="ignore", invalid="ignore")
 def _anchors(given: Array, boxes: Array) -> kernels.Anchors:
     """Anchors in the type in which boxes are computed."""
     return kernels.anchored(given.reshape(-1, 4).astype(_real(boxes[:0]).dtype))

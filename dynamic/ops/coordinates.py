@@ -80,7 +80,7 @@ def coord_flip(
     for place, letter in enumerate(layout or "xyz"[: points.shape[-1]]):
         flip, center = asked[letter]
         values = points[..., place].astype(out.dtype)
-        with numpy.errstate(over="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore"):
             mirrored = (2 * beside(center, values, numpy.float64)).astype(out.dtype) - values
         out[..., place] = chosen(flip, mirrored, values)
     return out

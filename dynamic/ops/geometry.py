@@ -213,6 +213,8 @@ def flip(
     >>> flip(as_tensor([[1, 2], [3, 4]], dtype="uint8")).tolist()
     [[2, 1], [4, 3]]
     """
+    if not out.size:
+        return out
     if not layout.endswith("C"):
         image, out = image[..., None], out[..., None]
     if depthwise and "D" in layout:

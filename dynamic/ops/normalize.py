@@ -240,6 +240,7 @@ def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[i
     return bool(image.dtype == _FLOAT32 and image.nbytes < _FEW_STEPS)
 
 
+@numpy.errstate(over="ignore", invalid="ignore")
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
     """What to multiply by; 0 where the deviation is 0."""
     if deviation is not None and not epsilon:

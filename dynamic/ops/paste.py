@@ -90,7 +90,9 @@ def paste(
     corner = _corner(layout, out.shape, image.shape, paste_x, paste_y)
     place = layout.index("C") if "C" in layout else None
     channels = image.shape[place] if place is not None else 1
-    regions.pasted(image, corner, _fill("paste", fill_value, channels, place, image.ndim, "fill_value"), out)
+    fill = _fill("paste", fill_value, channels, place, image.ndim, "fill_value")
+    if out.size:
+        regions.pasted(image, corner, fill, out)
     return out
 
 
@@ -260,8 +262,11 @@ def _rows(
         raise ArgumentError(_MULTI, name, expected, shown(rows))
     if absolute is not None:
         return list(absolute)
-    parts = [numpy.array(row, numpy.float32) * numpy.array(whole, numpy.float32)
-             for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        parts = [numpy.array(row).astype(numpy.float32) * numpy.array(whole, numpy.float32)
+                 for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
+    if not all(numpy.isfinite(part).all() for part in parts):
+        raise ArgumentError(_MULTI, name, "parts that float32 can hold", shown(rows))
     return [tuple(int(value) for value in rounding(part)) for part in parts]
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
-from dynamic._array import SMALL, Array
+from dynamic._array import SMALL, Array, checked_extents
 from dynamic._call import Call, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
@@ -223,7 +223,7 @@ def _without_wildcard(
         many = math.prod(extents) if sizes[0] == sizes[1] else size
         expected = f"a shape of {many} {unit}, like the input of shape {extents}"
         raise ArgumentError(operator, "shape", expected, str(tuple(wanted)))
-    return tuple(result)
+    return checked_extents(operator, tuple(result))
 
 
 def _reshaped(

@@ -128,6 +128,7 @@ def _cos_and_sin(angle: float) -> tuple[float, float]:
     quarters = quarter_turns(angle)
     if quarters is not None:
         return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+    angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
     radians = float(numpy.float32(math.radians(angle)))
     return math.cos(radians), math.sin(radians)
 

@@ -101,7 +101,13 @@ def twist(
     image_type: str = "RGB",
 ) -> Any:  # fmt: skip
     """The matrix that turns hues, multiplies saturation, then changes contrast and brightness; or many of them."""
-    center = grey(dtype)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        return _twist(grey(dtype), hue, saturation, brightness, contrast, image_type, _brightest(dtype))
+
+
+def _twist(
+    center: float, hue: Any, saturation: Any, brightness: Any, contrast: Any, image_type: str, bright: float
+) -> Any:
     factor, shift = brightness * contrast, brightness * (center - contrast * center)
     turn = numpy.radians(hue)
     cosine, sine = (numpy.asarray(saturation * wave(turn))[..., None, None] for wave in (numpy.cos, numpy.sin))
@@ -111,7 +117,6 @@ def twist(
     if image_type == "RGB":
         return matrix
     (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
-    bright = _brightest(dtype)
     shifts = (matrix[..., :3] @ there * bright + shifts) @ back.T + here * bright
     return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
 

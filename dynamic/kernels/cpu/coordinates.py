@@ -36,9 +36,9 @@ def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
         multiplied(source, matrix, result)
     else:
         # Not by BLAS: how many points there are would change last bits.
-        *factors, shifts = matrix.T.astype(work)
-        result[...] = shifts
         with numpy.errstate(over="ignore", invalid="ignore"):  # as OpenCV does
+            *factors, shifts = matrix.T.astype(work)
+            result[...] = shifts
             for column, factor in zip(source.T, factors, strict=True):
                 result += column[:, None] * factor
     if not direct:

@@ -182,7 +182,7 @@ def _sliced(
     wholes = [shape[axis] for axis in chosen]
     if anchor is None:
         values = {name: each(operator, name, value, len(chosen)) for name, value in given.items()}
-        with numpy.errstate(over="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore"):
             bounds = [_named(whole, {name: value[i] for name, value in values.items()})
                       for i, whole in enumerate(wholes)]  # fmt: skip
     else:
