@@ -92,6 +92,27 @@ def test_a_restored_pipeline_goes_on_with_the_batch_after_the_last_that_was_take
             assert [plain(restored.run()) for _ in range(8)] == expected
 
 
+def test_a_restored_pipeline_takes_the_newest_whole_one_of_its_numbered_checkpoints(folder, tmp_path):
+    pattern = tmp_path / "step-{seq:03d}.json"
+    with rotated(folder) as pipe:
+        for _ in range(3):
+            pipe.run()
+            pipe.checkpoint(pattern)
+        expected = plain(pipe.run())
+    for path in (pattern, str(pattern)):
+        with rotated(folder, checkpoint=path) as restored:
+            assert plain(restored.run()) == expected
+    (tmp_path / "step-003.json").write_bytes(b"{")
+    with (
+        pytest.warns(StateWarning, match="Left out: .*step-003") as told,
+        rotated(folder, checkpoint=pattern) as restored,
+    ):
+        assert plain(restored.run()) == expected
+    assert told[0].filename == __file__
+    with pytest.raises(FileNotFoundError, match="none-"):
+        rotated(folder, checkpoint=tmp_path / "none-{seq}.json")
+
+
 @settings(max_examples=200)
 @given(data=st.data())
 def test_random_stops_change_nothing(folder, data):

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from dynamic import ArgumentError, ExternalSource, StateMismatch
 from dynamic._state import JSON, State, way_back
-from dynamic.checkpoint._file import decoded
+from dynamic.checkpoint._atomic import read
+from dynamic.checkpoint._file import LARGEST, decoded
+from dynamic.checkpoint._numbered import newest
 from dynamic.context import within
 from dynamic.errors import shown
 from dynamic.random import RNG
@@ -347,12 +349,14 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def entries(checkpoint: Any) -> dict[str, JSON]:
-    """The states in the text of a checkpoint, or in the file that a path names.
+    """The states in the text of a checkpoint, or in the file that a path names, the newest whole one of a pattern.
 
     Raises:
         ArgumentError: It is something else.
         StateError: It is none of ours: damaged, a pickle, or written by DALI.
     """
+    if isinstance(checkpoint, (str, os.PathLike)) and (path := os.fsdecode(checkpoint))[:2] != "{\n" and "{seq" in path:
+        return {name: entry.state for name, entry in newest(path, stacklevel=4)[1].items()}
     text, what = _text(checkpoint), "what is given as checkpoint="
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     refuse(data)
@@ -364,7 +368,7 @@ def entries(checkpoint: Any) -> dict[str, JSON]:
 def _text(checkpoint: Any) -> str | bytes:
     named = isinstance(checkpoint, str) and os.path.isfile(checkpoint)  # noqa: PTH113 - most texts can be no path
     if named or isinstance(checkpoint, os.PathLike):
-        return Path(checkpoint).read_bytes()
+        return read(Path(checkpoint), LARGEST)
     if not isinstance(checkpoint, (str, bytes)):
         expected = "what Pipeline.checkpoint() returned, or a path to it"
         raise ArgumentError("Pipeline", "checkpoint", expected, shown(checkpoint))

@@ -46,7 +46,8 @@ class Pipeline:
         enable_checkpointing: Makes no difference: a checkpoint can always be taken.
         prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for. DALI's
             ``{"cpu_size": 3, "gpu_size": 2}`` is the first of the two.
-        checkpoint: What `checkpoint` returned, to go on from there, or the path of a file that has it.
+        checkpoint: What `checkpoint` returned, to go on from there, or the path of a file that has it; with ``{seq}``
+            in its last part the newest whole file is taken.
         max_batch_size: Another name of `batch_size`.
         output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
         output_ndim: Numbers of dimensions of their samples, likewise.
@@ -74,7 +75,7 @@ class Pipeline:
         seed: int | None = None,
         enable_checkpointing: bool = False,  # noqa: ARG002 - DALI's
         prefetch_queue_depth: int | Mapping[str, int] = 2,
-        checkpoint: str | bytes | None = None,
+        checkpoint: str | bytes | os.PathLike[str] | None = None,
         max_batch_size: int | None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
