@@ -24,7 +24,7 @@ from ._array import Array, asarray, library
 from ._transfer import moved
 from .data import Batch, Tensor, as_one
 from .devices import Device
-from .dtypes import WORDS, DType, DTypeLike, dtype, rounded
+from .dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
 from .errors import ArgumentError, shown
 from .types import DALIImageType, DALIInterpType
 
@@ -396,6 +396,12 @@ def _string(value: Any) -> str:
     return value
 
 
+def _element_type(value: Any) -> DType:
+    found = dtype(value)
+    numpy_dtype(found)  # bfloat16 has none
+    return found
+
+
 def _numbers(value: Any) -> Array:
     array = numpy.asarray(value)
     if array.dtype.kind not in "biuf" or not numpy.isfinite(array).all():
@@ -432,7 +438,7 @@ ImageType: TypeAlias = Annotated[
     ImageName, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": (), "ANY_DATA": ("any",)}, DALIImageType)
 ]
 #: An element type, in any of the forms that `dtype` takes.
-DTypeArgument: TypeAlias = Annotated[_ElementType, _Kind(dtype, WORDS, scalar=False)]
+DTypeArgument: TypeAlias = Annotated[_ElementType, _Kind(_element_type, WORDS, scalar=False)]
 #: Finite numbers in any shape, a matrix, a vector or one number: a kernel sees an array of float64.
 Numbers: TypeAlias = Annotated[Any, _Kind(_numbers, "finite numbers", scalar=False, arrays=True, row=True)]
 

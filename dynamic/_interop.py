@@ -21,7 +21,7 @@ from ._layout import checked
 from ._origin import Origin
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike, device_of_call
-from .dtypes import DTypeLike, convert, dtype, dtype_of, numpy_dtype
+from .dtypes import DTypeLike, convert, dtype, numpy_dtype, storable
 from .errors import ArgumentError, shown
 
 __all__ = ["as_batch", "as_tensor", "batch", "tensor"]
@@ -104,7 +104,7 @@ def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: 
 
 
 def _as_dtype(operator: str, array: Array, to: DTypeLike) -> Array:
-    return array if to is None else convert(library(array), array, numpy_dtype(dtype_of(to, operator)))
+    return array if to is None else convert(library(array), array, storable(to, operator))
 
 
 def _on_device(operator: str, data: Data, where: DeviceLike) -> Data:
@@ -225,7 +225,7 @@ def _with_samples(operator: str, array: Array, data: Any) -> Array:
 
 
 def _batch_as_dtype(operator: str, made: Batch, to: DTypeLike) -> Batch:
-    wanted = numpy_dtype(dtype_of(to, operator))
+    wanted = storable(to, operator)
     if made._numpy_dtype == wanted:
         return made
     if made.whole is not None:
@@ -238,7 +238,7 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
     if not items:
         if to is None:
             raise ArgumentError(operator, "dtype", "given for a Batch without samples", "None")
-        return Batch([], None, None, numpy_dtype(dtype_of(to, operator)), len(layout or ""))
+        return Batch([], None, None, storable(to, operator), len(layout or ""))
     kinds = set(map(type, items))
     if kinds == {Tensor}:
         arrays, own_layout = list(map(_ARRAY, items)), _common_layout(operator, items, layout)

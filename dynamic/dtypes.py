@@ -35,6 +35,7 @@ __all__ = [
     "of_numpy",
     "promote",
     "rounded",
+    "storable",
     "type_id",
     "uint8",
     "uint16",
@@ -188,12 +189,17 @@ def of_numpy(value: numpy.dtype[Any]) -> DType | None:
     return _BY_NUMPY.get(value)
 
 
-def numpy_dtype(value: DType) -> numpy.dtype[Any]:
-    """The NumPy dtype of an element type."""
+def numpy_dtype(value: DType, operator: str = "dtype", argument: str = "value") -> numpy.dtype[Any]:
+    """The NumPy dtype of an element type, which an argument of an operator may have named."""
     try:
         return _NUMPY[value]
     except KeyError:
-        raise ArgumentError("dtype", "value", "a type that NumPy arrays can have", str(value)) from None
+        raise ArgumentError(operator, argument, "a type that NumPy arrays can have", str(value)) from None
+
+
+def storable(value: DTypeLike, operator: str) -> numpy.dtype[Any]:
+    """The NumPy dtype that the argument `dtype` of an operator names."""
+    return numpy_dtype(dtype_of(value, operator), operator, "dtype")
 
 
 def type_id(value: DTypeLike) -> int:

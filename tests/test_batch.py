@@ -305,6 +305,10 @@ def test_torch_shares_a_whole_batch():
         ragged.torch()
 
 
+def test_extents_as_data_are_saturated():
+    assert as_batch([np.zeros((300, 0)), np.zeros((2, 3))]).shape("uint8").tolist() == [[255, 0], [2, 3]]
+
+
 def test_broadcast():
     b = Batch.broadcast(np.arange(3), 4)
     assert b.tolist() == [[0, 1, 2]] * 4

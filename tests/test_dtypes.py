@@ -60,6 +60,18 @@ def test_what_is_no_type_is_refused(bad):
     assert ndd.float32 != bad
 
 
+@pytest.mark.parametrize("call", [
+    ndd.as_tensor, ndd.tensor, ndd.cast, ndd.zeros_like, lambda x, dtype: ndd.as_batch([x], dtype=dtype),
+    lambda _, dtype: ndd.as_batch([], dtype=dtype), lambda x, dtype: ndd.Batch.broadcast(x, 2, dtype=dtype),
+    lambda x, dtype: ndd.Batch.broadcast(x, 2).shape(dtype), lambda _, dtype: ndd.zeros(dtype=dtype),
+    lambda _, dtype: ndd.random.uniform(dtype=dtype),
+])  # fmt: skip
+def test_a_type_without_storage_is_refused_by_the_argument(call):
+    for kind in (ndd.bfloat16, "bfloat16"):
+        with pytest.raises(ArgumentError, match=r"^(?!dtype\()[\w.]+\(\): argument 'dtype'"):
+            call(1, dtype=kind)
+
+
 def test_repr_is_dalis():
     assert repr(ndd.int8) == "DType(kind=Kind.signed, bits=8)"
     assert repr(ndd.float16) == "DType(kind=Kind.float, bits=16, exponent_bits=5, significand_bits=10)"

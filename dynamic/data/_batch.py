@@ -18,7 +18,7 @@ from dynamic._layout import after_indexing, combined, ndim_after_indexing
 from dynamic._origin import Origin
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
-from dynamic.dtypes import DTypeLike, convert, dtype_of, numpy_dtype
+from dynamic.dtypes import DTypeLike, convert, storable
 from dynamic.errors import ArgumentError
 
 from ._index import deciding, in_pipeline, new_axes, plain_index
@@ -104,7 +104,7 @@ class Batch(Data):
         array = asarray(array, "Batch.broadcast", "sample")
         with current(device_of(array)):
             if dtype is not None:
-                array = convert(library(array), array, numpy_dtype(dtype_of(dtype, "Batch.broadcast")))
+                array = convert(library(array), array, storable(dtype, "Batch.broadcast"))
         if device is not None and wanted_device(device) != device_of(array):
             array = moved(array, wanted_device(device))
         return Batch(library(array).broadcast_to(array, (count, *array.shape)), layout)
@@ -385,13 +385,13 @@ class Shapes(list[tuple[int, ...]]):
         """The extents as data, an array for each sample.
 
         Args:
-            dtype: Element type.
+            dtype: Element type; what is too large for it is the largest.
 
         >>> Batch.broadcast([1, 2], 2).shape().tolist()
         [[2], [2]]
         """
-        kind = numpy_dtype(dtype_of(dtype, "shape"))
-        return Batch([numpy.array(extents, kind) for extents in self], dtype=kind, ndim=1)
+        kind = storable(dtype, "shape")
+        return Batch([convert(numpy, numpy.array(own, "int64"), kind) for own in self], dtype=kind, ndim=1)
 
 
 class TensorList(Sequence[Tensor]):
