@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -24,6 +25,7 @@ from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
 from dynamic.readers import COCO, File, Numpy, TFRecord, Webdataset, _listing
 from dynamic.readers._order import Order, keys
+from dynamic.readers.tfrecord import VarLenFeature
 
 MOST = 41
 
@@ -249,6 +251,31 @@ def test_what_is_no_path_is_refused_by_name(path):
     ):  # fmt: skip
         with pytest.raises(ArgumentError, match=rf"readers\.{reader.__name__}\(\): argument '{next(iter(arguments))}"):
             reader(**arguments)(1)
+
+
+ODD = [
+    np.array([1, 2]),
+    np.array(2),
+    Tensor(np.array([1, 2])),
+    Batch([np.array([1]), np.array([2])]),
+    [[1]],
+    {1: 2},
+    1j,
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("reader", [File, Numpy, Webdataset, TFRecord, COCO])
+def test_arguments_that_make_no_sense_are_refused_by_name(reader, value, tmp_path):
+    """Arrays, which are neither true nor false, among them."""
+    own = {File: {"file_root": tmp_path}, Numpy: {"file_root": tmp_path}, Webdataset: {"paths": "a", "ext": "b"},
+           TFRecord: {"path": "a", "features": {"b": VarLenFeature("int64")}},
+           COCO: {"file_root": tmp_path, "annotations_file": "a"}}[reader]  # fmt: skip
+    passed = {"name", "labels", "roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape",
+              "roi_axes", "max_batch_size"}  # fmt: skip
+    for name in set(inspect.signature(reader).parameters) - passed:
+        with pytest.raises((ArgumentError, DeviceError, DataError), match=rf"readers\.{reader.__name__}\(\)"):
+            reader(**own | {"lazy_init": True, name: value})(1)
 
 
 def test_a_class_that_cannot_be_listed_is_named(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ import numpy
 
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["flag", "natural", "word"]
+__all__ = ["flag", "natural", "unless_empty", "word"]
 
+X = TypeVar("X")
 _Word = TypeVar("_Word", bound=str)
 
 
@@ -20,6 +21,11 @@ def word(operator: str, argument: str, value: Any, words: tuple[_Word, ...]) -> 
             return allowed
     listed = ", ".join(map(repr, words[:-1]))
     raise ArgumentError(operator, argument, f"{listed} or {words[-1]!r}", shown(value))
+
+
+def unless_empty(value: X) -> X | None:
+    """A value, or None where it says nothing: False, an empty text or an empty list."""
+    return None if isinstance(value, (bool, str, bytes, list, tuple)) and not value else value
 
 
 def flag(operator: str, argument: str, value: Any, default: bool = False) -> bool:

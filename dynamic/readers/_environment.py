@@ -19,7 +19,7 @@ def environment_shard(operator: str, launcher: str, shard_id: int | None, num_sh
         ArgumentError: The launcher is not known, its variables are not there or no such numbers, or the shard is given
             as well.
     """
-    if launcher not in _VARIABLES:
+    if not isinstance(launcher, str) or launcher not in _VARIABLES:
         raise ArgumentError(operator, "shard", "None, 'torchrun' or 'slurm'", shown(launcher))
     for argument, value in (("shard_id", shard_id), ("num_shards", num_shards)):
         if value is not None:

@@ -216,7 +216,8 @@ def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
 
 def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
     """The files of a list; the labels are their places in it where none are given."""
-    if isinstance(files, (str, bytes, os.PathLike)) or not isinstance(files, Iterable):
+    several = isinstance(files, Iterable) and getattr(files, "ndim", 1) != 0
+    if isinstance(files, (str, bytes, os.PathLike)) or not several:
         raise ArgumentError(operator, "files", "a list of paths", shown(files), "Put the path into a list.")
     names = []
     for i, file in enumerate(files):

@@ -99,7 +99,8 @@ class Placed(ABC):
         self._num_shards = natural(operator, "num_shards", 1 if num_shards is None else num_shards, 1)
         self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
         self._stick_to_shard = stick_to_shard
-        seed = _DEFAULT_SEED if seed in (None, -1) else natural(operator, "seed", seed, 0, MOST_COUNTED)
+        seed = natural(operator, "seed", -1 if seed is None else seed, -1, MOST_COUNTED)
+        seed = _DEFAULT_SEED if seed == -1 else seed
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)
         self._on_mismatch = word(operator, "on_mismatch", on_mismatch, _ON_MISMATCH)

@@ -316,9 +316,10 @@ def _last_batch(operator: str, last_batch: LastBatch | None, *, pad: bool) -> La
 
 def _only_cpu(operator: str, device: Any, num_inputs: Any) -> None:
     kind = device.device_type if isinstance(device, Device) else device
-    if kind in ("gpu", "cuda", "mixed") or (isinstance(kind, str) and kind.startswith(("gpu:", "cuda:"))):
+    kind = kind if isinstance(kind, str) else ""
+    if kind in ("gpu", "cuda", "mixed") or kind.startswith(("gpu:", "cuda:")):
         raise DeviceError(f"{operator}(): files are read on the CPU; got {kind!r}. Take what it gives to the device.")
     if kind != "cpu":
         raise ArgumentError(operator, "device", "'cpu'", shown(device))
-    if num_inputs:
+    if num_inputs is not None and (not isinstance(num_inputs, int) or num_inputs):
         raise ArgumentError(operator, "num_inputs", "0: readers have no inputs", shown(num_inputs))

@@ -21,7 +21,7 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
-from ._checks import flag
+from ._checks import flag, unless_empty
 from ._masks import counts_of, drawn
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
@@ -128,12 +128,12 @@ class COCO(Stored[Annotated, Batches]):
     ) -> None:
         operator = self._operator
         source, preprocessed = _source(
-            annotations_file or None, _renamed("preprocessed_annotations", preprocessed_annotations or None,
-                                               "meta_files_path", meta_files_path or None),
-        )  # fmt: skip
-        folder = _renamed("save_preprocessed_annotations_dir", save_preprocessed_annotations_dir or None,
-                          "dump_meta_files_path", dump_meta_files_path or None)  # fmt: skip
-        save = _renamed("save_preprocessed_annotations", save_preprocessed_annotations or None,
+            unless_empty(annotations_file),
+            _renamed("preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path),
+        )
+        folder = _renamed("save_preprocessed_annotations_dir", save_preprocessed_annotations_dir,
+                          "dump_meta_files_path", dump_meta_files_path)  # fmt: skip
+        save = _renamed("save_preprocessed_annotations", save_preprocessed_annotations,
                         "dump_meta_files", dump_meta_files)  # fmt: skip
         if flag(operator, "save_preprocessed_annotations", save) != (folder is not None):
             raise ArgumentError(operator, "save_preprocessed_annotations_dir", "a path where, and only where, "
@@ -157,7 +157,7 @@ class COCO(Stored[Annotated, Batches]):
             ltrb=flag(operator, "ltrb", ltrb),
             ratio=flag(operator, "ratio", ratio),
             masks="polygons" if polygons else "pixels" if pixels else "",
-            ids=flag(operator, "image_ids", _renamed("image_ids", image_ids or None, "save_img_ids", save_img_ids)),
+            ids=flag(operator, "image_ids", _renamed("image_ids", image_ids, "save_img_ids", save_img_ids)),
             save=None if folder is None else a_path(operator, "save_preprocessed_annotations_dir", folder),
         )
         if preprocessed:
@@ -204,7 +204,8 @@ def _pieces(column: Array, starts: Array, indices: list[int]) -> list[Array]:
 
 
 def _renamed(argument: str, value: Any, former: str, of_former: Any) -> Any:
-    """The value of an argument that had another name, by either."""
+    """The value of an argument that had another name, by either; None where it says nothing."""
+    value, of_former = unless_empty(value), unless_empty(of_former)
     if value is not None and of_former is not None:
         raise ArgumentError(COCO._operator, former, f"None where {argument} is given", shown(of_former))
     return of_former if value is None else value

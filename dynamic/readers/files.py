@@ -128,7 +128,7 @@ def _source(
 def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] | None:
     if patterns is None:
         return None
-    strings = not isinstance(patterns, (str, bytes)) and all(isinstance(pattern, str) for pattern in patterns)
-    if not strings or not patterns:
+    several = as_it_is(patterns)
+    if not isinstance(several, tuple) or not several or not all(isinstance(pattern, str) for pattern in several):
         raise ArgumentError(File._operator, argument, "a list of at least one pattern such as '*.jpg'", shown(patterns))
-    return tuple(patterns)
+    return several

@@ -20,7 +20,7 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.kernels.cpu import places, windows
 
-from ._checks import flag, word
+from ._checks import flag, unless_empty, word
 from ._listing import Listing, _Once, as_it_is, is_folder, is_sample, listed_files, listed_names
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
@@ -113,10 +113,11 @@ class Numpy(Stored[Listing, Batches]):
         flag(operator, "cache_header_information", cache_header_information)
         flag(operator, "register_buffers", register_buffers)
         flag(operator, "use_o_direct", use_o_direct)
+        policy = unless_empty(out_of_bounds_policy)
         self._region = _region(
             {"roi_start": roi_start, "rel_roi_start": rel_roi_start, "roi_end": roi_end, "rel_roi_end": rel_roi_end,
              "roi_shape": roi_shape, "rel_roi_shape": rel_roi_shape},
-            roi_axes, word(operator, "out_of_bounds_policy", out_of_bounds_policy or "error", _POLICIES),
+            roi_axes, word(operator, "out_of_bounds_policy", "error" if policy is None else policy, _POLICIES),
             _number("fill_value", 0.0 if fill_value is None else fill_value, float),
         )  # fmt: skip
         list_samples = _source(file_root, files, file_list, "*.npy" if file_filter is None else file_filter)

@@ -95,7 +95,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     ) -> None:
         operator = self._operator
         files = tuple(paths_of(operator, "path", path))
-        listed = index_path is not None and index_path != []
+        listed = index_path is not None and not (isinstance(index_path, list) and not index_path)
         indices = tuple(paths_of(operator, "index_path", index_path)) if index_path is not None and listed else ()
         if listed and len(indices) != len(files):
             expected = f"one for each of the {len(files)} files"

@@ -111,16 +111,16 @@ class Webdataset(Stored["Components", Batches]):
     ) -> None:
         operator = self._operator
         archives = tuple(paths_of(operator, "paths", paths))
-        indices = (
-            () if index_paths is None or index_paths == [] else tuple(paths_of(operator, "index_paths", index_paths))
-        )
+        listed = index_paths is not None and not (isinstance(index_paths, list) and not index_paths)
+        indices = tuple(paths_of(operator, "index_paths", index_paths)) if index_paths is not None and listed else ()
         if indices and len(indices) != len(archives):
             expected = f"one for each of the {len(archives)} archives"
             raise ArgumentError(operator, "index_paths", expected, f"{len(indices)} paths")
         sensitive = flag(operator, "case_sensitive_extensions", case_sensitive_extensions, default=True)
         wanted = _extensions(ext, case_sensitive=sensitive)
         self._dtypes = _dtypes(dtypes, len(wanted))
-        missing = word(operator, "missing_component_behavior", missing_component_behavior or "", _MISSING)
+        missing = "" if missing_component_behavior is None else missing_component_behavior
+        missing = word(operator, "missing_component_behavior", missing, _MISSING)
         columns = {extension: [k for k, some in enumerate(wanted) if extension in some]
                    for some in wanted for extension in some}  # fmt: skip
         rule = _Rule(columns, wanted, sensitive, missing or "empty")
