@@ -446,3 +446,27 @@ def test_files_that_vanish_while_they_are_looked_at_are_no_error(tmp_path, monke
     monkeypatch.setattr(_numbered, "read", read)
     assert checkpoint.load_latest(pattern, a=(value := Value())) == paths[1]
     assert value.value == 1
+
+
+def test_the_newest_file_is_loaded_where_all_that_were_there_have_made_way(tmp_path, monkeypatch):
+    """Another process saves one after the other, and keeps one."""
+    pattern = tmp_path / "run-{seq}.json"
+    checkpoint.save(pattern, a=Value(0))
+    from dynamic.checkpoint import _numbered
+
+    original, saved = _numbered.read, []
+
+    def read(path, limit):
+        if len(saved) < 3:
+            saved.append(checkpoint.save(pattern, a=Value(len(saved) + 1)))
+            os.unlink(path)
+        return original(path, limit)
+
+    monkeypatch.setattr(_numbered, "read", read)
+    value = Value()
+    assert checkpoint.load_latest(pattern, a=value) == saved[-1]
+    assert value.value == 3
+    while names(tmp_path):
+        os.unlink(tmp_path / names(tmp_path)[0])
+    with pytest.raises(FileNotFoundError, match="no checkpoint file"):
+        checkpoint.load_latest(pattern, a=value)

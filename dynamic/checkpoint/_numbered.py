@@ -61,21 +61,24 @@ def newest(filename: Any, *, strict: bool = False, stacklevel: int) -> tuple[str
         StateWarning: For each file with a higher number that was left out, and why.
     """
     pattern = _Pattern(filename)
-    damaged: list[StateError] = []
-    for number, path in _from_the_highest(pattern):
-        try:
-            entries = decoded(read(Path(path), LARGEST), path)
-        except FileNotFoundError:
-            if not pattern.numbered or number in pattern.files():
-                raise
-        except StateError as error:
-            if strict or not pattern.numbered:
-                raise
-            damaged.append(error)
-        else:
-            for reason in damaged:
-                warnings.warn(f"Left out: {reason}", StateWarning, stacklevel=stacklevel + 1)
-            return path, entries
+    gone = True
+    while gone:  # there may be newer ones than those that another process has removed meanwhile
+        gone, damaged = False, []
+        for number, path in _from_the_highest(pattern):
+            try:
+                entries = decoded(read(Path(path), LARGEST), path)
+            except FileNotFoundError:
+                if not pattern.numbered or number in pattern.files():
+                    raise
+                gone = True
+            except StateError as error:
+                if strict or not pattern.numbered:
+                    raise
+                damaged.append(error)
+            else:
+                for reason in damaged:
+                    warnings.warn(f"Left out: {reason}", StateWarning, stacklevel=stacklevel + 1)
+                return path, entries
     if damaged:
         raise damaged[0]
     raise FileNotFoundError(f"There is no checkpoint file {str(filename)!r}.")
