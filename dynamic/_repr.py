@@ -51,12 +51,13 @@ def of_tensor(tensor: Any) -> str:
 
 def of_batch(batch: Any) -> str:
     """The text of a Batch."""
-    n = len(batch)
-    samples = batch.samples
-    many = n > 2 * _EDGE and sum(max(s.size, 1) for s in samples) > numpy.get_printoptions()["threshold"]
-    texts = [_text(s) for s in (samples[:_EDGE] if many else samples)]
+    n, whole = len(batch), batch.whole
+    elements = sum(max(s.size, 1) for s in batch.samples) if whole is None else max(whole.size, n)
+    many = n > 2 * _EDGE and elements > numpy.get_printoptions()["threshold"]
+    shown = [*range(_EDGE), *range(n - _EDGE, n)] if many else range(n)
+    texts = [_text(batch._sample(i).array) for i in shown]
     if many:
-        texts += ["...", *(_text(s) for s in samples[-_EDGE:])]
+        texts.insert(_EDGE, "...")
     gap = f",\n\n{_INDENT}" if batch.ndim > 1 else f",\n{_INDENT}"
     lines = ["[" + gap.join(texts) + "]", *_properties(batch), f"num_samples={n}", f"shape={_shapes(batch)})"]
     return f"Batch(\n{_INDENT}" + f",\n{_INDENT}".join(lines)
@@ -68,10 +69,10 @@ def _properties(data: Any) -> list[str]:
 
 
 def _shapes(batch: Any) -> str:
-    shapes = [str(shape) for shape in batch.shape]
+    shapes = batch.shape
     if len(shapes) > 16:
         shapes = [*shapes[:_EDGE], "...", *shapes[-_EDGE:]]
-    return "[" + ", ".join(shapes) + "]"
+    return "[" + ", ".join(map(str, shapes)) + "]"
 
 
 _THUMBNAIL = 128  # pixels of its longer side

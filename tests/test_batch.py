@@ -355,6 +355,19 @@ def test_repr_is_dalis_and_bounded():
     assert "..." in repr(as_batch(np.zeros((1000, 3))))
 
 
+def test_much_is_shown_and_searched_without_an_array_for_each_sample():
+    b = as_batch(np.arange(3_000_000, dtype=np.uint8))
+    assert repr(b).startswith("Batch(\n    [0,\n    1,\n    ...,\n    190,\n    191],\n")
+    assert "shape=[(), (), ..., (), ()]" in repr(b)
+    assert "pre" in b._repr_html_()
+    assert b._samples is None
+    assert 255 in b
+    assert 2.5 not in b
+    assert True in as_batch([[0, 1], [0, 0]])
+    assert 1 not in b[:0]
+    assert b._samples is None
+
+
 def test_members_and_devices():
     b = as_batch([[1, 2], [3]], layout="W", device="cpu")
     assert (b.batch_size, b.ndim, b.dtype, b.layout, b.device) == (2, 1, ndd.int32, "W", ndd.Device("cpu"))

@@ -96,9 +96,7 @@ class Batch(Data):
         if isinstance(sample, Batch):
             raise ArgumentError("Batch.broadcast", "sample", "one sample", "a Batch")
         count = checked_batch_size("Batch.broadcast", batch_size)
-        layout, array = None, sample
-        if isinstance(sample, Tensor):
-            layout, array = sample.layout, sample.array
+        layout, array = (sample.layout, sample.array) if isinstance(sample, Tensor) else (None, sample)
         if dtype is not None and isinstance(array, (bool, int, float, list, tuple, range)):
             array = from_numbers(array, "Batch.broadcast", "sample", narrow=False)
         array = asarray(array, "Batch.broadcast", "sample")
@@ -346,7 +344,8 @@ class Batch(Data):
         return Tensor(array, self._layout, origin)
 
     def __contains__(self, value: object) -> bool:
-        return any(value in sample if sample.ndim else bool(sample == value) for sample in self)
+        parts = [Tensor(self.whole)] if isinstance(value, (int, float)) and self.whole is not None else self
+        return any(value in part if part.ndim else bool(part == value) for part in parts)
 
     def __bool__(self) -> bool:
         decide = deciding.get()
@@ -359,7 +358,8 @@ class Batch(Data):
         return _repr.of_batch(self)
 
     def _repr_html_(self) -> str:
-        return _repr.html_of(repr(self), list(self.samples[: _repr.SHOWN]), self._layout)
+        samples = [self._sample(i).array for i in range(min(len(self), _repr.SHOWN))]
+        return _repr.html_of(repr(self), samples, self._layout)
 
     def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
         copied = self.to_device(Device.CPU, force_copy=True)
