@@ -168,7 +168,7 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
     elif (
         is_array(data)
         or isinstance(data, (bytearray, memoryview, Numbers))
-        or hasattr(data, "__dlpack__")
+        or any(hasattr(data, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
         or (hasattr(data, "__array__") and not isinstance(data, list))
     ):
         made = Batch(_with_samples(operator, asarray(data, operator, "tensors"), data))

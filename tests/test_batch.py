@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import copy
 import pickle
+import types
 import weakref
 
 import numpy as np
@@ -93,7 +94,9 @@ def test_as_batch_shares_memory_and_read_only_stays_so(samples):
 
 @given(arrays(shape=st.tuples(st.integers(1, 4), st.integers(0, 3))))
 def test_the_outermost_dimension_of_an_array_becomes_the_samples(a):
-    for data in (a, as_tensor(a), as_tensor(a, layout="NW"), Producer(native(a))):
+    plain = native(a)
+    interface = types.SimpleNamespace(__array_interface__=plain.__array_interface__)
+    for data in (a, as_tensor(a), as_tensor(a, layout="NW"), Producer(plain), interface):
         b = as_batch(data)
         assert same(b, list(a))
         assert as_tensor(b).array.tolist() == a.tolist()
