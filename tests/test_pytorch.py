@@ -61,6 +61,11 @@ def counted(stop=None):
     return fn.external_source(source, batch=False, name="source")
 
 
+@pipeline_def(batch_size=4, num_threads=1)
+def iterated():
+    return fn.external_source(itertools.count(), batch=False, name="source")
+
+
 def plain(batches):
     return [[{name: value.tolist() for name, value in each.items()} for each in batch] for batch in batches]
 
@@ -545,6 +550,42 @@ def test_an_error_leaves_the_iterator_where_it_was(tmp_path):
                 next(iterator)
         (tmp_path / "c").write_bytes(b"c")
         assert [batch[0]["label"].tolist() for batch in iterator] == [[[2], [3]]]
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("kind", ["source", "iterable", *LastBatchPolicy])
+@settings(max_examples=8)
+@given(shards=st.integers(1, 3), fails=st.sets(st.integers(0, 40), max_size=6))
+def test_a_batch_that_cannot_become_tensors_is_the_next_one_again(folder, depth, kind, shards, fails):
+    counter = itertools.count()
+
+    def given_batches():
+        reads = isinstance(kind, LastBatchPolicy)
+        made = [numbers(folder, prefetch_queue_depth=depth, shard_id=k, num_shards=shards) if reads
+                else (counted if kind == "source" else iterated)(prefetch_queue_depth=depth)
+                for k in range(shards)]  # fmt: skip
+        how = {"reader_name": "reader", "last_batch_policy": kind} if reads else {"size": 10 * shards}
+        iterator = GenericIterator(made, NAMES if reads else ["x"], auto_reset=True, **how)
+        found, epoch = [], iter(iterator)
+        while len(found) < 12:
+            before = iterator.checkpoints()
+            try:
+                found.append([{name: value.tolist() for name, value in each.items()} for each in next(epoch)])
+            except StopIteration:
+                found.append("end")
+            except MemoryError:
+                assert iterator.checkpoints() == before
+        return found
+
+    def torch_or_fail(batch, *arguments, **named):
+        if next(counter) in fails:
+            raise MemoryError
+        return original(batch, *arguments, **named)
+
+    original, whole = Batch.torch, given_batches()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Batch, "torch", torch_or_fail)
+        assert given_batches() == whole
 
 
 # The data set

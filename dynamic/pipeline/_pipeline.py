@@ -335,6 +335,11 @@ class Pipeline:
                 self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
                 return
 
+    def _go_back(self, *place: Any) -> None:
+        """Return to where it was: its states, its epoch, the end of that, and the state of what goes round it."""
+        self._forget_what_is_ahead()
+        self._states, self._epoch, self._end_of_epoch, self._iterator = place
+
     @property
     def _ended(self) -> bool:
         """Whether its first reader has no more batches in the epoch."""

@@ -183,6 +183,8 @@ class GenericIterator:
         """
         if self._ended:
             raise StopIteration
+        places = [(each._states, each._epoch, each._end_of_epoch, each._iterator) for each in self._pipelines]
+        given = self._given.copy()
         try:
             outputs = self._outputs()
         except StopIteration:
@@ -191,8 +193,14 @@ class GenericIterator:
                 self.reset()
             raise
         self._begun = True
-        self._count([0 if output is None else len(output[0]) for output in outputs])
-        return self._dicts(outputs)
+        try:
+            self._count([0 if output is None else len(output[0]) for output in outputs])
+            return self._dicts(outputs)
+        except BaseException:  # what nobody gets is made again
+            for pipeline, place in zip(self._pipelines, places, strict=True):
+                pipeline._go_back(*place)
+            self._epochs, self._given = None, given
+            raise
 
     def next(self) -> Dicts:
         """The next batch, as of ``next()``."""
