@@ -45,8 +45,9 @@ def _applied(name: str, function: Callable[..., Any], *, fractions: bool, **oper
     try:
         result: Tensor | Batch = function(*values, **how)
     except ArgumentError as error:
-        error.add_note(f"In math.{name}.")
-        raise
+        named = ArgumentError(f"math.{name}", error.argument, error.expected, error.got, error.hint)
+        named.__notes__ = getattr(error, "__notes__", [])
+        raise named from error.__cause__
     return result
 
 

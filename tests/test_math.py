@@ -106,7 +106,7 @@ def test_extremes_and_clamping_are_in_the_common_type(data):
 @given(arrays())
 def test_the_absolute_value_keeps_its_type(array):
     if array.dtype == bool:
-        with pytest.raises(ArgumentError, match="absolute"):
+        with pytest.raises(ArgumentError, match=r"^math\.abs\(\): argument 'operand'"):
             ndd.math.abs(array)
         return
     found = ndd.math.abs(array)
@@ -120,7 +120,7 @@ def test_the_absolute_value_keeps_its_type(array):
 def test_powers_are_those_of_the_operator(array, exponent):
     if array.dtype.kind != "b":
         assert np.array_equal(ndd.math.pow(array, exponent).array, (as_tensor(array) ** exponent).array, equal_nan=True)
-    with pytest.raises(ArgumentError, match="negative power"):
+    with pytest.raises(ArgumentError, match=r"^math\.pow\(\): argument 'exponent'.*negative power"):
         ndd.math.pow([2], -1)
     assert ndd.math.fpow([2], -1).tolist() == [0.5]
 
@@ -189,8 +189,11 @@ def test_wrong_operands_are_named(name):
 
 
 def test_operands_that_do_not_go_together():
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(ValueError, match=r"^math\.max\(\): argument 'operand' must be of a shape that broadcasts"):
         ndd.math.max([1, 2], [1, 2, 3])
+    with pytest.raises(ArgumentError, match=r"^math\.max\(\)") as caught:
+        ndd.math.max(as_batch([[1], [1, 2]]), [1, 2, 3])
+    assert caught.value.__notes__ == ["In maximum, sample 1 of 2."]
     with pytest.raises(ArgumentError, match="one size"):
         ndd.math.max(as_batch([1, 2]), as_batch([1, 2, 3]))
     with pytest.raises(ArgumentError, match="layout"):
