@@ -10,7 +10,8 @@ import numpy
 
 from dynamic._array import library
 from dynamic.dtypes import convert
-from dynamic.kernels.cpu.color import LUMA, OFFSET, YCBCR
+from dynamic.kernels.cpu import color
+from dynamic.kernels.cpu.strips import strips
 
 from ._common import CHANNELS, Array, Colours
 
@@ -41,7 +42,7 @@ def colours(pixels: Array, have: Colours, want: str) -> Array:
     if want == "BGR":
         return rgb[..., ::-1]
     if want == "GRAY" and pixels.dtype != numpy.uint8:
-        return numpy.asarray(convert(numpy, rgb @ LUMA, rgb.dtype))[..., None]
+        return numpy.asarray(convert(numpy, rgb @ color.LUMA, rgb.dtype))[..., None]
     if want == "GRAY":
         gray = cv2.cvtColor(numpy.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
         return numpy.asarray(gray)[..., None]
@@ -55,12 +56,12 @@ def _from_ink(cmyk: Array) -> Array:
 
 
 def _to_ycbcr(rgb: Array) -> Array:
-    most = _most(rgb.dtype)
-    scaled = rgb @ YCBCR.T + OFFSET * (most / 255)
-    converted: Array = convert(numpy, scaled, rgb.dtype)
+    converted: Array = numpy.empty(rgb.shape, rgb.dtype)
+    color.mixed(rgb, color.conversion("RGB", "YCbCr", rgb.dtype), converted, exact=True)
     return converted
 
 
+_STRIP = 1 << 16  # values that are stretched at a time
 _MOST_TURNED = 4  # channels, at once: OpenCV transposes no pixels of five
 _TURNS: dict[int, Callable[[Any, Any], Any]] = {
     2: lambda pixels, out: cv2.flip(pixels, 1, dst=out),
@@ -91,7 +92,15 @@ def values(pixels: Array, out: Array) -> None:
     """Put pixels into memory of any dtype, the full range of theirs to the full range of that; floats are in [0, 1]."""
     if pixels.dtype == out.dtype:
         out[...] = pixels
-        return
+    elif library(out) is numpy:
+        for part, there in strips(pixels, out, _STRIP):
+            _stretched(part, there)
+    else:
+        _stretched(pixels, out)
+
+
+def _stretched(pixels: Array, out: Array) -> None:
+    """The same, of another dtype."""
     have, want = _most(pixels.dtype), _most(out.dtype)
     if out.dtype == numpy.bool_:
         out[...] = pixels > have // 2

@@ -11,6 +11,8 @@ from typing import TypeAlias
 import cv2
 import numpy
 
+from dynamic.kernels.cpu.strips import strips
+
 from ._common import (
     CHANNELS,
     Array,
@@ -45,6 +47,7 @@ _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.ui
 _BIG = ord("+")  # in the place of the star
 _STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
 _TOGETHER = (1, 2, 3, 5, 7, 11)
+_PIXELS = 1 << 16  # that are divided by their alpha at a time
 _LONGEST = 1 << 20  # rows and columns, for OpenCV
 
 
@@ -217,7 +220,8 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
     if bits < 8:
         image *= 255 // (2**bits - 1)
     if head.colours in ("GRAYA", "RGBA") and _one(tags, 338, 0) == _ASSOCIATED:
-        image = _divided(image, CHANNELS[head.colours] - 1)
+        for part, there in strips(image, image, _PIXELS, image.shape[2]):
+            there[...] = _divided(part, CHANNELS[head.colours] - 1)
     if _one(tags, 262) == _WHITE_IS_ZERO:
         numpy.invert(image[..., 0], out=image[..., 0])
     return image, head.colours
