@@ -208,11 +208,10 @@ def test_an_error_of_shapes_names_the_operator_the_shapes_and_the_sample(n, ragg
     samples = [np.ones((1 if i < wrong else 3, 1 if i < wrong else columns), np.float32) for i in range(n)]
     batch, operand = as_batch(samples), other if shared else as_batch([other] * n)
     told = rf"argument 'operand' must be .*broadcasts.* shapes \(3, {columns}\) and \(3, {columns + 1}\)"
-    for function, name in ((operator.add, r"\+"), (np.maximum, "maximum"), (ndd.math.max, "maximum")):
+    for function, name in ((operator.add, r"\+"), (np.maximum, "maximum"), (ndd.math.max, r"math\.max")):
         with pytest.raises(ArgumentError, match=rf"{name}\(\): {told}") as caught:
             function(batch, operand)
-        assert caught.value.__notes__[0].endswith(f"sample {wrong} of {n}.")
-        assert caught.value.__notes__[1:] == (["In math.max."] if function is ndd.math.max else [])
+        assert [note.endswith(f"sample {wrong} of {n}.") for note in caught.value.__notes__] == [True]
     with pytest.raises(ArgumentError, match="exponent") as caught:
         as_batch([[2]] * n) ** as_batch([[1]] * (n - 1) + [[-1]])
     assert caught.value.__notes__ == [f"In power, sample {n - 1} of {n}."]
