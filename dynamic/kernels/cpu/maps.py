@@ -197,7 +197,7 @@ def read(
         return
     filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
     if not image.size:  # nothing to repeat either
-        out[...] = 0 if filled is None else filled
+        out[...] = 0 if filled is None else convert(numpy, filled, out.dtype)
         return
     extents = image.shape[:2]
     if border in _PADDED:

@@ -78,7 +78,7 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
     if fill is not None:
         fill = filled(fill, image.dtype, image.shape[-1])
     if not image.size:  # nothing to repeat either
-        out[...] = 0 if fill is None else fill
+        out[...] = 0 if fill is None else convert(numpy, fill, out.dtype)
         return
     # From here on it maps indices to indices.
     matrix = [[*map(float, row[:-1]), float(row[-1] + sum(row[:-1]) / 2 - 0.5)] for row in matrix]
