@@ -135,6 +135,14 @@ def test_of_nothing(kind):
     assert reductions.mean(nothing, dtype="uint8").tolist() == 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ALL_DTYPES, ids=str)
+def test_no_rows_have_no_results_however_long_they_would_be(name, kind):
+    for shape, axes in (((0, 64), 1), ((4, 0, 8, 1), (0, 2)), ((0, 64, 3), 1), ((0, 5000, 4), 1)):
+        kept = tuple(extent for axis, extent in enumerate(shape) if axis not in np.atleast_1d(axes))
+        assert getattr(reductions, name)(np.zeros(shape, kind), axes=axes).shape == kept
+
+
 def test_nan_and_infinity():
     inf, nan = np.inf, np.nan
     for values, least, most in (

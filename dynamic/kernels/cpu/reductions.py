@@ -118,9 +118,9 @@ def squares(array: Array, axes: Sequence[int], centre: Array | None) -> Array:
 
 
 def _sums(blocks: Array, kind: numpy.dtype[Any]) -> Array:
-    _, count, behind = blocks.shape
+    before, count, behind = blocks.shape
     depth = _OF_ROWS.get(blocks.dtype)
-    if depth is None or behind != 1 or not _SHORT <= count < _FITTING:
+    if depth is None or not before or behind != 1 or not _SHORT <= count < _FITTING:
         return _folded(numpy.add, blocks, kind)
     return cv2.reduce(blocks[:, :, 0], 1, cv2.REDUCE_SUM, dtype=depth)[:, :, None].astype(kind)
 
