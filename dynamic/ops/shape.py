@@ -14,7 +14,7 @@ import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import SMALL, Array, checked_extents
-from dynamic._call import Call, stepwise
+from dynamic._call import Call, Memory, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic._pool import Step
@@ -264,7 +264,21 @@ def _kind_of_reshaped(
     return count, have if dtype is None else dtype.dtype
 
 
-@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"))
+def _reshape_many(call: Call, samples: Sequence[tuple[Array, ...]], _: Memory | None) -> list[Array] | None:
+    """`reshape` of separate samples of a few shapes, each of which is looked at once."""
+    if call.varying or len(call.inputs) > 1:
+        return None
+    ndim, *given = (call.fixed[name] for name in ("across", "layout", "shape", "rel_shape", "src_dims"))
+    kind, shapes = samples[0][0].dtype, {sample.shape for (sample,) in samples}
+    try:
+        found = {shape: _shape_of("reshape", shape, ndim, kind, None, *given)[1] for shape in shapes}
+    except ArgumentError:
+        return None  # it is met again one by one, and told of its sample
+    return [sample.reshape(found[sample.shape]) for (sample,) in samples]
+
+
+@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"),
+          many=_reshape_many)  # fmt: skip
 def reshape(
     data: Array, shape_input: Array | None = None, /, *, layout: str | None = None,
     rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
