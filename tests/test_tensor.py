@@ -305,6 +305,13 @@ def test_letters_stay_with_their_dimensions(data):
     assert (batch.layout, batch[0].shape) == (part.layout, part.shape)
 
 
+@pytest.mark.parametrize("number", [True, False, np.uint8(1), np.int64(-1)])
+def test_a_tensor_of_one_number_is_an_index_as_numpys_is(number):
+    array = np.arange(6).reshape(2, 3)
+    for before in ((), (slice(0, 1),)):
+        assert np.array_equal(as_tensor(array)[*before, as_tensor(number)].array, array[*before, np.array(number)])
+
+
 def test_a_new_axis_may_have_a_letter():
     image, plain = as_tensor(np.zeros((2, 3)), layout="HW"), as_tensor(np.zeros((2, 3)))
     assert [image[newaxis].layout, image[newaxis()].layout, image[newaxis("F"), newaxis].layout] == [None] * 3
