@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -418,6 +419,35 @@ def test_sources_that_end_together_begin_together(depth):
             found = [(a.tolist(), b.tolist()) for a, b in pipe]
             pipe.reset()
             assert found == [([[epoch, i], [epoch, i + 1]],) * 2 for i in (0, 2)]
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@given(stops=st.sets(st.integers(0, 9)), beside=st.booleans(), lengths=st.sampled_from([(2, 2), (2, 2, 2), (2, 4, 3)]))
+def test_sources_that_end_together_do_so_wherever_the_run_was_stopped(depth, stops, beside, lengths):
+    def numbered(length, info):
+        if info.idx_in_epoch == 2 * length:
+            raise StopIteration
+        return [info.epoch_idx, info.idx_in_epoch]
+
+    @pipeline_def(batch_size=2, seed=7, prefetch_queue_depth=depth)
+    def numbers():
+        first = [fn.readers.file(files=[__file__] * 4, labels=[0, 1, 2, 3])[1]] * beside
+        return *first, *[fn.external_source(functools.partial(numbered, n), batch=False) for n in lengths]
+
+    def outcomes(stops):
+        pipe, found = numbers(), []
+        for step in range(10):
+            if step in stops:
+                pipe.close()
+                pipe = numbers(checkpoint=pipe.checkpoint())
+            try:
+                found.append([output.tolist() for output in pipe.run()])
+            except StopIteration:
+                found.append("end")
+        pipe.close()
+        return found
+
+    assert outcomes(stops) == outcomes(())
 
 
 def test_lists_that_calls_of_several_sets_gave_belong_to_the_way():

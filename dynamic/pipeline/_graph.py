@@ -66,6 +66,18 @@ class Ended(StopIteration):
         self.states, self.epoch = states, epoch
 
 
+def _of_sources(states: Mapping[str, JSON]) -> dict[str, dict[str, Any]]:
+    """The states of sources."""
+    return {name: state for name, state in states.items() if isinstance(state, dict) and "iteration" in state}
+
+
+def _to_end(states: Mapping[str, JSON]) -> set[str]:
+    """Sources in the midst of an epoch where another has just ended its own, and nothing was given since."""
+    sources = _of_sources(states)
+    ended = any(state.get("epoch") and not state["iteration"] for state in sources.values())
+    return {name for name, state in sources.items() if ended and state["iteration"]}
+
+
 def _set_state(object_: Any, state: Any) -> None:
     object_.set_state(state)
 
@@ -112,7 +124,6 @@ class Graph:
         self._answers, self._hold = {} if answers is None else answers, answers is not None
         self._record = Record()
         self._runs = 0
-        self._to_end: set[str] = set()  # sources whose epoch may end where another's has
         self._begun: dict[str, Progress] = {}  # where readers were before the run
         self._expected: Record | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
@@ -121,6 +132,7 @@ class Graph:
             self._runs, self._expected = own["runs"], Record.of(own) or None
             self._given = {name: state for name, state in states.items() if name != OWN}
         self._waiting = dict(self._given)  # those whose objects are not made yet
+        self._to_end = _to_end(self._given)  # sources whose epoch may end where another's has
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -143,10 +155,10 @@ class Graph:
                 if run.ended in self._to_end:  # with the one that has ended, as nothing was given since
                     self._to_end.discard(run.ended)
                     return self.step()
-                self._to_end = {name for name, x in self.sources.items() if isinstance(x, ExternalSource)} - {run.ended}
-                ended = self.sources[run.ended]
+                ended, states = self.sources[run.ended], self.states(0)
+                self._to_end = _of_sources(states).keys() - {run.ended}
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
-                raise Ended(self.states(0), epoch) from error
+                raise Ended(states, epoch) from error
             raise
         self._to_end = set()
         ends = self._ends(before, run.epoch)
