@@ -173,8 +173,11 @@ class _Call:
         array = array.astype(numpy.float64)
         lead = array.shape[: isinstance(value, Batch)]
         if array.ndim == 1 + len(lead):
-            dims = math.isqrt(array.shape[-1])
-            array = array.reshape(*lead, -1, dims + 1 if dims * (dims + 1) == array.shape[-1] else max(1, dims))
+            size = array.shape[-1]
+            dims = math.isqrt(size)
+            columns = dims + 1 if dims * (dims + 1) == size else max(1, dims)
+            if size % columns == 0:
+                array = array.reshape(*lead, size // columns, columns)
         rows, columns = array.shape[-2:] if array.ndim == 2 + len(lead) else (0, 0)
         if columns < 2 or rows not in {columns, columns - 1}:
             raise ArgumentError(self.name, name, "a finite matrix of n rows and n + 1 columns", f"shape {array.shape}")
@@ -240,7 +243,7 @@ class _Call:
 
 def _are_float32(numbers: Array) -> bool:
     """Whether all of some numbers are finite as float32."""
-    return bool((numpy.abs(numbers) <= _MOST).all())
+    return bool((numpy.abs(numbers, dtype=numpy.float64) <= _MOST).all())
 
 
 def _diagonal(matrices: Array) -> Array:

@@ -218,6 +218,10 @@ def test_absolute_swaps_corners():
     (lambda: translation(), "'offset' must be"), (lambda: translation(offset=None), "'offset' must be"),
     (lambda: translation(np.eye(2, 5), offset=[1, 2]), "'input' must be a finite matrix of n rows and n"),
     (lambda: translation([1, 2, 3], offset=[1, 2]), "'input' must be a finite matrix"),
+    (lambda: combine([1, 2, 3, 4, 5]), r"'input' must be a finite matrix of n rows.*got shape \(5,\)"),
+    (lambda: combine(as_batch(np.zeros((0, 5)))), r"'input' must be a finite matrix of n rows.*got shape \(0, 5\)"),
+    (lambda: translation(offset=as_batch(np.array([1, np.inf], "f2"))), r"'offset\[1\]' must be (a )?finite"),
+    (lambda: combine(np.array([[1, np.inf]], "f2")), "'input' must be a finite matrix of float32 numbers"),
     (lambda: translation(SQUARE * np.nan, offset=[1, 2]), "'input' must be a finite matrix"),
     (lambda: translation(2 * np.eye(3), offset=[1, 2]), "'input' must be affine"),
     (lambda: translation(SQUARE, SQUARE, offset=[1, 2]), r"'inputs' must be 1 positional argument \(input\)"),
@@ -277,6 +281,13 @@ def test_empty_batches_give_empty_batches(function):
         assert (len(result), result.ndim, result.dtype, result.layout) == (0, 2, "float32", "**")
     if inputs:
         assert len(function(Batch([], "**", None, np.dtype("f4"), 2))) == 0
+        assert function(as_batch(np.zeros((0, 6)))).ndim == 2
+
+
+def test_numbers_of_float16_are_taken_without_a_warning():
+    offsets = as_batch(np.array([[1, 2], [3, 65504]], "f2"))
+    assert [matrix[0][2] for matrix in translation(offset=offsets).tolist()] == [1, 3]
+    assert translation(offset=offsets).tolist()[1][1][2] == 65504
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
