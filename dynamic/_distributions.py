@@ -247,8 +247,10 @@ def normal(xp: Any, found: list[Any]) -> Any:
 
 def scaled(xp: Any, values: Any, mean: Any, stddev: Any) -> Any:
     """Normal numbers with another mean and standard deviation."""
-    fused = _fused_float32 if values.dtype.itemsize == 4 else _fused_float64
-    return fused(xp, values, stddev, mean)
+    kind = values.dtype
+    fused = _fused_float32 if kind.itemsize == 4 else _fused_float64
+    with numpy.errstate(over="ignore"):
+        return fused(xp, values, stddev.astype(kind), mean.astype(kind))
 
 
 def _polynomial(z: Any, coefficients: list[float]) -> Any:

@@ -130,9 +130,14 @@ def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
         raise call.error("values", counts == 0, "at least one number")
     numbers = numpy.array([number for row in rows for number in row], numpy.float64)
     if kind.kind == "f":
-        numbers = numbers.astype(numpy.float32)  # as DALI reads them, also for float64
+        with numpy.errstate(over="ignore"):
+            numbers = numbers.astype(numpy.float32)  # as DALI reads them, also for float64
     numbers = convert(numpy, numbers, kind)
     first = numpy.cumsum(counts) - counts
+    finite = numpy.isfinite(numbers)
+    if not finite.all():
+        wrong = ~numpy.logical_and.reduceat(finite, first.astype(numpy.intp))
+        raise call.error("values", wrong, f"finite {'float16' if kind.itemsize == 2 else 'float32'} numbers")
     own = (first, counts) if "values" in call.varying else (first[0], counts[0])
 
     def compute(part: Part) -> Array:
@@ -183,8 +188,7 @@ def normal(
 
     def compute(part: Part) -> Array:
         values = _distributions.normal(part.xp, part.words(words))
-        centre, spread = (part.of(m).astype(values.dtype) for m in moments)
-        return convert(part.xp, _distributions.scaled(part.xp, values, centre, spread), kind)
+        return convert(part.xp, _distributions.scaled(part.xp, values, *map(part.of, moments)), kind)
 
     return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind)))
 

@@ -21,7 +21,7 @@ import dynamic
 from dynamic import Batch, Tensor, _drawing, as_batch, batch_permutation, noise, random_crop_generator
 from dynamic._origin import Origin
 from dynamic.errors import ArgumentError, DeviceError
-from dynamic.random import RNG, beta
+from dynamic.random import RNG, beta, normal
 
 FILE = Path(__file__).with_name("data") / "noise_dali_2_4.json"
 NOISES = ["gaussian", "shot", "salt_and_pepper"]
@@ -181,6 +181,17 @@ def test_shot_noise_has_the_moments_and_chances_of_poisson(mean):
     mode = math.floor(mean)
     chance = math.exp(mode * math.log(mean) - mean - math.lgamma(mode + 1))
     assert abs((made == mode).mean() - chance) < 5 * math.sqrt(chance / n)
+
+
+def test_gaussian_noise_of_the_largest_deviations():
+    zeros = np.zeros((2, 500))
+    large, usual = (noise.gaussian(zeros, stddev=stddev, rng=RNG(5)).array for stddev in (3e38, 1.0))
+    assert np.allclose(large, usual * 3e38, rtol=1e-6, atol=0)
+    for dtype in ("uint8", "int32"):
+        limits = np.iinfo(dtype)
+        found = noise.gaussian(zeros.astype(dtype), stddev=3e38, rng=RNG(5)).array
+        assert np.array_equal(found, np.where(found > 0, limits.max, limits.min))
+    assert np.isinf(normal(stddev=3e38, shape=500, rng=RNG(5)).array).any()
 
 
 def test_shot_noise_has_a_factor_of_20_by_default():
