@@ -290,8 +290,10 @@ def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:
     elif ufunc in _WHOLE_DIVISIONS:
         if not (b != 0).all():
             raise ZeroDivisionError("integer division or modulo by zero")
-    elif ufunc is numpy.power and (b < 0).any():
+    elif ufunc is numpy.power and (b.astype(common, copy=False) < 0).any():
         hint = "Make the base a float: a negative power of an integer is a fraction."
+        if b.dtype.kind == "u":
+            raise ArgumentError("**", "exponent", f"at most {2**63 - 1} beside int64", str(int(b.max())))
         raise ArgumentError("**", "exponent", "0 or more for integers", str(int(b.min())), hint)
     return common
 

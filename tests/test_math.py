@@ -120,6 +120,8 @@ def test_the_absolute_value_keeps_its_type(array):
 def test_powers_are_those_of_the_operator(array, exponent):
     if array.dtype.kind != "b":
         assert np.array_equal(ndd.math.pow(array, exponent).array, (as_tensor(array) ** exponent).array, equal_nan=True)
+    with pytest.raises(ArgumentError, match=r"^math\.pow\(\): argument 'exponent' must be at most 92233720368547758"):
+        ndd.math.pow([2, 3], 2**63)
     with pytest.raises(ArgumentError, match=r"^math\.pow\(\): argument 'exponent'.*negative power"):
         ndd.math.pow([2], -1)
     assert ndd.math.fpow([2], -1).tolist() == [0.5]
