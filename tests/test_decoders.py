@@ -343,6 +343,11 @@ def test_imread(tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(ndd.imread(as_batch(letters)).samples, many.samples, strict=True))
     with pytest.raises(ArgumentError, match="'path' must be a path, or bytes .*; got int32 of 1 dimensions"):
         ndd.imread(ndd.as_tensor([1, 2]))
+    with pytest.raises(ArgumentError, match="'path' must be a path, or bytes .*; got uint8 of 0 dimensions"):
+        ndd.imread(ndd.as_tensor(np.uint8(65)))
+    assert np.array_equal(ndd.imread(np.array(str(paths[0]))).array, one.array)
+    with pytest.raises(ArgumentError, match=r"'path' must be a path or a sequence of paths; got float 0\.5"):
+        ndd.imread(np.array(0.5))
 
 
 def test_imread_names_what_it_cannot_read(tmp_path):

@@ -1269,7 +1269,8 @@ def test_a_call_that_is_refused_draws_nothing(function):
     ("call", "error"),
     [
         (lambda rng: uniform(shape=(10**13,), rng=rng), MemoryError),
-        (lambda rng: uniform(batch_size=10**15, rng=rng), MemoryError),
+        (lambda rng: uniform(batch_size=10**15, rng=rng), ArgumentError),
+        (lambda rng: uniform(values=dynamic.as_batch([[1.0], [2.0, 1e308]]), rng=rng), ArgumentError),
         (lambda rng: dynamic.random_resized_crop(IMAGE, size=10**7, rng=rng), MemoryError),
         (lambda rng: dynamic.decoders.image_random_crop(FILE_OF_ONE[:-1], rng=rng), dynamic.DecodeError),
         (lambda rng: dynamic.random_crop_generator([10, 10], random_area=[0, 1e308], rng=rng), ArgumentError),

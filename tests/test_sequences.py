@@ -246,6 +246,7 @@ def test_an_input_may_have_values_for_each_frame():
     (lambda: element_extract(as_tensor(VIDEO, layout="DHWC"), element_map=0), "'input' must be a sequence"),
     (lambda: get_property(VIDEO, key="name"), "'key' must be 'source_info' or 'layout'"),
     (lambda: per_frame(3), "'input' must be of one or more dimensions"),
+    (lambda: per_frame([1, 2], replace=np.array([0, 1])), "'replace' must be True or False"),
     (lambda: per_frame(as_tensor([1], layout="X")), "'input' must be laid out with F first.*replace=True"),
     (lambda: flip(VIDEO, horizontal=per_frame([1, 0, 1])), "flip.*'horizontal' must be a value for each of the 4"),
     (lambda: flip(as_batch([VIDEO, VIDEO]), horizontal=per_frame(as_batch([[1] * 4, [0] * 3]))),

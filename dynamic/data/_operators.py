@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, overload
 
 import numpy
@@ -13,6 +12,8 @@ from dynamic._array import Array, asarray, is_array
 from dynamic.devices import Device, DeviceLike, device
 from dynamic.dtypes import DType, of_32_bits, of_numpy
 from dynamic.errors import ArgumentError, shown
+
+_MOST_SAMPLES = 2**31 - 1  # what an int32 numbers, as DALI does
 
 X = TypeVar("X")
 X_co = TypeVar("X_co", covariant=True)
@@ -157,8 +158,8 @@ def foreign_operand(value: Any, *, short: bool = False) -> Array | None:
 
 def checked_batch_size(operator: str, value: Any) -> int:
     """A number of samples that a caller gave as `batch_size`."""
-    if isinstance(value, bool) or not isinstance(value, (int, numpy.integer)) or not 0 <= value <= sys.maxsize:
-        raise ArgumentError(operator, "batch_size", "an integer of 0 or more, as many as a list can hold", shown(value))
+    if isinstance(value, bool) or not isinstance(value, (int, numpy.integer)) or not 0 <= value <= _MOST_SAMPLES:
+        raise ArgumentError(operator, "batch_size", f"an integer of 0 or more, at most {_MOST_SAMPLES}", shown(value))
     return int(value)
 
 

@@ -79,6 +79,8 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
     """
     if isinstance(paths, (Tensor, Batch)):
         paths = _told(operator, argument, paths)
+    elif isinstance(paths, numpy.ndarray) and not paths.ndim:
+        paths = paths.item()
     one = isinstance(paths, (str, bytes, os.PathLike))
     if not one and not isinstance(paths, Iterable):
         raise ArgumentError(operator, argument, "a path or a sequence of paths", shown(paths))
@@ -97,7 +99,7 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
 
 def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[bytes]:
     """The paths that samples hold, a byte for each letter."""
-    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and len(paths)):
+    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and (isinstance(paths, Tensor) or len(paths))):
         got = f"{paths.dtype.word} of {paths.ndim} dimensions"
         raise ArgumentError(operator, argument, "a path, or bytes (uint8, one dimension) that are one", got)
     host = paths.cpu()

@@ -101,6 +101,8 @@ def per_frame(
     layout = data.layout or "F" + "*" * (data.ndim - 1)
     if not data.ndim:
         raise ArgumentError("per_frame", "input", "of one or more dimensions, the first of them frames", "none")
+    if not isinstance(replace, (bool, numpy.bool_)):
+        raise ArgumentError("per_frame", "replace", "True or False", shown(replace))
     if layout[0] != "F" and not replace:
         hint = "Pass replace=True to replace it."
         raise ArgumentError("per_frame", "input", "laid out with F first", f"layout {layout!r}", hint)
