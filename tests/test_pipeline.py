@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gc
 import json
 import os
@@ -601,10 +602,27 @@ def _of_an_rng():
     ({"prefetch_queue_depth": -1}, "'prefetch_queue_depth'"), ({"checkpoint": 5}, "'checkpoint'"),
     ({"num_threads": 0}, "num_threads"), ({"batch_size": 2.5}, "'batch_size' must be an integer"),
     ({"seed": 2**64}, r"'seed' must be an integer in \[0, 2\*\*64\)"), ({"seed": -2}, "'seed'"),
-    ({"seed": True}, "'seed'")])  # fmt: skip
+    ({"seed": True}, "'seed'"), ({"seed": np.array([1, 2])}, "'seed'")])  # fmt: skip
 def test_wrong_arguments_are_named(folder, arguments, told):
     with pytest.raises(ArgumentError, match=told):
         rotated(folder, **arguments)
+
+
+def test_numbers_of_numpy_do_as_arguments():
+    def numbers():
+        return fn.random.uniform(range=(0.0, 1.0))
+
+    def drawn(kind):
+        with Pipeline(numbers, batch_size=kind(3), seed=kind(7), output_ndim=kind(0)) as pipe:
+            return pipe.run()[0].tolist()
+
+    assert drawn(np.int64) == drawn(np.uint8) == drawn(int)
+
+
+@pytest.mark.parametrize("make", [pipeline_def, pipeline_def(batch_size=1), functools.partial(Pipeline, batch_size=1)])
+def test_what_is_no_function_is_refused(make):
+    with pytest.raises(ArgumentError, match=r"Pipeline\(\): argument 'function' must be a function; got int 5"):
+        make(5)
 
 
 def test_an_unknown_argument_is_named_with_one_that_is_like_it(folder):
@@ -903,6 +921,14 @@ def test_names_that_a_checkpoint_has_for_other_things_are_refused(name):
         return fn.external_source(lambda i: [i], name=name)
 
     with numbers() as pipe, pytest.raises(ArgumentError, match=f"'name' must be another than .*; got str '{name}'"):
+        pipe.run()
+
+
+@pytest.mark.parametrize("call", [fn.random.coin_flip, functools.partial(fn.cast, 1, dtype="u8")])
+@pytest.mark.parametrize("name", [5, ["x"], b"x"])
+def test_names_are_strings(call, name):
+    pipe = Pipeline(functools.partial(call, name=name), batch_size=1, prefetch_queue_depth=0)
+    with pytest.raises(ArgumentError, match="'name' must be a string; got"):
         pipe.run()
 
 

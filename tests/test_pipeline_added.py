@@ -218,6 +218,23 @@ def test_the_function_knows_its_pipeline():
             Pipeline(one, batch_size=3, prefetch_queue_depth=wrong)
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("ask", [Pipeline.run, Pipeline.epoch_size, Pipeline.reader_meta, lambda pipe: next(pipe)])
+def test_what_needs_a_batch_cannot_be_asked_for_where_it_is_made(ask, depth):
+    asked = []
+
+    def one():
+        if not asked:
+            asked.append(ask)
+            ask(Pipeline.current())
+        return 1
+
+    with Pipeline(one, batch_size=3, prefetch_queue_depth=depth) as pipe:
+        with pytest.raises(RuntimeError, match="in its own function"):
+            pipe.run()
+        assert pipe.run()[0].tolist() == [1, 1, 1]
+
+
 def test_a_parameter_of_the_function_is_no_argument_of_the_pipeline():
     @pipeline_def(batch_size=2, seed=7, prefetch_queue_depth=0)
     def named(number, seed, debug=False):

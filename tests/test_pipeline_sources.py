@@ -283,6 +283,9 @@ def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
     (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
     (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
     (lambda: fn.external_source([[1]], ndim=-1), "'ndim' must be an integer of 0 or more; got int -1"),
+    (lambda: fn.external_source([[1]], 1, 2), "'inputs' must be 2 positional arguments (source, num_outputs); got 3"),
+    (lambda: fn.external_source([[1]], source=[[2]]), "'source' must be given once; got two values"),
+    (lambda: fn.external_source([[1]], name=5), "'name' must be a string; got int 5"),
     (lambda: fn.external_source([[1]], 2, layout=["X"] * 3), "'layout' must be one, or a list of 2; got a list of 3"),
 ])  # fmt: skip
 def test_sources_that_cannot_be_are_refused(call, told):
@@ -301,8 +304,9 @@ def test_the_metadata_of_a_reader_that_is_none_is_refused(tmp_path):
     with files() as pipe:
         assert pipe.epoch_size("photos") == pipe.epoch_size()["photos"] == pipe.reader_meta("photos")["epoch_size"]
         for ask in (pipe.epoch_size, pipe.reader_meta):
-            with pytest.raises(ArgumentError, match=r"'name' must be that of a reader, one of \['photos'\]; got"):
-                ask("phtos")
+            for name in ("phtos", ["photos"]):
+                with pytest.raises(ArgumentError, match=r"'name' must be that of a reader, one of \['photos'\]; got"):
+                    ask(name)
 
 
 @given(st.lists(st.sampled_from(["feed", "run", "fail", "run with"]), max_size=20), st.booleans())

@@ -16,8 +16,8 @@ from dynamic.errors import shown
 from dynamic.readers._reader import Reader
 
 from ._ahead import Ahead
-from ._graph import Ended, Graph, Step, of_pipeline
-from ._pipeline import Pipeline, _seed
+from ._graph import Ended, Graph, Step, of_pipeline, seed_here
+from ._pipeline import Pipeline
 from ._run import OWN, columns
 
 __all__ = ["Epochs", "Source", "States"]
@@ -112,7 +112,7 @@ class Epochs:
         """A new pipeline, which only lends its function, and the seed."""
         pipeline = self._source() if callable(self._source) else None
         assert isinstance(pipeline, Pipeline)
-        return pipeline, _seed(pipeline._seed if pipeline._seeded else None, states)
+        return pipeline, seed_here(pipeline._seed if pipeline._seeded else None, states)
 
     def _of_pipeline(self, states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
         pipeline, seed = self._pipeline(states)

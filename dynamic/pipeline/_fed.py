@@ -162,7 +162,13 @@ def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, 
         arguments: The others.
         fed: Batches for sources that are none.
     """
-    given = dict(zip(("source", "num_outputs"), inputs, strict=False)) | dict(arguments)
+    by_place = ("source", "num_outputs")
+    if len(inputs) > 2:
+        raise ArgumentError.inputs(_OPERATOR, by_place, len(inputs), [])
+    for key in by_place[: len(inputs)]:
+        if key in arguments:
+            raise ArgumentError(_OPERATOR, key, "given once", "two values")
+    given = dict(zip(by_place, inputs, strict=False)) | dict(arguments)
     given = {key: value for key, value in given.items() if value is not None and key not in _OF_DALIS}
     repeat = flag(_OPERATOR, "repeat_last", given.pop("repeat_last", False))
     parallel = flag(_OPERATOR, "parallel", given.pop("parallel", False))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ from ._foreign import refuse
 from ._rows import left, passed
 from ._run import OWN, Outputs, Run, Source
 
-__all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state"]
+__all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state", "seed_here"]
 
 X = TypeVar("X")
 
@@ -335,11 +336,12 @@ def of_pipeline(whose: Callable[[], Any], num_threads: int, step: Callable[[], X
         num_threads: How many threads it has.
         step: Makes the step.
     """
-    token = current.set(whose)
-    try:
+
+    def made() -> X:
+        current.set(whose)
         return within(num_threads, step)
-    finally:
-        current.reset(token)
+
+    return copy_context().run(made)  # a Ctrl-C leaves nothing in this one
 
 
 def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
@@ -358,6 +360,18 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
         raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
                             [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
     return own
+
+
+def seed_here(seed: int | None, states: Mapping[str, JSON] | None) -> int:
+    """The seed of a pipeline: the one that is given, else the checkpoint's, else a random one."""
+    if seed is None:
+        return own_state(states)["seed"] if states is not None else secrets.randbits(63)
+    if seed >= 2**64:
+        raise ArgumentError("Pipeline", "seed", "an integer in [0, 2**64), or None", shown(seed))
+    if states is not None and (there := own_state(states)["seed"]) != seed:
+        difference = f"seed: {there} in the state, {seed} here"
+        raise StateMismatch(f"Pipeline: the checkpoint is of another seed. {difference}.", [difference])
+    return seed
 
 
 def entries(checkpoint: Any) -> dict[str, JSON]:

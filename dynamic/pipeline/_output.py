@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy
 from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
@@ -139,9 +140,9 @@ def _element_type(value: Any) -> DType:
 
 
 def _number_of_dimensions(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, numpy.integer)) or value < 0:
         raise ArgumentError("Pipeline", "output_ndim", "an integer of at least 0, or a list of them", shown(value))
-    return value
+    return int(value)
 
 
 def _layout(value: Any) -> str:

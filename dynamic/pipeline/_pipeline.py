@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import secrets
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, overload
 
-from dynamic import ArgumentError, EvalContext, StateMismatch, batch
+from dynamic import ArgumentError, EvalContext, batch
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
@@ -20,9 +19,9 @@ from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
 from ._fed import Fed
-from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state
+from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
 from ._output import Declared
-from ._run import ITERATOR, OWN, Outputs
+from ._run import ITERATOR, OWN, Outputs, seed_of
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -90,11 +89,11 @@ class Pipeline:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._declared = Declared(output_dtype, output_ndim, output_layout)
         self._context = EvalContext(num_threads=num_threads)
-        self._function, self._conditionals = function, bool(enable_conditionals)
+        self._function, self._conditionals = _function(function), bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(checkpoint)
         self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
-        self._seed = _seed(seed, self._states)
-        self._seeded = seed not in (None, -1)
+        seed = seed_of("Pipeline", seed)
+        self._seed, self._seeded = seed_here(seed, self._states), seed is not None
         self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
         self._scheduled = 0  # runs whose outputs have not been shared
         self._end_of_epoch: End | None = None  # once its last batch was taken
@@ -115,7 +114,7 @@ class Pipeline:
 
     @staticmethod
     def current() -> Pipeline | None:
-        """The pipeline whose function is being called; elsewhere None."""
+        """The pipeline whose function is being called, which has no batch for it; elsewhere None."""
         found: Pipeline | None = current.get()()
         return found
 
@@ -187,6 +186,8 @@ class Pipeline:
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
+        if current.get()() is self:
+            raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
         ahead = self._started()
         try:
             return ask(ahead)
@@ -380,7 +381,7 @@ class Pipeline:
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
-        if name is not None and name not in found:
+        if name is not None and name not in [*found]:
             raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
 
@@ -463,7 +464,7 @@ def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any
 
 
 def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Callable[..., Pipeline]:
-    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(function).parameters.keys()
+    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(_function(function)).parameters.keys()
 
     @functools.wraps(function)
     def make(*inputs: Any, **given: Any) -> Pipeline:
@@ -474,6 +475,13 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
     return make
 
 
+def _function(given: Any) -> Callable[..., Any]:
+    if not callable(given):
+        raise ArgumentError("Pipeline", "function", "a function", shown(given))
+    function: Callable[..., Any] = given
+    return function
+
+
 def _depth(given: Any) -> int:
     if isinstance(given, Mapping):
         if given.keys() != {"cpu_size", "gpu_size"}:
@@ -482,15 +490,3 @@ def _depth(given: Any) -> int:
         natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
         given = given["cpu_size"]
     return natural("Pipeline", "prefetch_queue_depth", given, 0)
-
-
-def _seed(seed: Any, states: Mapping[str, JSON] | None) -> int:
-    """The seed of a pipeline: the one that is given, else the checkpoint's, else a random one."""
-    if seed in (None, -1):
-        return own_state(states)["seed"] if states is not None else secrets.randbits(63)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise ArgumentError("Pipeline", "seed", "an integer in [0, 2**64), or None", shown(seed))
-    if states is not None and (there := own_state(states)["seed"]) != seed:
-        difference = f"seed: {there} in the state, {seed} here"
-        raise StateMismatch(f"Pipeline: the checkpoint is of another seed. {difference}.", [difference])
-    return seed

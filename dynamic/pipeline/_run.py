@@ -28,7 +28,7 @@ from ._names import SOURCES, looked_up, meant, members
 from ._output import Output
 from ._rows import Rows, check_beside, columns, from_samples, pass_over, rows_of_first, rows_of_shard, taken
 
-__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
+__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns", "seed_of"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -291,7 +291,9 @@ class Run:
     def _done(
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None
     ) -> Any:
-        name, seed = arguments.pop("name", None), _seed(path, arguments.pop("seed", None))
+        name, seed = arguments.pop("name", None), seed_of(f"fn.{path}", arguments.pop("seed", None))
+        if not isinstance(name, str | None):
+            raise ArgumentError(f"fn.{path}", "name", "a string", shown(name))
         label = name if name is not None else f"{path} {self._counts[path]}"
         if path == "external_source" and name is None:
             check_given(inputs, arguments)
@@ -479,10 +481,10 @@ def _differ(expected: str, got: str) -> NoReturn:
     raise ArgumentError("Pipeline", "function", f"one that gives {expected}, whichever way a sample goes", got)
 
 
-def _seed(path: str, seed: Any) -> int | None:
-    """The seed of a call; -1 is none, as in DALI."""
+def seed_of(name: str, seed: Any) -> int | None:
+    """The seed of a call, or of a pipeline; -1 is none, as in DALI."""
     none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
-    return None if none else natural(f"fn.{path}", "seed", seed)
+    return None if none else natural(name, "seed", seed)
 
 
 #: Operators for which a sample is not alone, and the argument that makes it so; None where it never is.
