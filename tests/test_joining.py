@@ -66,6 +66,8 @@ def test_samples_of_different_shapes_are_joined():
     (lambda: stack([1], [2, 3]), r"'inputs\[1\]' must be of shape \(1,\), like the first; got \(2,\)"),
     (lambda: stack([1], 2), r"'inputs\[1\]' must be of shape"),
     (lambda: stack([1], [2], axis=2), r"'axis' must be in \[-2, 1\]"),
+    (lambda: stack(np.ones((1,) * 63), axis=0), "'axis' must be among at most 63 dimensions.*; got 64 of them"),
+    (lambda: one_hot(as_batch([np.ones((1,) * 63)]), axis=0), "'axis' must be among at most 63 dimensions"),
     (lambda: stack([1], [2], axis_name="F"), "'axis_name' must be left out"),
     (lambda: stack(1, 2, axis_name="FG"), "'axis_name' must be one letter"),
     (lambda: cat(1, 2), "'axis' must be in"), (lambda: cat([1], [2], axis=1), r"'axis' must be in \[-1, 0\]"),

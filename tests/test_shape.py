@@ -210,6 +210,8 @@ def test_samples_may_have_shapes_of_their_own():
     (lambda: squeeze(np.zeros((0, 3)), axes=0), "'axes' must be dimensions of extent 1"),
     (lambda: expand_dims(IMAGE, axes=(0, 5)), r"'axes' must be in \[-5, 4\]"),
     (lambda: expand_dims(IMAGE, axes=(0, 0)), "'axes' must be different"),
+    (lambda: expand_dims(IMAGE, axes=range(61)), "'axes' must be among at most 63 dimensions.*; got 64 of them"),
+    (lambda: expand_dims(as_batch([IMAGE]), axes=range(61)), "'axes' must be among at most 63 dimensions"),
     (lambda: expand_dims(IMAGE, axes=0, new_axis_names="AB"), "'new_axis_names' must be 1 letters"),
     (lambda: expand_dims(IMAGE, axes=0, new_axis_names="A"), "'new_axis_names' must be left out")])  # fmt: skip
 def test_what_does_not_fit_is_refused(call, told):

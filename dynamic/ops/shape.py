@@ -26,6 +26,7 @@ __all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
 
 _Integers: TypeAlias = Several[int] | int
 _Factors: TypeAlias = Several[float] | float
+_MOST = 63  # dimensions of a sample: NumPy has 64, of which a Batch needs one
 
 # What has `across` to tell how many dimensions a sample has may be given many samples at once, as one array.
 
@@ -41,6 +42,8 @@ def _each(values: Any) -> list[Any]:
 
 def _place(operator: str, argument: str, place: int, ndim: int) -> int:
     """The number of a dimension, which may be counted from the last."""
+    if ndim > _MOST:
+        raise ArgumentError(operator, argument, f"among at most {_MOST} dimensions", f"{ndim} of them")
     if not -ndim <= place < ndim:
         raise ArgumentError(operator, argument, f"in [{-ndim}, {ndim - 1}]", str(place))
     return place % ndim
