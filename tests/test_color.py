@@ -325,6 +325,19 @@ def test_a_limit_that_is_huge_is_none():
         assert np.array_equal(dynamic.clahe(image, tiles_x=2, tiles_y=2, clip_limit=1e30).array, free)
 
 
+@pytest.mark.parametrize(("code", "told"), [(cv2.Error.StsNoMem, MemoryError), (cv2.Error.StsAssert, cv2.error)])
+def test_tables_of_tiles_that_no_memory_has_room_for_are_told_as_such(code, told, monkeypatch):
+    class Failing:
+        def apply(self, plane):
+            error = cv2.error("Insufficient memory")
+            error.code = code
+            raise error
+
+    monkeypatch.setattr(cv2, "createCLAHE", lambda limit, tiles: Failing())
+    with pytest.raises(told):
+        dynamic.clahe(PHOTO, tiles_x=1024, tiles_y=1024, clip_limit=0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [({"tiles_x": 0}, "'tiles_x'"), ({"tiles_y": 5000}, "'tiles_y'"), ({"bins": 100}, "'bins' must be a power of two")],

@@ -73,7 +73,7 @@ def equalized_in_tiles(image: Array, tiles: tuple[int, int], limit: float, out: 
     if not luma_only or image.shape[2] == 1:
         planes = _planes(image)
         for plane in planes:
-            plane[...] = spread.apply(plane)
+            plane[...] = _applied(spread, plane)
         _merged(planes, out)
         return
     whole = image.dtype != numpy.uint8
@@ -82,11 +82,21 @@ def equalized_in_tiles(image: Array, tiles: tuple[int, int], limit: float, out: 
     lightness = cv2.extractChannel(lab, 0)
     if whole:
         fine = numpy.rint(lightness * (most / 100)).astype(image.dtype)
-        cv2.insertChannel(spread.apply(fine) * numpy.float32(100 / most), lab, 0)
+        cv2.insertChannel(_applied(spread, fine) * numpy.float32(100 / most), lab, 0)
         out[...] = numpy.rint(numpy.clip(cv2.cvtColor(lab, cv2.COLOR_Lab2RGB), 0, 1) * most)
         return
-    cv2.insertChannel(spread.apply(lightness), lab, 0)
+    cv2.insertChannel(_applied(spread, lightness), lab, 0)
     if out.flags.c_contiguous:
         cv2.cvtColor(lab, cv2.COLOR_Lab2RGB, out.reshape(-1).reshape(out.shape))  # strides as OpenCV wants them
     else:
         out[...] = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
+
+
+def _applied(spread: cv2.CLAHE, plane: Array) -> Array:
+    """A plane equalized in its tiles, of which each has a table: of bytes 256 numbers, else 65536."""
+    try:
+        return spread.apply(plane)
+    except cv2.error as error:
+        if error.code != cv2.Error.StsNoMem:
+            raise
+        raise MemoryError("There is no memory for the tables of so many tiles.") from error
