@@ -655,6 +655,23 @@ def test_a_job_in_dalis_words_is_dalis(tmp_path):
     (lambda x: select([a.invert], [0, 0], ndd.as_tensor(IMAGES[0])), "one number for each of 1 samples"),
     (lambda x: ra.rand_augment(x, n=1, m=1, num_magnitude_bins=1), "'m' must be an integer of 0 to 0; got int 1"),
     (lambda x: ra.rand_augment(x, n=1, m=1, seeed=5), "'seeed'.*'seed'"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, excluded=5), "'excluded' must be a list of names"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, excluded=[5]), "argument '5' must be one that rand_augment"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs=np.inf), "'max_translate_abs' must be a number of 0"),
+    (lambda x: ra.rand_augment(x, n=1, m=1, shape=(np.inf, 12)), "'shape' must be height and width"),
+    (lambda x: ra.apply_rand_augment(a.rotate, x, 1, 3), "'augmentations' must be a list of augmentations"),
+    (lambda x: ra.apply_rand_augment([lambda x, p: x], x, 1, 3), "must be a list of augmentations.*@augmentation"),
+    (lambda x: ta.apply_trivial_augment(5, x), "'augmentations' must be a list of augmentations; got int 5"),
+    (lambda x: a.rotate(x, magnitude_bin=ndd.as_tensor([1] * 3), num_magnitude_bins=3), "for each of 2 samples"),
+    (lambda x: augmentation(dict), "'function' must be a function that takes samples and a parameter"),
+    (lambda x: augmentation(lambda x, y: x, mag_range=("a", "b")), "'mag_range' must be the first and the last"),
+    (lambda x: augmentation(lambda x, y: x, mag_range=([1], [1, 2])), "'mag_range' must be the first and the last"),
+    (lambda x: augmentation(lambda x, y: x, mag_range=np.array([])), "'mag_range' must be the first and the last"),
+    (lambda x: augmentation(lambda x, y: x, mag_to_param=5), "'mag_to_param' must be a function of a magnitude"),
+    (lambda x: augmentation(lambda x, y: x, mag_range=(1, 2), mag_to_param=lambda magnitude: None)(
+        x, magnitude_bin=1, num_magnitude_bins=3), "'mag_to_param' must be a function that gives numbers; got"),
+    (lambda x: augmentation(lambda x, _: None)(x), "'function' must be one that gives 2 samples for as many; got None"),
+    (lambda x: augmentation(lambda x, _: x.samples)(x[0]), "'function' must be one that gives 1 samples for as many"),
     (lambda x: ra.rand_augment(x, n=1, m=1, excluded="rotate"), "'excluded' must be a list of names"),
     (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs=(3, 4, 5)), "'max_translate_abs' must be a number of 0"),
     (lambda x: ra.rand_augment(x, n=1, m=1, max_translate_abs="x"), "'max_translate_abs' must be a number of 0"),
@@ -687,16 +704,35 @@ APPLIED = {
     (lambda x: x, {"interp_type": "cubist"}, "interp_type"),
     (lambda x: x, {"fill_value": "red"}, "fill_value"),
     (lambda x: x, {"shape": [[1, 2]]}, "'shape' must be height and width"),
+    (lambda x: ndd.as_batch([*x.samples] * 2, layout="HWC"), {"shape": ndd.as_batch([[1.0, 2.0], [3.0, 4.0]])}, None),
+    *((lambda x: ndd.as_batch([*x.samples] * 2, layout="HWC"), {"shape": ndd.as_batch([[1.0, one], [3.0, 4.0]])},
+       "'shape' must be height and width") for one in (-2.0, np.nan, np.inf)),
 ])  # fmt: skip
 @pytest.mark.parametrize("scheme", APPLIED)
 def test_what_one_augmentation_refuses_is_refused_whatever_is_drawn(scheme, change, arguments, match):
     data, rng = change(ndd.as_batch(IMAGES[:1], layout="HWC")), RNG(5)
+    if match is None:  # so that it has been looked at already where the next one comes
+        APPLIED[scheme](data, rng=rng, **arguments)
+        return
     for seed in range(5):
         with pytest.raises(ArgumentError, match=match):
             APPLIED[scheme](data, rng=RNG(seed).keyed(np.arange(len(data))), **arguments)
     with pytest.raises(ArgumentError, match=match):
         APPLIED[scheme](data, rng=rng, **arguments)
     assert rng.state == RNG(5).state
+
+
+def test_what_the_strongest_magnitude_would_refuse_is_refused_whatever_is_drawn():
+    bright, rng = a.solarize_add.augmentation((0, 200)), RNG(5)
+    for apply in (functools.partial(ra.apply_rand_augment, n=1, m=0), ta.apply_trivial_augment):
+        with pytest.raises(ArgumentError, match="of 0 to 127"):
+            apply([a.identity] * 99 + [bright], ndd.as_batch(IMAGES, layout="HWC"), rng=rng)
+    assert rng.state == RNG(5).state
+
+
+def test_probabilities_of_numpy_are_those_of_python():
+    steps = [[(a.rotate, np.float32(0.5), np.int64(2)), (a.invert, 1, None)]]
+    assert repr(Policy("p", 3, steps)) == "Policy('p', 3, [[(rotate, 0.5, 2), (invert, 1, None)]])"
 
 
 def test_own_augmentations_are_told_what_they_miss_before_anything_is_drawn():

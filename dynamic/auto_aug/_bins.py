@@ -15,7 +15,17 @@ from dynamic.random import Keyed
 
 from ._draws import Source, handed
 
-__all__ = ["SignedMagnitudeBin", "bins_of", "chosen", "each_of", "is_whole", "signed_bin"]
+__all__ = [
+    "SignedMagnitudeBin",
+    "bins_of",
+    "chosen",
+    "each_of",
+    "is_range",
+    "is_whole",
+    "plain",
+    "signed_bin",
+    "sizes_of",
+]
 
 
 def chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
@@ -128,10 +138,34 @@ def each_of(name: str, argument: str, value: Any, count: int) -> NDArray[numpy.i
             raise ArgumentError(name, argument, f"one number for each of {count} samples", shown(value.shape))
         value = numpy.concatenate([sample.reshape(1) for sample in value.cpu().samples])
     elif isinstance(value, Tensor):
-        value = value.item()
+        value = value.cpu().array
     numbers = numpy.asarray(value)
     if numbers.dtype.kind not in "iu":
         raise ArgumentError(name, argument, "an integer, or one for each sample", shown(value))
     if numbers.shape not in ((), (1,), (count,)):
         raise ArgumentError(name, argument, f"one number for each of {count} samples", shown(value))
     return numpy.broadcast_to(numbers.astype(numpy.int64), (count,))
+
+
+def sizes_of(shape: Any, count: int) -> NDArray[numpy.float32]:
+    """Width and height of each sample, in shape (N, 2), where the shape of all or of each is given."""
+    given = shape.cpu().samples if isinstance(shape, Batch) else [numpy.asarray(shape)] * count
+    for one in given:
+        if one.ndim != 1 or one.size < 2 or one.dtype.kind not in "iuf" or not ((one >= 0) & numpy.isfinite(one)).all():
+            raise ArgumentError("auto_aug.translate", "shape", "height and width", shown(shape))
+    return numpy.array([[one[1], one[0]] for one in given], numpy.float32)
+
+
+def is_range(span: Any) -> bool:
+    """Whether these are the first and the last magnitude, or an array of all."""
+    try:
+        numbers = numpy.asarray(span)
+    except ValueError:  # lists of different lengths
+        return False
+    several = isinstance(span, numpy.ndarray) and len(numbers.shape) == 1 and len(span) > 0
+    return numbers.dtype.kind in "iuf" and (several or numbers.shape == (2,))
+
+
+def plain(number: Any) -> Any:
+    """A number of Python, which each version of NumPy shows alike."""
+    return number.item() if isinstance(number, numpy.generic) else number

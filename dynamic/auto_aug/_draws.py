@@ -19,7 +19,18 @@ from dynamic.data import checked_batch_size
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
 
-__all__ = ["Source", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme", "whole_number"]
+__all__ = [
+    "Source",
+    "by_place",
+    "drawn",
+    "handed",
+    "laid_out",
+    "on_samples",
+    "recorder",
+    "sample_scheme",
+    "scheme",
+    "whole_number",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +88,15 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
 def sample_scheme(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]:
     """`scheme` of what gives a Batch for a Batch, and for a batch size."""
     return cast("OfInput[P]", scheme(function))
+
+
+def by_place(op: Callable[..., Any]) -> int:
+    """How many arguments a function takes by position, as far as it tells."""
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    try:
+        return sum(p.kind in kinds for p in inspect.signature(op).parameters.values())
+    except (TypeError, ValueError):
+        return 0
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ magnitudes. Samples are uint8, images "HWC" or videos "FHWC", or with their chan
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any
 
 import numpy
@@ -22,6 +23,7 @@ import dynamic
 from dynamic import ArgumentError, Batch
 from dynamic.errors import shown
 
+from ._bins import sizes_of
 from ._draws import laid_out
 from .core import Augmentation, augmentation
 
@@ -88,10 +90,7 @@ def _sizes(samples: Batch, shape: Any) -> NDArray[numpy.float32]:
         layout = samples.layout or ("FHWC" if samples.ndim == 4 else "HWC")
         places = [layout.index("W"), layout.index("H")]
         return numpy.array([[extents[i] for i in places] for extents in samples.shape], numpy.float32)
-    given = shape.cpu().samples if isinstance(shape, Batch) else [numpy.asarray(shape)] * len(samples)
-    if any(one.ndim != 1 or one.size < 2 or one.dtype.kind not in "iuf" or not (one >= 0).all() for one in given):
-        raise ArgumentError("auto_aug.translate", "shape", "height and width", shown(shape))
-    return numpy.array([[one[1], one[0]] for one in given], numpy.float32)
+    return sizes_of(shape, len(samples))
 
 
 def _axis(name: str, function: Any, param: Any, most: float) -> Augmentation:
@@ -290,7 +289,7 @@ def translations(
         raise ArgumentError(name, wrong, expected, shown(given))
     own, default = (most_rel, default_rel) if use_shape else (most_abs, default_abs)
     limits = numpy.asarray(default if own is None else own)
-    if limits.dtype.kind not in "iuf" or limits.shape not in ((), (2,)) or not (limits >= 0).all():
+    if limits.dtype.kind not in "iuf" or limits.shape not in ((), (2,)) or not ((limits >= 0) & (limits < inf)).all():
         argument = "max_translate_rel" if use_shape else "max_translate_abs"
         raise ArgumentError(name, argument, "a number of 0 or more, or two, by height and by width", shown(own))
     high, wide = numpy.broadcast_to(limits, 2).tolist()
@@ -306,9 +305,9 @@ def _up_to(move: Augmentation, limit: float) -> Augmentation:
 def without(name: str, suite: list[Augmentation], excluded: Sequence[str] | None) -> list[Augmentation]:
     """The augmentations of a suite that are not excluded by name."""
     names = [each.name for each in suite]
-    if isinstance(excluded, str):
+    if not isinstance(excluded, Iterable | None) or isinstance(excluded, str):
         raise ArgumentError(name, "excluded", "a list of names", shown(excluded))
     for word in excluded or ():
         if word not in names:
-            raise ArgumentError.unknown(name, word, names)
+            raise ArgumentError.unknown(name, str(word), names)
     return [each for each in suite if each.name not in (excluded or ())]

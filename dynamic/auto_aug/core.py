@@ -15,8 +15,8 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown
 
-from ._bins import SignedMagnitudeBin, bins_of, chosen, each_of, is_whole, signed_bin
-from ._draws import Source, drawn, handed, on_samples
+from ._bins import SignedMagnitudeBin, bins_of, chosen, each_of, is_range, is_whole, plain, signed_bin, sizes_of
+from ._draws import Source, by_place, drawn, handed, on_samples
 
 __all__ = ["Augmentation", "Policy", "SignedMagnitudeBin", "augmentation", "select", "signed_bin"]
 
@@ -39,15 +39,14 @@ class Augmentation:
             "mag_range": mag_range, "randomly_negate": randomly_negate, "mag_to_param": mag_to_param,
             "param_device": param_device, "name": name,
         }  # fmt: skip
-        by_place = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-        if sum(p.kind in by_place for p in inspect.signature(op).parameters.values()) < 2:
+        if by_place(op) < 2:
             expected = "a function that takes samples and a parameter"
             raise ArgumentError("augmentation", "function", expected, shown(op))
-        if mag_range is not None and (
-            numpy.ndim(mag_range) != 1 or not (isinstance(mag_range, numpy.ndarray) or len(mag_range) == 2)
-        ):
+        if mag_range is not None and not is_range(mag_range):
             expected = "the first and the last magnitude, or an array of all"
             raise ArgumentError("augmentation", "mag_range", expected, shown(mag_range))
+        if not callable(self.mag_to_param):
+            raise ArgumentError("augmentation", "mag_to_param", "a function of a magnitude", shown(mag_to_param))
         if self.param_device not in ("cpu", "gpu", "auto"):
             raise ArgumentError("augmentation", "param_device", "'cpu', 'gpu' or 'auto'", shown(param_device))
 
@@ -145,7 +144,10 @@ class Augmentation:
         """What the function makes: for it indices and conditions are as in the function of a pipeline."""
         in_pipeline.set(True)
         deciding.set(self._undecided)
-        found: Batch = self._op(data, parameter, **own)
+        found = self._op(data, parameter, **own)
+        if not isinstance(found, Batch) or len(found) != len(data):
+            expected = f"one that gives {len(data)} samples for as many"
+            raise ArgumentError(f"auto_aug.{self.name}", "function", expected, shown(found))
         return found
 
     def _undecided(self, condition: Batch) -> bool:
@@ -210,10 +212,16 @@ class Augmentation:
             got = " and ".join(sorted({f"{value.dtype} of shape {value.shape}" for value in values}))
             raise ArgumentError(name, "mag_to_param", "a function whose arrays have one dtype and shape", got)
         table = numpy.stack(values)
+        if table.dtype.kind not in "biuf":
+            raise ArgumentError(name, "mag_to_param", "a function that gives numbers", shown(values[0]))
         narrow = {"float64": numpy.float32, "int64": numpy.int32}.get(table.dtype.name)
         parameters = Batch((table if narrow is None else table.astype(narrow))[which])
         device = data.device if self.param_device == "auto" else self.param_device
         return parameters.to_device(device)
+
+    @property
+    def _is_ours(self) -> bool:
+        return bool(self._op.__module__ == "dynamic.auto_aug.augmentations")
 
     @functools.cached_property
     def _key(self) -> Any:
@@ -348,8 +356,8 @@ _MOST_CHECKED = 256
 def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: int, arguments: dict[str, Any]) -> None:
     """Refuse what one of the augmentations would, whichever will be drawn.
 
-    Those of `augmentations` are tried with a few pixels; of a user's own, which may do anything, only the arguments and
-    magnitudes are looked at.
+    Those of `augmentations` are tried with a few pixels, and the first and the last magnitude; of a user's own, which
+    may do anything, only the arguments and magnitudes are looked at.
 
     Args:
         name: What errors call the caller.
@@ -361,14 +369,7 @@ def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: i
     Raises:
         ArgumentError: None of the augmentations takes an argument, or one of them refuses one or the samples.
     """
-    for argument, value in arguments.items():
-        if isinstance(value, Batch) and len(value) != len(data):
-            raise ArgumentError(name, argument, f"of {len(data)} samples, like the data", f"a Batch of {len(value)}")
-    takes = [each._takes for each in augmentations]
-    known = sorted({argument for each in takes for argument in each or ()})
-    for argument in () if None in takes else arguments:
-        if argument not in known:
-            raise ArgumentError.unknown(name, argument, known)
+    _check_arguments(name, augmentations, data, arguments)
     channels = (data.layout or "").find("C")
     kinds = {shape[channels] if channels >= 0 else 0: i for i, shape in enumerate(data.shape)}
     worded = [(key, _kind_of(value)) for key, value in sorted(arguments.items())]
@@ -390,18 +391,37 @@ def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: i
     for i in kinds.values():
         sample = data.samples[i][tuple(slice(_TRIED.get(letter)) for letter in data.layout or "")]
         for each in augmentations if sample.size else ():
-            if each.op.__module__ == _OURS:
-                place = numpy.array([i])
+            if each._is_ours:
+                place, ends = numpy.array([i, i]), Batch(numpy.array([0, bins - 1]))
                 given = {key: chosen(value, place) for key, value in arguments.items()}
-                strength = SignedMagnitudeBin(0, Batch(numpy.zeros(1, numpy.int32)))
-                tried = Batch([sample], data.layout)
+                strength = SignedMagnitudeBin(ends, Batch(numpy.zeros(2, numpy.int32)))
+                tried = Batch([sample, sample], data.layout)
                 each(tried, magnitude_bin=strength, num_magnitude_bins=bins, **given)
     while len(_checked) >= _MOST_CHECKED:
         _checked.pop(next(iter(_checked), None), None)
     _checked[key] = None
 
 
-_OURS = "dynamic.auto_aug.augmentations"
+def _check_arguments(name: str, augmentations: Any, data: Batch, arguments: dict[str, Any]) -> None:
+    if not isinstance(augmentations, (list, tuple)) or not all(
+        isinstance(each, Augmentation) for each in augmentations
+    ):
+        raise ArgumentError(name, "augmentations", "a list of augmentations", shown(augmentations), _HINT)
+    for argument, value in arguments.items():
+        if isinstance(value, Batch) and len(value) != len(data):
+            raise ArgumentError(name, argument, f"of {len(data)} samples, like the data", f"a Batch of {len(value)}")
+    takes = [each._takes for each in augmentations]
+    known = sorted({argument for each in takes for argument in each or ()})
+    for argument in () if None in takes else arguments:
+        if argument not in known:
+            raise ArgumentError.unknown(name, argument, known)
+    if isinstance(shape := arguments.get("shape"), Batch) and any(
+        each._is_ours and "shape" in (each._takes or ()) for each in augmentations
+    ):
+        sizes_of(shape, len(data))
+
+
+_HINT = "Functions become augmentations by @augmentation."
 _TRIED = {"H": 2, "W": 2, "F": 1}
 
 
@@ -440,15 +460,14 @@ class Policy:
         for i, steps in enumerate(sub_policies):
             for k, step in enumerate(steps):
                 self._check(f"sub_policies[{i}][{k}]", step)
-        self.sub_policies = tuple(tuple((each, p, magnitude) for each, p, magnitude in s) for s in sub_policies)
+        self.sub_policies = tuple(tuple((each, *map(plain, numbers)) for each, *numbers in s) for s in sub_policies)
 
     def _check(self, place: str, step: Any) -> None:
         if not isinstance(step, (list, tuple)) or len(step) != 3 or not isinstance(step[0], Augmentation):
             expected = "an augmentation, a probability and the number of a magnitude"
-            hint = "Functions become augmentations by @augmentation."
-            raise ArgumentError("Policy", place, expected, shown(step), hint)
+            raise ArgumentError("Policy", place, expected, shown(step), _HINT)
         each, probability, magnitude = step
-        if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+        if not isinstance(probability, (int, float, numpy.floating)) or not 0 <= probability <= 1:
             raise ArgumentError("Policy", place, "of a probability between 0 and 1", shown(probability))
         most = self.num_magnitude_bins - 1
         if magnitude is None and each.mag_range is not None:
