@@ -516,6 +516,8 @@ def test_wrong_arguments_are_named(folder):
             ({"size": 3, "reader_name": None, "last_batch_policy": DROP}, "'size' must be at least 4, as less is"),
             ({"pipelines": [pipe, other]}, r"of one batch size; got \[4, 2\]"),
             ({"output_map": ["a", "a"]}, "'output_map' must be a list of distinct names"),
+            ({"output_map": 5}, "'output_map' must be a list"), ({"output_map": [["a"]] * 3}, "'output_map'"),
+            ({"reader_name": ["reader"]}, "'reader_name' .*That is 'reader'"),
             ({"output_map": "data"}, "'output_map'"), ({"size": 0}, "'size'"), ({"size": 5}, "'size' must be left out"),
             ({"auto_reset": "maybe"}, "'auto_reset' must be one of False, None, no"),
             ({"last_batch_policy": "pad"}, "'last_batch_policy' must be one of .*partial"),
@@ -730,6 +732,15 @@ def test_outputs_are_transformed_in_the_worker(folder):
     again = pickle.loads(pickle.dumps(Dataset(reader_of(folder))))
     assert type(again) is Dataset
     assert len(list(loader(again, 2))) == 6
+
+
+def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
+    for transform, told in [
+        (5, "a function of Batches; got int 5"), (lambda *_: 5, "that gives Batches; got int 5"),
+        (lambda data, _: (data, data.numpy()), "'transform' must be a function that gives Batches"),
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentError, match=told):
+            next(iter(Dataset(reader_of(folder), NAMES, transform=transform, batch_size=3)))
 
 
 def test_what_a_data_set_refuses(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -153,8 +153,8 @@ def _layout(value: Any) -> str:
 
 def names(operator: str, output_map: Any) -> tuple[str, ...]:
     """The names of outputs, if they are distinct."""
-    found = () if isinstance(output_map, str) else tuple(output_map)
-    if not found or len(set(found)) < len(found) or not all(isinstance(name, str) for name in found):
+    found = () if isinstance(output_map, str) or not isinstance(output_map, Iterable) else tuple(output_map)
+    if not found or not all(isinstance(name, str) for name in found) or len(set(found)) < len(found):
         raise ArgumentError(operator, "output_map", "a list of distinct names, one for each output", shown(output_map))
     return found
 

@@ -76,6 +76,8 @@ class Batches:
         dynamic_shape: bool = False,
     ) -> None:
         self.output_map = names(_OPERATOR, output_map)
+        if transform is not None and not callable(transform):
+            raise ArgumentError(_OPERATOR, "transform", "a function of Batches", shown(transform))
         self._transform, self._dynamic_shape = transform, bool(dynamic_shape)
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._own: Place | None = None  # of this process alone
@@ -162,7 +164,10 @@ class Batches:
         if self._transform is None:
             return outputs
         result = self._transform(*outputs)
-        return result if isinstance(result, (tuple, list)) else (result,)
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        if not all(isinstance(each, Batch) for each in results):
+            raise ArgumentError(_OPERATOR, "transform", "a function that gives Batches", shown(result))
+        return results
 
     def __len__(self) -> int:
         """How many batches an epoch of the reader has; a TypeError for a pipeline, which tells that as it runs."""
