@@ -92,6 +92,22 @@ def test_one_number_fills_a_shape_and_arrays_of_64_bits_have_32(shape, dtype):
     (lambda: fn.constant(idata=[1.5]), r"'idata' must be integers; got list \[1\.5\]\. Pass others as fdata"),
     (lambda: fn.constant(idata=2**40), "'idata' must be integers that int32 holds"),
     (lambda: types.Constant([1, 2, 3], shape=2), r"Constant\(\): argument 'value' must be one number"),
+    (lambda: fn.constant(5), "'inputs' must be left out: no positional arguments; got 1"),
+    (lambda: fn.constant(idat=5), r"fn.constant\(\): argument 'idat' must be one .* 'idata'"),
+    (lambda: fn.constant(idata=1, shape="ab"), "'shape' must be extents of at least 0; got str 'ab'"),
+    (lambda: fn.constant(idata=1, shape=(2, 1.5)), "'shape' must be extents of at least 0"),
+    (lambda: fn.shapes(), "'input' must be given once; got nothing"),
+    (lambda: fn.shapes(np.ones(2), input=np.ones(2)), "'input' must be given once; got two values"),
+    (lambda: fn.python_function(np.ones(2)), "'function' must be given once; got nothing"),
+    (lambda: fn.python_function(np.ones(2), function=5), "'function' must be a function; got int 5"),
+    (lambda: fn.python_function(np.ones(2), function=max, num_outputs=-1), "'num_outputs' must be an integer of 0"),
+    (lambda: fn.python_function(np.ones(2), function=abs, output_layouts=5), "'layout' must be a string"),
+    (lambda: fn.python_function(fn.constant(idata=1), function=lambda x: None, batch_processing=True),
+     "'function' must be one that makes 2 samples of 2; got None"),
+    (lambda: fn.python_function(fn.constant(idata=1), function=lambda x: np.array(5), batch_processing=True),
+     r"'function' must be one that makes 2 samples of 2; got ndarray array\(5\)"),
+    (lambda: types.Constant(np.inf).int32(), "'value' must be a number that int32 holds; got inf"),
+    (lambda: types.Constant(np.nan).uint8(), "'value' must be a number that uint8 holds; got nan"),
     (lambda: fn.python_function(np.ones(2), function=lambda x: (x, x)), r"'function' .*num_outputs=1 results; got 2"),
     (lambda: fn.python_function(np.ones(2), function=lambda x: x, num_outputs=2), "num_outputs=2 results; got 1"),
     (lambda: fn.python_function(fn.constant(idata=1), function=lambda x: x[:1], batch_processing=True), "2 samples"),
@@ -369,6 +385,11 @@ def test_shapes_are_lists_and_data(shapes, dtype):
     assert found.tolist() == [list(shape) for shape in shapes]
     if shapes:
         assert made(lambda: fn.shapes(batch, dtype=dtype), len(shapes))[0].tolist() == found.tolist()
+
+
+def test_the_extents_of_what_is_the_same_for_all_samples_are_those_of_each():
+    for data in (np.zeros((3, 5)), [[1] * 5] * 3, types.Constant(1, shape=(3, 5))):
+        assert made(lambda data=data: fn.shapes(data), 2)[0].tolist() == [[3, 5]] * 2
 
 
 def test_names_are_completed_and_documented():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
 from dynamic.dtypes import numpy_dtype, of_32_bits
 from dynamic.errors import shown
+from dynamic.readers._checks import natural
 
 __all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 
@@ -52,6 +55,8 @@ class Scalar(Tensor):
     def _of(self, kind: str) -> Tensor:
         number = self.value
         whole = kind.startswith(("int", "uint"))
+        if whole and not math.isfinite(number):
+            raise ArgumentError("types.Constant", "value", f"a number that {kind} holds", str(number))
         return Constant(bool(number) if kind == "bool" else int(number) if whole else number, kind)
 
     bool = functools.partialmethod(_of, "bool")
@@ -113,8 +118,8 @@ def _laid_out(
     """Numbers in a shape."""
     array = dynamic.as_tensor(given, dtype=dtype).array
     if shape is not None:
-        extents = tuple(numpy.atleast_1d(numpy.asarray(shape, numpy.int64)).tolist())
-        if min(extents, default=0) < 0:
+        extents = tuple(numpy.atleast_1d(numpy.asarray(shape)).tolist())
+        if not all(isinstance(extent, int) and extent >= 0 for extent in extents):
             raise ArgumentError(name, "shape", "extents of at least 0", shown(shape))
         if array.size not in (1, numpy.prod(extents, dtype=int)):
             raise ArgumentError(name, argument, f"one number, or as many as a shape of {extents} has", str(array.size))
@@ -146,6 +151,9 @@ def _python_function(
 ) -> Batch | tuple[Batch, ...] | None:  # fmt: skip
     """What a function makes of the arrays of each sample, or of all of them: DALI's ``fn.python_function``."""
     name = "fn.python_function"
+    if not callable(function):
+        raise ArgumentError(name, "function", "a function", shown(function))
+    num_outputs = natural(name, "num_outputs", num_outputs)
     data = [x if isinstance(x, (Batch, Tensor)) else dynamic.as_tensor(x) for x in inputs]
     data = [x if device is None else x.to_device(device) for x in data]
     batches = [x for x in data if isinstance(x, Batch)]
@@ -164,11 +172,15 @@ def _python_function(
                 error.add_note(f"In {name}, sample {i} of {n}.")
                 raise
         results = tuple([row[k] for row in rows] for k in range(num_outputs))
-    layouts = [output_layouts] if isinstance(output_layouts, str) else list(output_layouts or ())
+    layouts: list[Any] = [output_layouts]
+    if isinstance(output_layouts, list | tuple | None):
+        layouts = list(output_layouts or ())
     if len(layouts) > num_outputs:
         raise ArgumentError(name, "output_layouts", f"one for each of the {num_outputs} outputs", shown(layouts))
     made = []
     for column, layout in itertools.zip_longest(results, layouts):
+        if not isinstance(column, (list, tuple, Batch)) and not getattr(column, "ndim", 0):
+            raise ArgumentError(name, "function", f"one that makes {n} samples of {n}", shown(column))
         if len(column) != n:
             raise ArgumentError(name, "function", f"one that makes {n} samples of {n}", f"{len(column)} samples")
         batch = dynamic.as_batch(list(column), layout=layout or None)
@@ -249,14 +261,38 @@ def called(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]], argume
     return [list(each) for each in zip(*results, strict=True)] if isinstance(results[0], tuple) else results
 
 
-def _shapes(input: Batch, *, dtype: Any = "int64", device: Any = None) -> Batch:
+def _shapes(input: Any, *, dtype: Any = "int64", device: Any = None, batch_size: int | None = None) -> Batch:
     """The extents of each sample: DALI's ``fn.shapes``, for which ``input.shape()`` does as well."""
-    return Shapes(input.shape)(dtype).to_device(device or "cpu")
+    data = input if isinstance(input, Batch) else Batch.broadcast(dynamic.as_tensor(input), batch_size or 0)
+    return Shapes(data.shape)(dtype).to_device(device or "cpu")
+
+
+def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function name what it is not called with as it should be."""
+    parameters = inspect.signature(function).parameters.values()
+    by_place = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    any_number = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    by_name = {p.name: p.default is p.empty for p in parameters if p.kind is not p.VAR_POSITIONAL}
+
+    @functools.wraps(function)
+    def called(*inputs: Any, **arguments: Any) -> Any:
+        if len(inputs) > len(by_place) and not any_number:
+            raise ArgumentError.inputs(name, by_place, len(inputs), [])
+        for argument in arguments:
+            if argument not in by_name:
+                raise ArgumentError.unknown(name, argument, by_name)
+        given = [*by_place[: len(inputs)], *arguments]
+        for argument, needed in by_name.items():
+            if given.count(argument) != 1 and (needed or argument in given):
+                raise ArgumentError(name, argument, "given once", "two values" if argument in given else "nothing")
+        return function(*inputs, **arguments)
+
+    return called
 
 
 #: The functions that only pipelines have.
 ADDED: Mapping[str, Callable[..., Any]] = {
-    "constant": _constant,
-    "python_function": _python_function,
-    "shapes": _shapes,
+    "constant": _checked("fn.constant", _constant),
+    "python_function": _checked("fn.python_function", _python_function),
+    "shapes": _checked("fn.shapes", _shapes),
 }
