@@ -129,8 +129,8 @@ def _laid_out(
 
 def _constant(
     *, fdata: Any = None, idata: Any = None, dtype: Any = None, layout: str | None = None,
-    shape: int | Sequence[int] | None = None, device: Any = None, batch_size: int,
-) -> Batch:  # fmt: skip
+    shape: int | Sequence[int] | None = None, device: Any = None, batch_size: int | None = None,
+) -> Batch | Tensor:  # fmt: skip
     """The same numbers for each sample: DALI's ``fn.constant``."""
     if (fdata is None) == (idata is None):
         raise ArgumentError("fn.constant", "fdata", "given, or 'idata', and not both",
@@ -142,7 +142,13 @@ def _constant(
     _check_range("fn.constant", argument, given, numpy.dtype(kind))
     given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(given, dtype=kind).array))
     made = _laid_out("fn.constant", argument, given, kind if dtype is None else dtype, shape, layout)
-    return Batch.broadcast(made.to_device(device or "cpu"), batch_size)
+    return _of_each(made, device, batch_size)
+
+
+def _of_each(made: Tensor, device: Any, batch_size: int | None) -> Batch | Tensor:
+    """A Tensor for so many samples, or alone."""
+    made = made.to_device(device or "cpu")
+    return made if batch_size is None else Batch.broadcast(made, batch_size)
 
 
 def _python_function(
@@ -261,10 +267,12 @@ def called(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]], argume
     return [list(each) for each in zip(*results, strict=True)] if isinstance(results[0], tuple) else results
 
 
-def _shapes(input: Any, *, dtype: Any = "int64", device: Any = None, batch_size: int | None = None) -> Batch:
+def _shapes(input: Any, *, dtype: Any = "int64", device: Any = None, batch_size: int | None = None) -> Any:
     """The extents of each sample: DALI's ``fn.shapes``, for which ``input.shape()`` does as well."""
-    data = input if isinstance(input, Batch) else Batch.broadcast(dynamic.as_tensor(input), batch_size or 0)
-    return Shapes(data.shape)(dtype).to_device(device or "cpu")
+    if isinstance(input, Batch):
+        return Shapes(input.shape)(dtype).to_device(device or "cpu")
+    extents = numpy.array(dynamic.as_tensor(input).shape, numpy.int64)
+    return _of_each(dynamic.as_tensor(extents, dtype=dtype), device, batch_size)
 
 
 def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

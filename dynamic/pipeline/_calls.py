@@ -17,8 +17,9 @@ from dynamic._argument import WITHOUT_EFFECT
 from dynamic._state import JSON
 from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.errors import shown
+from dynamic.readers._checks import natural
 
-__all__ = ["Call", "Record", "call_of"]
+__all__ = ["Call", "Record", "call_of", "seed_of"]
 
 #: Arguments that may differ after a resume: where and how things are done, and what becomes of bad samples.
 _OF_ALL = frozenset(["device", "num_threads", "prefetch_queue_depth", "on_error", "bytes_per_sample_hint", "preserve"])
@@ -72,6 +73,12 @@ def call_of(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], *,
     named = [(name, worded(value)) for name, value in sorted(arguments.items()) if name not in left_out]
     given = [*((str(i), worded(value)) for i, value in enumerate(inputs)), *named]
     return Call(path, tuple(given), not (reads or draws or "name" in arguments or "seed" in arguments))
+
+
+def seed_of(name: str, seed: Any) -> int | None:
+    """The seed of a call, or of a pipeline; -1 is none, as in DALI."""
+    none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
+    return None if none else natural(name, "seed", seed)
 
 
 class Record:

@@ -12,7 +12,7 @@ import dynamic
 
 from ._added import ADDED, FORMER
 
-__all__ = ["SOURCES", "has", "looked_up", "meant", "members"]
+__all__ = ["SOURCES", "has", "looked_up", "meant", "members", "reads"]
 
 #: Operators that ``from dynamic import *`` leaves out, as they have the names of builtins and modules.
 _NOT_IMPORTED = ("copy", "filter", "slice")
@@ -21,6 +21,11 @@ SOURCES: dict[str, Any] = {
     f"readers.{name.lower()}": getattr(dynamic.readers, name)
     for name in dynamic.readers.__all__ if name not in ("ExternalSource", "Reader")
 } | {"external_source": dynamic.ExternalSource}  # fmt: skip
+
+
+def reads(path: str) -> bool:
+    """Whether a path is that of a reader or a source."""
+    return path == "external_source" or path.startswith("readers.")
 
 
 def has(family: Any, name: str) -> bool:

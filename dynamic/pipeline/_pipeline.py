@@ -18,10 +18,11 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead
+from ._calls import seed_of
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
 from ._output import Declared
-from ._run import ITERATOR, OWN, Outputs, seed_of
+from ._run import ITERATOR, OWN, Outputs
 
 __all__ = ["Pipeline", "pipeline_def"]
 

@@ -18,17 +18,16 @@ from dynamic.auto_aug._draws import recorder
 from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown
 from dynamic.random import RNG
-from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._added import FORMER, called, constant, input_sets
-from ._calls import Call, call_of
+from ._calls import Call, call_of, seed_of
 from ._fed import Fed, check_given, external_source
-from ._names import SOURCES, looked_up, meant, members
+from ._names import SOURCES, looked_up, meant, members, reads
 from ._output import Output
 from ._rows import Rows, check_beside, columns, from_samples, pass_over, rows_of_first, rows_of_shard, taken
 
-__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns", "seed_of"]
+__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -283,10 +282,14 @@ class Run:
 
     def _part(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Do what is a part of another call, for some of its samples."""
+        if reads(path):
+            expected = "that of a reader or source that is called before any augmentation"
+            raise ArgumentError(f"fn.{path}", "name", expected, "a call inside of one")
         function, takes = looked_up(path)
         if "rng" in takes:
             _check_drawn(f"fn.{path}", arguments)
-        return function(*inputs, **_renamed(path, arguments, takes))
+        own = {key: value for key, value in arguments.items() if key not in ("name", "seed")}
+        return called(function, input_sets(path, inputs), _renamed(path, own, takes))
 
     def _done(
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None
@@ -297,16 +300,18 @@ class Run:
         label = name if name is not None else f"{path} {self._counts[path]}"
         if path == "external_source" and name is None:
             check_given(inputs, arguments)
-        reads = path == "external_source" or path.startswith("readers.")
+        is_read = reads(path)
         takes: frozenset[str] = frozenset()
         if function is not None:
             takes = frozenset(inspect.signature(function).parameters)
-        elif not reads:
+        elif not is_read:
             function, takes = looked_up(path)
         if not self.decided:
-            own = {} if reads else {key: value for key, value in (("name", name), ("seed", seed)) if value is not None}
-            self.calls.append(call_of(path, inputs, {**arguments, **own}, reads=reads, draws="rng" in takes))
-        if reads or function is None:
+            own = (
+                {} if is_read else {key: value for key, value in (("name", name), ("seed", seed)) if value is not None}
+            )
+            self.calls.append(call_of(path, inputs, {**arguments, **own}, reads=is_read, draws="rng" in takes))
+        if is_read or function is None:
             return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)
         if self.decided and path in _ACROSS:
             argument = _ACROSS[path]
@@ -479,12 +484,6 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
 
 def _differ(expected: str, got: str) -> NoReturn:
     raise ArgumentError("Pipeline", "function", f"one that gives {expected}, whichever way a sample goes", got)
-
-
-def seed_of(name: str, seed: Any) -> int | None:
-    """The seed of a call, or of a pipeline; -1 is none, as in DALI."""
-    none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
-    return None if none else natural(name, "seed", seed)
 
 
 #: Operators for which a sample is not alone, and the argument that makes it so; None where it never is.
