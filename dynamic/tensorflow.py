@@ -69,14 +69,21 @@ class Batches:
         if STATE in self.output_map:
             expected = f"names other than {STATE!r}, where a batch carries its place"
             raise ArgumentError(_OPERATOR, "output_map", expected, shown(list(output_map)))
-        if isinstance(ragged, str) or not set(ragged) <= set(self.output_map):
+        if (
+            not isinstance(ragged, Collection)
+            or isinstance(ragged, str)
+            or any(x not in self.output_map for x in ragged)
+        ):
             expected = f"some of the names {', '.join(self.output_map)}"
             raise ArgumentError(_OPERATOR, "ragged", expected, shown(ragged))
+        if transform is not None and not callable(transform):
+            raise ArgumentError(_OPERATOR, "transform", "a function of data sets", shown(transform))
         self._transform, self._dynamic_shape, self._ragged = transform, bool(dynamic_shape), frozenset(ragged)
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._states = self._epochs.first
         self._waiting: _Rest | None = None  # what the next iteration of tf.data gives
         self._whole: Any = None  # the tf.data.Dataset of all epochs
+        self._channels: dict[str, int] = {}  # of outputs, as the first batch tells
 
     # -- states -------------------------------------------------------------------------------------------------------
 
@@ -188,6 +195,9 @@ class Batches:
         for name, output in self._named(outputs).items():
             host = output.to_device("cpu")
             rank = self._rank(name, host)
+            if not len(host):  # all were skipped
+                inner = [self._channels.get(name, 0)] if _has_channels(host) else []
+                host = Batch(numpy.zeros((0, *[0] * (host.ndim - len(inner)), *inner), host._numpy_dtype), host.layout)
             found[name] = ragged_tensor(host, rank) if rank else host.numpy(pad=True)
         return found
 
@@ -200,8 +210,8 @@ class Batches:
         import tensorflow
 
         extents: list[int | None] = [None] * (1 + output.ndim)
-        if _has_channels(output):
-            extents[-1] = output.shape[0][-1]
+        if _has_channels(output) and len(output):
+            extents[-1] = self._channels[name] = output.shape[0][-1]
         rank = self._rank(name, output)
         if rank:
             return tensorflow.RaggedTensorSpec(extents, output._numpy_dtype, ragged_rank=rank)
@@ -261,7 +271,8 @@ def ragged_tensor(batch: Batch, rank: int) -> Any:
         lengths.append(numpy.repeat(extents[:, dimension], rows))
         rows = rows * extents[:, dimension]
     parts = [sample.reshape(count, *sample.shape[rank:]) for sample, count in zip(batch.samples, rows, strict=True)]
-    return tensorflow.RaggedTensor.from_nested_row_lengths(numpy.concatenate(parts), lengths, validate=False)
+    values = numpy.concatenate(parts) if parts else batch.dense().reshape(0, *batch.dense().shape[1 + rank :])
+    return tensorflow.RaggedTensor.from_nested_row_lengths(values, lengths, validate=False)
 
 
 if TYPE_CHECKING:

@@ -178,6 +178,28 @@ def test_ragged_tensors_of_any_shapes(shapes):
     tensorflow.RaggedTensor.from_nested_row_splits(found.flat_values, found.nested_row_splits, validate=True)
 
 
+@pytest.mark.parametrize("ragged", [(), ("data",), ("label",)])
+@pytest.mark.parametrize("bad", [{0, 1}, {2, 3}, {4, 5}, {1, 2}, {*range(6)}])
+def test_batches_of_which_all_is_skipped_are_empty(tmp_path, bad, ragged):
+    for i in {*range(6)} - bad:
+        (tmp_path / f"{i}.ppm").write_bytes(b"P6 3 2 255 " + bytes(18))
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def photos():
+        names = [f"{i}.ppm" for i in range(6)]
+        files, labels = fn.readers.file(file_root=tmp_path, files=names, labels=[*range(6)], on_error="skip")
+        return fn.decoders.image(files), labels
+
+    data = Dataset(photos, ragged=ragged)
+    for _ in range(2):
+        batches = list(data)
+        labels = [np.ravel(b["label"].to_list() if "label" in ragged else b["label"].numpy()).tolist() for b in batches]
+        assert labels == [[i for i in pair if i not in bad] for pair in ((0, 1), (2, 3), (4, 5))]
+        assert [len(b["data"].to_list() if "data" in ragged else b["data"]) for b in batches] == [*map(len, labels)]
+        channels = {b["data"].shape[-1] for b in batches[1:] if not {0, 1} <= bad}
+        assert channels <= {3}
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
                                    "float16", "float32", "float64"])  # fmt: skip
 def test_values_and_dtypes_stay(dtype):
@@ -236,7 +258,8 @@ def test_what_is_refused(folder):
         ({"source": 5}, "'source' must be a function"), ({"output_map": "data"}, "'output_map'"),
         ({"output_map": ["state", "x", "y"]}, "'output_map' must be names other than 'state'"),
         ({"ragged": ["other"]}, "'ragged' must be some of the names data, label, draw"),
-        ({"ragged": "data"}, "'ragged'"),
+        ({"ragged": "data"}, "'ragged'"), ({"ragged": 5}, "'ragged'"), ({"ragged": [["data"]]}, "'ragged'"),
+        ({"transform": 5}, "'transform' must be a function of data sets; got int 5"),
         ({"batch_size": 3}, "'batch_size' must be left out"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
