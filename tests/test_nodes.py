@@ -207,7 +207,7 @@ def test_outputs_have_names(folder, tmp_path):
     one = Reader(Numpy, batch_size=1, output_names=["array"], file_root=tmp_path)
     one.reset()
     assert one.next()["array"].tolist() == [[0, 1, 2]]
-    for names in (["file"], ["file", "file"], ["file", "class", "more"], [1, 2]):
+    for names in (["file"], ["file", "file"], ["file", "class", "more"], [1, 2], [[], []], 5):
         with pytest.raises(
             ArgumentError, match=r"nodes\.Reader\(\): argument 'output_names' must be 2 different names"
         ):
@@ -327,6 +327,8 @@ def test_what_is_wrong_is_named(folder):
         ArgumentError, match=r"nodes\.DictMapper\(\): argument 'key' must be one of 'data', 'label'; got str"
     ):
         node.next()
+    with pytest.raises(ArgumentError, match=r"argument 'key' must be one of 'x'; got list \['x'\]"):
+        next(DictMapper(Given({"x": ragged}), ndd.pad, ["x"]))
     with pytest.raises(AttributeError, match="has no 'Nothing'"):
         ndd.pytorch.nodes.Nothing
 

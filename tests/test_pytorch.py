@@ -437,7 +437,7 @@ def test_ragged_outputs_are_lists_or_sparse_tensors(folder, policy, lengths, bat
 
 
 def test_what_cannot_be_a_sparse_tensor_is_told(folder):
-    for tags in (TAGS[:2], "dense", ["dense", "ragged", "dense"], [1, 2, 3]):
+    for tags in (TAGS[:2], "dense", ["dense", "ragged", "dense"], [1, 2, 3], 5):
         with numbers(folder) as pipe, pytest.raises(ArgumentError, match="'output_types' must be a list of 3 tags"):
             RaggedIterator(pipe, ["a", "b", "c"], output_types=tags)
 

@@ -60,7 +60,7 @@ class RaggedIterator(GenericIterator):
         named = names(type(self).__name__, output_map)
         tags = [self.DENSE_TAG] * len(named) if output_types is None else output_types
         known = self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG
-        if isinstance(tags, str) or len(tags) != len(named) or any(tag not in known for tag in tags):
+        if not isinstance(tags, (list, tuple)) or len(tags) != len(named) or any(tag not in known for tag in tags):
             expected = f"a list of {len(named)} tags, each of {', '.join(map(repr, known))}"
             raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
         self._tags = dict(zip(named, tags, strict=True))

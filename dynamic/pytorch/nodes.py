@@ -126,9 +126,9 @@ def _names(reader: AnyReader[Any], given: Iterable[str] | None) -> Sequence[str]
     nothing = reader._given(reader._read([], Origin(0, numpy.zeros(0, numpy.uint64), [])))
     if given is None and isinstance(nothing, dict):
         return tuple(nothing)
-    names = _PAIR if given is None else tuple(given)
-    if len(names) != len(nothing) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
-        got = "None" if given is None else shown(names)
+    names = _PAIR if given is None else tuple(given) if isinstance(given, Iterable) else ()
+    if len(names) != len(nothing) or not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+        got = "None" if given is None else shown(given)
         raise ArgumentError("nodes.Reader", "output_names", f"{len(nothing)} different names", got)
     return names
 
@@ -202,7 +202,7 @@ class Mappers(_Over):
             StopIteration: The epoch has ended.
         """
         named = self._named()
-        if self._key not in named:
+        if self._key not in [*named]:
             raise ArgumentError(self._operator, "key", f"one of {', '.join(map(repr, named))}", shown(self._key))
         named[self._key] = self._function(named[self._key])
         return named
