@@ -73,7 +73,8 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
         arguments = {key: value for key, value in arguments.items() if value is not None}  # type: ignore[assignment] # None is not given
         if _frames.are_in((*inputs, *arguments.values())):
             return of_frames(inputs, arguments)
-        return function(*inputs, **arguments)
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            return function(*inputs, **arguments)
 
     def of_frames(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
         """One matrix for each frame: a result laid out as frames, as `warp_affine` takes it."""
@@ -233,11 +234,10 @@ class _Call:
 
     def wrapped(self, matrices: Array) -> Tensor | Batch:
         """Matrices as a Tensor or a Batch."""
-        with numpy.errstate(over="ignore"):
-            if self.n is None:
-                return Tensor(matrices.astype(numpy.float32), _LAYOUT)
-            whole = numpy.empty((self.n, *matrices.shape[-2:]), numpy.float32)
-            whole[...] = matrices
+        if self.n is None:
+            return Tensor(matrices.astype(numpy.float32), _LAYOUT)
+        whole = numpy.empty((self.n, *matrices.shape[-2:]), numpy.float32)
+        whole[...] = matrices
         return Batch(whole, _LAYOUT, self.origin)
 
 

@@ -284,6 +284,13 @@ def test_empty_batches_give_empty_batches(function):
         assert function(as_batch(np.zeros((0, 6)))).ndim == 2
 
 
+def test_what_float32_does_not_hold_becomes_infinite_without_a_warning():
+    tiny = crop(from_start=[0, 0], from_end=[1e-320, 1], to_start=[1, 0], to_end=[2, 1])
+    assert tiny.array[0, 0] == np.inf
+    huge = combine(*[np.eye(2, 3, dtype="f4") * 3e38] * 9)
+    assert huge.array[0, 0] == np.inf
+
+
 def test_numbers_of_float16_are_taken_without_a_warning():
     offsets = as_batch(np.array([[1, 2], [3, 65504]], "f2"))
     assert [matrix[0][2] for matrix in translation(offset=offsets).tolist()] == [1, 3]
