@@ -418,6 +418,18 @@ def test_boxes_may_reach_out_by_rounding_only():
         random_bbox_crop(array + 0.01, bbox_layout="xyWH", rng=RNG(1))
 
 
+@pytest.mark.parametrize("arguments", [
+    {"aspect_ratio": (1e30, 1e30), "scaling": (0.5, 0.5)}, {"scaling": (1e30, 1e30)}, {"scaling": (0, 0)},
+    {"aspect_ratio": (0, 0), "scaling": (0, 0)}, {"aspect_ratio": (1e30, 1e30), "scaling": (1e30, 1e30)},
+    {"scaling": (1e30, 1e30), "input_shape": (4, 5)}])  # fmt: skip
+def test_windows_without_area_or_beyond_numbers_give_no_warning(arguments):
+    boxes = np.array([[0, 0, 0.5, 0.5], [0.2, 0.3, 0.7, 0.9]], "f4")
+    start, shape, left = random_bbox_crop(
+        boxes, **arguments, allow_no_crop=False, total_num_attempts=5, quiet=True, rng=RNG(3)
+    )
+    assert all(np.isfinite(part.array).all() for part in (start, shape, left))
+
+
 def test_where_nothing_fits_the_best_window_is_taken_and_told():
     array = np.array([[0.0, 0.0, 0.125, 0.125], [0.875, 0.875, 1.0, 1.0]], np.float32)
     with pytest.warns(UserWarning, match="no window overlaps the boxes enough"):

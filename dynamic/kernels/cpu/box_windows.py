@@ -81,6 +81,7 @@ class _Source(Protocol):
         """The next rounds of each."""
 
 
+@numpy.errstate(all="ignore")  # extents and ratios may be 0, or as large as float32 holds
 def search(
     draw: Draw, samples: Array, boxes: Array, counts: Array, rules: Rules, images: Array | None, crops: Array | None
 ) -> Found:
@@ -243,6 +244,7 @@ def _left(windows: Array, boxes: Array, prune: float | None) -> Array:
     return (parts >= numpy.float32(prune)) & (parts > 0)
 
 
+@numpy.errstate(all="ignore")  # windows may be empty
 def remapped(boxes: Array, windows: Array) -> Array:
     """Boxes in units of the windows beside them, cut off at their edges."""
     ndim = boxes.shape[1] // 2
@@ -364,10 +366,9 @@ class _Random:
             absolute = self._with_fixed_ratios(extents, images, words[:, ndim : ndim + count])
             extents = absolute if images is None else absolute / images
         fits = numpy.ones(absolute.shape[1:], bool)
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            for (i, j), (least, largest) in self._ratios.items():
-                ratio = absolute[i] / absolute[j]
-                fits &= (least <= ratio) & (ratio <= largest)
+        for (i, j), (least, largest) in self._ratios.items():
+            ratio = absolute[i] / absolute[j]
+            fits &= (least <= ratio) & (ratio <= largest)
         starts = numpy.stack([units[:, d : d + count] for d in range(ndim, 2 * ndim)]) * (1 - extents)
         return starts, extents, fits
 
@@ -387,9 +388,8 @@ class _Random:
                 if ratio is not None:
                     part[second] = part[first] * ratio
             found[:, drawn == number] = part
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            if images is None:
-                return extents.max(0) * found / found.max(0)
-            largest = (found / images).argmax(0)[None]
-            image = numpy.take_along_axis(numpy.broadcast_to(images, found.shape), largest, 0)
-            return extents.max(0) * image * found / numpy.take_along_axis(found, largest, 0)
+        if images is None:
+            return extents.max(0) * found / found.max(0)
+        largest = (found / images).argmax(0)[None]
+        image = numpy.take_along_axis(numpy.broadcast_to(images, found.shape), largest, 0)
+        return extents.max(0) * image * found / numpy.take_along_axis(found, largest, 0)
