@@ -175,17 +175,25 @@ def random_object_bbox(
     given = [name for name in ("classes", "class_weights", "output_class") if call.values[name] not in (None, False)]
     if call.values["ignore_class"] and given:
         raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", shown(call.values[given[0]]))
-    label = "int64" if kind.itemsize == 8 else "int32"
+    label = _kind_of_labels(kind)
     make = functools.partial(_object, label)
     kinds = [(1, "int32")] * (1 if call.values["format"] == "box" else 2) + [(0, label)] * call.values["output_class"]
     results = sampled(call, [mask], _check_objects, make, kinds)
     return results if len(results) > 1 else results[0]
 
 
+def _kind_of_labels(kind: numpy.dtype[Any]) -> str:
+    """The type of labels as results, of a mask's type."""
+    return "int64" if kind.itemsize == 8 else "int32"
+
+
 def _check_objects(mask: Array, /, **values: Any) -> None:
     if not mask.ndim:
         raise ArgumentError(_OBJECT, "input", "of one dimension or more", "a number")
     classes, weights, background = values["classes"], values["class_weights"], values["background"]
+    label = numpy.iinfo(_kind_of_labels(mask.dtype))
+    if background is not None and not label.min <= background <= label.max:
+        raise ArgumentError(_OBJECT, "background", f"an {label.dtype}", shown(background))
     if classes is not None and background in _several(classes):
         raise ArgumentError(_OBJECT, "background", "none of the classes", shown(background))
     if classes is not None and weights is not None and len(_several(classes)) != len(_several(weights)):

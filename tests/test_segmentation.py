@@ -203,6 +203,7 @@ def test_an_empty_batch_gives_as_many_results_as_any(format, output_class):
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"ignore_class": True, "classes": (1,)}, "'classes' must be left out"),
     ({"ignore_class": True, "output_class": True}, "'output_class' must be left out"),
+    ({"background": 2**31}, "'background' must be an int32"), ({"background": 1e300}, "'background' must be an int32"),
     ({"classes": (0, 1), "background": 0}, "'background' must be none of"), ({"format": "xyXY"}, "'format'"),
     ({"classes": (1, 2), "class_weights": (1,)}, "'class_weights' must be 2"), ({"threshold": (1, 2, 3)}, "'thr"),
     ({"class_weights": (-1, 2)}, "'class_weights'"), ({"k_largest": 0}, "'k_largest'"),

@@ -242,6 +242,7 @@ def test_an_input_may_have_values_for_each_frame():
     (lambda: element_extract(VIDEO, element_map=4), r"'element_map' must be in \[-4, 3\]"),
     (lambda: element_extract(as_batch([VIDEO, VIDEO[:2]]), element_map=2), r"'element_map' must be in \[-2, 1\]"),
     (lambda: element_extract(VIDEO, element_map=[]), "'element_map' must be one or more integers"),
+    (lambda: element_extract(VIDEO, element_map=as_batch([[0], [0, 1]])), "'element_map' must be .* for all samples"),
     (lambda: element_extract(VIDEO, element_map=[0.5]), "'element_map' must be one or more integers"),
     (lambda: element_extract(as_tensor(VIDEO, layout="DHWC"), element_map=0), "'input' must be a sequence"),
     (lambda: get_property(VIDEO, key="name"), "'key' must be 'source_info' or 'layout'"),

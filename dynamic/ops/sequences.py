@@ -139,6 +139,9 @@ def element_extract(
     """
     data = _data("element_extract", input, batch_size, device)
     _refuse_others("element_extract", data.layout, data.ndim)
+    given: Any = element_map
+    if isinstance(given, Batch):
+        raise ArgumentError("element_extract", "element_map", "one or more integers for all samples", "a Batch")
     places = asarray(element_map, "element_extract", "element_map").reshape(-1)
     least = min((shape[0] for shape in data.shape), default=None) if isinstance(data, Batch) else data.shape[0]
     if not len(places) or places.dtype.kind not in "iu":
