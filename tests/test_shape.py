@@ -196,6 +196,7 @@ def test_samples_may_have_shapes_of_their_own():
     (lambda: reshape(IMAGE, [6.0, 4.0]), "'shape_input' must be one-dimensional, of integers"),
     (lambda: reshape(IMAGE, rel_shape=(1, 1, 1, 1)), "'rel_shape' must be at most 3"),
     (lambda: reshape(IMAGE, rel_shape=(1, 1, 1), src_dims=(0, 1)), "'rel_shape' must be 2 factors"),
+    (lambda: reshape(IMAGE, rel_shape=1e308), "'shape' must be a shape of 24 elements"),
     (lambda: reshape(IMAGE, src_dims=(0, 3)), "'src_dims' must be numbers of dimensions"),
     (lambda: reshape(IMAGE, src_dims=(0, 1)), "a shape of 24 elements"),
     (lambda: reinterpret(IMAGE), "'shape' must be given"),

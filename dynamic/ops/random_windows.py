@@ -180,5 +180,7 @@ def _rooms(
         low, high = min(start, end - extent), max(start, end - extent)
         if whole is not None:
             low, high = max(low, 0), min(high, whole - extent)
+        if not -(1 << 63) <= low <= high < 1 << 63:
+            raise ArgumentError(name, "roi_start", "such that windows begin where an int64 tells", f"{low}..{high}")
         found.append((low, high - low + 1))
     return found

@@ -206,7 +206,8 @@ def _scaled(operator: str, source: list[int], factors: list[float], all_of_them:
         hint = "New dimensions are asked for with -1 in src_dims."
         raise ArgumentError(operator, "rel_shape", expected, str(len(factors)), hint)
     extents = [*source, 1]
-    return [-1 if f < 0 else math.floor(f * extent + 0.5) for f, extent in zip(factors, extents, strict=False)]
+    most = 2.0**62  # more than any extent: of a factor that is huge, the product may be infinite
+    return [-1 if f < 0 else math.floor(min(f * e, most) + 0.5) for f, e in zip(factors, extents, strict=False)]
 
 
 def _without_wildcard(
