@@ -454,6 +454,39 @@ def test_sources_that_end_together_do_so_wherever_the_run_was_stopped(depth, sto
     assert outcomes(stops) == outcomes(())
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+@given(stops=st.sets(st.integers(0, 9)), lengths=st.lists(st.sampled_from([2, 4, 6]), min_size=1, max_size=3),
+       beside=st.booleans())  # fmt: skip
+def test_loops_end_with_sources_of_any_lengths_wherever_the_run_was_stopped(depth, stops, lengths, beside):
+    def numbered(length, info):
+        if info.idx_in_epoch == length:
+            raise StopIteration
+        return [info.epoch_idx, info.idx_in_epoch]
+
+    @pipeline_def(batch_size=2, seed=7, prefetch_queue_depth=depth)
+    def numbers():
+        first = [fn.readers.file(files=[__file__] * 6, labels=[*range(6)])[1]] * beside
+        return *first, *[fn.external_source(functools.partial(numbered, n), batch=False) for n in lengths]
+
+    def epochs(stops):
+        pipe, found, place = numbers(), [], 0
+        for _ in range(4):
+            found.append([])
+            rest = pipe.next_epoch()
+            while (outputs := next(rest, None)) is not None:
+                found[-1].append([output.tolist() for output in outputs])
+                place += 1
+                if place in stops:
+                    pipe.close()
+                    pipe = numbers(checkpoint=pipe.checkpoint())
+                    pipe.reader_meta()
+                    rest = pipe.next_epoch()
+        pipe.close()
+        return found
+
+    assert epochs(stops) == epochs(())
+
+
 def test_lists_that_calls_of_several_sets_gave_belong_to_the_way():
     @pipeline_def(batch_size=2, enable_conditionals=True, seed=1)
     def ways():

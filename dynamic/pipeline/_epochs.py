@@ -157,7 +157,8 @@ class _Share:
                 step = of_pipeline(whose, num_threads, self._next)
             except StopIteration as end:
                 beside = isinstance(end, Ended) and end.epoch is None  # a source that is not the first
-                if beside and not self._begun:  # it ended with the epoch before, and is asked for this one
+                between = isinstance(end, Ended) and end.between
+                if between and not self._begun:  # it ended with the epoch before, and is asked for this one
                     self._begun = True
                     return self.step(whose, num_threads)
                 self._states = self._graph.states(self._epoch + (not beside))

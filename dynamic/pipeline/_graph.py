@@ -61,10 +61,11 @@ class Ended(StopIteration):
     Attributes:
         states: Of everything, now that it has.
         epoch: Of the first source; None if another has ended.
+        between: Whether another has ended where the first reader stands between two epochs, whose end it is then.
     """
 
-    def __init__(self, states: dict[str, JSON], epoch: int | None) -> None:
-        self.states, self.epoch = states, epoch
+    def __init__(self, states: dict[str, JSON], epoch: int | None, *, between: bool) -> None:
+        self.states, self.epoch, self.between = states, epoch, between
 
 
 def _of_sources(states: Mapping[str, JSON]) -> dict[str, dict[str, Any]]:
@@ -148,6 +149,7 @@ class Graph:
             self._check(outputs)
             self._compare(run.calls, ways=run.decided)
         except BaseException as error:
+            between = isinstance(error, StopIteration) and run.ended is not None and self._between
             self._return(back, run.ended)
             if isinstance(error, StopIteration) and error is not run.end:
                 hint = "That is for sources that end; a next() in the function has found no more."
@@ -159,7 +161,7 @@ class Graph:
                 ended, states = self.sources[run.ended], self.states(0)
                 self._to_end = _of_sources(states).keys() - {run.ended}
                 epoch = getattr(ended, "epoch", None) if run.ended == self.primary else None
-                raise Ended(states, epoch) from error
+                raise Ended(states, epoch, between=between) from error
             raise
         self._to_end = set()
         ends = self._ends(before, run.epoch)
@@ -219,6 +221,14 @@ class Graph:
         """The reader whose epochs these are; None where there is none, or it has not been made."""
         primary = self.sources.get(self.primary or "")
         return primary if isinstance(primary, Reader) else None
+
+    @property
+    def _between(self) -> bool:
+        """Whether the first reader stood between two epochs before the run."""
+        if self._first is None:
+            return False
+        place = self._begun[self.primary or ""].place
+        return place.position == 0 or self._first._share(place, self.batch_size) is None
 
     @property
     def has_run(self) -> bool:

@@ -167,7 +167,7 @@ class Pipeline:
         try:
             return self._peek()
         except Ended as end:
-            if end.epoch is not None:
+            if not end.between:
                 raise
             return self._peek()
 
@@ -377,11 +377,18 @@ class Pipeline:
         Raises:
             ArgumentError: There is no reader of that name.
         """
+        place, ended = (self._states, self._epoch, self._end_of_epoch, self._iterator), False
         if self._graph is None or not self._graph.has_run:
-            self._peek_anew()
+            try:
+                self._peek()
+            except Ended:  # which is told again where a batch is asked for
+                self._peek()
+                ended = True
         assert self._graph is not None
         readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
+        if ended:
+            self._go_back(*place)
         if name is not None and name not in [*found]:
             raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
