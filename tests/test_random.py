@@ -1256,6 +1256,17 @@ def test_a_call_that_fails_after_its_draw_has_drawn_nothing(function, count, mon
 
 
 @every_random
+def test_no_samples_of_one_input_are_an_empty_batch(function):
+    inputs, arguments = RANDOM[function]
+    usual = function(*inputs, **arguments | {"batch_size": 1}, rng=RNG(5))
+    for source, _ in sources(function, 0):
+        none = function(*inputs, **arguments | {"batch_size": 0}, rng=source)
+        results = [found if isinstance(found, tuple) else (found,) for found in (none, usual)]
+        for empty, full in zip(*results, strict=True):
+            assert (len(empty), empty.ndim, empty.dtype) == (0, full.ndim, full.dtype)
+
+
+@every_random
 def test_a_call_that_is_refused_draws_nothing(function):
     inputs, arguments = RANDOM[function]
     for wrong in ({"device": "gpu:99"}, {"device": 5}, {"batch_size": -1}, {"batch_size": 10**30}, {"nonsense": 1}):

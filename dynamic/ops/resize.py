@@ -426,10 +426,10 @@ def random_resized_crop(
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     if len(wanted) > 2 or not wanted:
         raise ArgumentError(name, "size", "a height and a width, or one number for both", shown(wanted))
-    windows = drawn(call, extents if isinstance(image, Batch) else extents * (call.n or 1))
+    windows = drawn(call, extents if isinstance(image, Batch) or call.n is None else extents * call.n)
     both = wanted * 2 if len(wanted) == 1 else wanted
     if not len(windows):
-        empty: Batch = resize(image, size=both, dtype=dtype)
+        empty: Batch = resize(image, size=both, dtype=dtype, batch_size=0)
         return empty
     return _shown(call, image, both, windows)
 
