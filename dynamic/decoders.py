@@ -440,6 +440,9 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     files = opened_files("imread", "path", path, limit)
     try:
         return image(files.data, **arguments)
+    except ArgumentError as error:
+        expected = error.expected.replace("decoders.image()", "imread()")
+        raise ArgumentError("imread", error.argument, expected, error.got, error.hint) from None
     except DataError as error:
         unread = files.failures
         failures = [unread.get(failure.index, failure) for failure in error.failures]

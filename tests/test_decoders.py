@@ -348,6 +348,10 @@ def test_imread(tmp_path):
     assert np.array_equal(ndd.imread(np.array(str(paths[0]))).array, one.array)
     with pytest.raises(ArgumentError, match=r"'path' must be a path or a sequence of paths; got float 0\.5"):
         ndd.imread(np.array(0.5))
+    with pytest.raises(ArgumentError, match=r"^imread\(\): argument 'on_error' must be one of 'raise', 'skip', 'null'"):
+        ndd.imread(paths[0], on_error="drop")
+    with pytest.raises(ArgumentError, match=r"^imread\(\): argument 'max_pixel' must be one that imread\(\) has"):
+        ndd.imread(paths[0], max_pixel=3)
 
 
 def test_imread_names_what_it_cannot_read(tmp_path):
