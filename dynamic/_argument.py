@@ -169,9 +169,9 @@ class Argument:
         """The value that a kernel sees, for a value given for all samples."""
         try:
             return self.kind.convert(_plain(value, self.kind, exact=not self.per_sample))
-        except (TypeError, ValueError, OverflowError):
-            hint = ""
-            if self.per_sample and _are_many(value, self.kind):
+        except (TypeError, ValueError, OverflowError) as error:
+            hint = getattr(error, "hint", "")
+            if not hint and self.per_sample and _are_many(value, self.kind):
                 hint = "One value for each sample is a Batch: as_batch([...]), or batch_size= of a random operator."
             raise ArgumentError(self.operator, self.name, self.expected, _shown(value), hint) from None
 
@@ -263,8 +263,9 @@ def _shown(value: Any) -> str:
 
 def _are_many(value: Any, kind: _Kind) -> bool:
     """Whether a wrong value may be meant for each sample: numbers where there is one, or rows where it is a row."""
-    if isinstance(value, (numpy.ndarray, Tensor)):
-        return value.ndim > kind.row
+    ndim = getattr(value, "ndim", None)
+    if isinstance(ndim, int) and not isinstance(value, Batch):  # of ours, NumPy's or torch's
+        return ndim > kind.row
     many = isinstance(value, (list, tuple))
     return many and (not kind.row or any(isinstance(each, (list, tuple, numpy.ndarray, Tensor)) for each in value))
 

@@ -941,6 +941,23 @@ def test_a_batch_is_offered_where_there_are_values_for_many():
         assert hint not in str(caught.value)
 
 
+@pytest.mark.parametrize(("angle", "hint"), [
+    (np.complex64(1), "Pass the real and the imaginary part"),
+    (np.ma.masked_array([1.0], [True]), "Fill the masked values first")])  # fmt: skip
+def test_why_an_array_gives_no_numbers_is_told_for_an_argument_too(angle, hint):
+    with pytest.raises(ArgumentError, match=rf"rotate\(\): argument 'angle' must be a finite number.*{hint}"):
+        ndd.rotate(np.zeros((4, 4, 3), np.uint8), angle=angle)
+
+
+def test_tensors_of_torch_with_values_for_many_are_offered_a_batch_too():
+    torch = pytest.importorskip("torch")
+    image = np.zeros((4, 4, 3), np.uint8)
+    with pytest.raises(ArgumentError, match="One value for each sample is a Batch"):
+        ndd.rotate(image, angle=torch.tensor([1.0, 2.0]))
+    with pytest.raises(ArgumentError, match=r"Pass tensor\.detach\(\)"):
+        ndd.rotate(image, angle=torch.tensor(1.0, requires_grad=True))
+
+
 def test_what_is_given_by_position_too_much_goes_by_name():
     image = np.zeros((4, 4, 3), np.uint8)
     for call, text in ((lambda: ndd.rotate(image, 10), r"1 positional argument \(image\); got 2 by .* such as angle="),
