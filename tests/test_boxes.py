@@ -418,6 +418,15 @@ def test_boxes_may_reach_out_by_rounding_only():
         random_bbox_crop(array + 0.01, bbox_layout="xyWH", rng=RNG(1))
 
 
+@pytest.mark.parametrize("arguments", [{"input_shape": (2**64, 3)}, {"crop_shape": (2, 2**31), "input_shape": (4, 4)}])
+def test_extents_beyond_int32_are_named_and_draw_nothing(arguments):
+    rng = RNG(1)
+    before = rng.state
+    with pytest.raises(ArgumentError, match="_shape' must be extents that int32 holds"):
+        random_bbox_crop([[0, 0, 0.5, 0.5]], **arguments, rng=rng)
+    assert rng.state == before
+
+
 @pytest.mark.parametrize("arguments", [
     {"aspect_ratio": (1e30, 1e30), "scaling": (0.5, 0.5)}, {"scaling": (1e30, 1e30)}, {"scaling": (0, 0)},
     {"aspect_ratio": (0, 0), "scaling": (0, 0)}, {"aspect_ratio": (1e30, 1e30), "scaling": (1e30, 1e30)},

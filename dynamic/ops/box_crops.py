@@ -200,6 +200,8 @@ def _extents(name: str, shape: tuple[int, ...] | None, layout: str | None, ndim:
         return None
     if len(shape) != len(layout):
         raise ArgumentError(_NAME, name, f"{len(layout)} extents, as {layout!r} names them", shown(shape))
+    if max(shape) >= 1 << 31:
+        raise ArgumentError(_NAME, name, "extents that int32 holds", shown(shape))
     return tuple(shape[place] for place in places)
 
 
