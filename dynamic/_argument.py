@@ -48,6 +48,7 @@ __all__ = [
     "Word",
     "argument",
     "beside",
+    "check_given",
     "chosen",
     "function",
 ]
@@ -237,6 +238,25 @@ def function(body: Callable[P, R]) -> Callable[P, R]:
         return body(*inputs, **arguments)
 
     return checked
+
+
+def check_given(
+    operator: str, parameters: Mapping[str, Parameter], inputs: Sequence[Any], arguments: Mapping[str, Any]
+) -> None:
+    """Refuse what a function has not, is given twice or lacks, where some of it may be given by position or by name."""
+    named = {name: p for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    kinds = {p.kind for p in parameters.values()}
+    by_place = [name for name, p in named.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    unknown = next((name for name in arguments if name not in named), None)
+    if unknown is not None and Parameter.VAR_KEYWORD not in kinds:
+        raise ArgumentError.unknown(operator, unknown, named)
+    if len(inputs) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
+        raise ArgumentError.inputs(operator, by_place, len(inputs), [])
+    given = [*by_place[: len(inputs)], *arguments]
+    for name, p in named.items():
+        count = given.count(name)
+        if count > 1 or (not count and p.default is p.empty):
+            raise ArgumentError(operator, name, "given once", "two values" if count else "nothing")
 
 
 def is_layout(annotation: Any) -> bool:

@@ -16,16 +16,8 @@ from dynamic.random import Keyed
 from ._draws import Source, handed
 
 __all__ = [
-    "SignedMagnitudeBin",
-    "bins_of",
-    "chosen",
-    "each_of",
-    "is_range",
-    "is_whole",
-    "plain",
-    "signed_bin",
-    "sizes_of",
-]
+    "SignedMagnitudeBin", "bins_of", "chosen", "each_of", "is_range", "is_whole", "plain", "signed_bin", "sizes_of",
+]  # fmt: skip
 
 
 def chosen(value: Any, places: NDArray[numpy.intp]) -> Any:

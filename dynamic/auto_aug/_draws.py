@@ -14,23 +14,16 @@ from numpy.typing import NDArray
 
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._argument import check_given
 from dynamic._drawing import OfInput
 from dynamic.data import checked_batch_size
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
 
 __all__ = [
-    "Source",
-    "by_place",
-    "drawn",
-    "handed",
-    "laid_out",
-    "on_samples",
-    "recorder",
-    "sample_scheme",
-    "scheme",
+    "Source", "by_place", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme",
     "whole_number",
-]
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,19 +58,10 @@ def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], argum
 def scheme(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function be one call of a pipeline, whatever it calls."""
     path, signature = f"auto_aug.{function.__name__}", inspect.signature(function)
-    names = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
     def called(*inputs: P.args, **arguments: P.kwargs) -> R:
-        known = signature.parameters
-        if unknown := [] if "kwargs" in known else [argument for argument in arguments if argument not in known]:
-            raise ArgumentError.unknown(path, unknown[0], known)
-        if len(inputs) > len(names):
-            raise ArgumentError.inputs(path, names, len(inputs), [])
-        for argument in names:
-            count = (argument in names[: len(inputs)]) + (argument in arguments)
-            if count > 1 or (not count and known[argument].default is inspect.Parameter.empty):
-                raise ArgumentError(path, argument, "given once", "two values" if count else "nothing")
+        check_given(path, signature.parameters, inputs, arguments)
         given = dict(signature.bind(*inputs, **arguments).arguments)
         further = given.pop("kwargs", {})
         return handed(path, function, (), {**given, **further})

@@ -14,6 +14,7 @@ import numpy
 
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._argument import check_given
 from dynamic._array import Array
 from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
@@ -277,22 +278,11 @@ def _shapes(input: Any, *, dtype: Any = "int64", device: Any = None, batch_size:
 
 def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function name what it is not called with as it should be."""
-    parameters = inspect.signature(function).parameters.values()
-    by_place = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    any_number = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    by_name = {p.name: p.default is p.empty for p in parameters if p.kind is not p.VAR_POSITIONAL}
+    parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def called(*inputs: Any, **arguments: Any) -> Any:
-        if len(inputs) > len(by_place) and not any_number:
-            raise ArgumentError.inputs(name, by_place, len(inputs), [])
-        for argument in arguments:
-            if argument not in by_name:
-                raise ArgumentError.unknown(name, argument, by_name)
-        given = [*by_place[: len(inputs)], *arguments]
-        for argument, needed in by_name.items():
-            if given.count(argument) != 1 and (needed or argument in given):
-                raise ArgumentError(name, argument, "given once", "two values" if argument in given else "nothing")
+        check_given(name, parameters, inputs, arguments)
         return function(*inputs, **arguments)
 
     return called
