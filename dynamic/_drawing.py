@@ -7,7 +7,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_type_hints, overload
 
 import numpy
 
@@ -78,12 +78,11 @@ class OfNumbers(Protocol[P]):
 
 def of_numbers(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfNumbers[P]:
     """`distribution` of what may be called without an input."""
-    found: Any = distribution(function)
-    return found  # type: ignore[no-any-return]
+    return cast("OfNumbers[P]", distribution(function))
 
 
-@overload  # mypy sees no difference between one result and several
-def distribution(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]: ...  # type: ignore[overload-overlap]
+@overload
+def distribution(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]: ...  # type: ignore[overload-overlap] # told by the result
 @overload
 def distribution(function: Callable[P, R]) -> Callable[P, R]: ...
 def distribution(function: Callable[..., R]) -> Callable[..., R]:

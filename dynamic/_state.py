@@ -38,7 +38,7 @@ def way_back(value: Stateful) -> Callable[[], None]:
     """
     kind = next((kind for kind in type(value).__mro__ if "set_state" in vars(kind)), object)
     if "_way_back" in vars(kind):
-        own: Callable[[], None] = value._way_back()  # type: ignore[attr-defined]
+        own: Callable[[], None] = value._way_back()  # type: ignore[attr-defined] # it was just looked for
         return own
     return functools.partial(value.set_state, copy.deepcopy(value.get_state()))
 

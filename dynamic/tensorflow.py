@@ -271,7 +271,8 @@ def ragged_tensor(batch: Batch, rank: int) -> Any:
         lengths.append(numpy.repeat(extents[:, dimension], rows))
         rows = rows * extents[:, dimension]
     parts = [sample.reshape(count, *sample.shape[rank:]) for sample, count in zip(batch.samples, rows, strict=True)]
-    values = numpy.concatenate(parts) if parts else batch.dense().reshape(0, *batch.dense().shape[1 + rank :])
+    inner = batch.dense().shape[1 + rank :] if not parts else ()
+    values = numpy.concatenate(parts) if parts else numpy.zeros((0, *inner), batch._numpy_dtype)
     return tensorflow.RaggedTensor.from_nested_row_lengths(values, lengths, validate=False)
 
 

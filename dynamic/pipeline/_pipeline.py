@@ -377,7 +377,8 @@ class Pipeline:
         Raises:
             ArgumentError: There is no reader of that name.
         """
-        place, ended = (self._states, self._epoch, self._end_of_epoch, self._iterator), False
+        place = self._states, self._epoch, self._end_of_epoch, self._iterator
+        ended = False
         if self._graph is None or not self._graph.has_run:
             try:
                 self._peek()
@@ -389,7 +390,7 @@ class Pipeline:
         found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
         if ended:
             self._go_back(*place)
-        if name is not None and name not in [*found]:
+        if name is not None and (not isinstance(name, str) or name not in found):
             raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
 
@@ -483,11 +484,10 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
     return make
 
 
-def _function(given: Any) -> Callable[..., Any]:
+def _function(given: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(given):
         raise ArgumentError("Pipeline", "function", "a function", shown(given))
-    function: Callable[..., Any] = given
-    return function
+    return given
 
 
 def _depth(given: Any) -> int:

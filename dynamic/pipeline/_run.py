@@ -307,9 +307,8 @@ class Run:
         elif not is_read:
             function, takes = looked_up(path)
         if not self.decided:
-            own = (
-                {} if is_read else {key: value for key, value in (("name", name), ("seed", seed)) if value is not None}
-            )
+            told = {} if is_read else {"name": name, "seed": seed}
+            own = {key: value for key, value in told.items() if value is not None}
             self.calls.append(call_of(path, inputs, {**arguments, **own}, reads=is_read, draws="rng" in takes))
         if is_read or function is None:
             return self._read(path, label, inputs, {**arguments, "seed": seed} if seed is not None else arguments)

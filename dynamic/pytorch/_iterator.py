@@ -160,7 +160,7 @@ class GenericIterator:
             known = pipeline.reader_meta()
             assert pipeline._graph is not None
             first = pipeline._graph.primary
-            if self._reader_name not in [*known] or first != self._reader_name:
+            if first != self._reader_name or first not in known:
                 expected = "the name of the pipeline's first reader, which makes its epochs"
                 hint = f"That is {first!r}." if first in known else "The first source of this pipeline is no reader."
                 raise ArgumentError(self._operator, "reader_name", expected, shown(self._reader_name), hint)

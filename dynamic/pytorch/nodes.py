@@ -202,7 +202,7 @@ class Mappers(_Over):
             StopIteration: The epoch has ended.
         """
         named = self._named()
-        if self._key not in [*named]:
+        if not isinstance(self._key, str) or self._key not in named:
             raise ArgumentError(self._operator, "key", f"one of {', '.join(map(repr, named))}", shown(self._key))
         named[self._key] = self._function(named[self._key])
         return named
