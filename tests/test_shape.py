@@ -94,6 +94,23 @@ def test_what_is_no_order_is_refused(arguments, told):
 # -- reshape, reinterpret, squeeze, expand_dims
 
 
+def test_separate_samples_are_reshaped_in_their_own_memory_or_the_wrong_one_is_named():
+    """What is too large to be copied to one array, of several shapes and orders of memory."""
+    samples = [
+        np.arange(480_000, dtype=np.uint8).reshape(shape) for shape in ((400, 400, 3), (300, 400, 4), (400, 400, 3))
+    ]
+    samples[2] = np.asfortranarray(samples[2])
+    samples[0].flags.writeable = samples[2].flags.writeable = False
+    found = reshape(as_batch(samples, layout="HWC"), shape=(-1, 2))
+    for sample, before in zip(found.samples, samples, strict=True):
+        assert np.array_equal(sample, before.reshape(-1, 2))
+        assert np.shares_memory(sample, before) == before.flags.c_contiguous
+        assert sample.flags.writeable == (before.flags.writeable or not before.flags.c_contiguous)
+    with pytest.raises(ArgumentError, match="a shape of 9 elements") as caught:
+        reshape(as_batch([samples[0], samples[1], np.zeros((3, 3, 1), np.uint8)]), shape=(-1, 2))
+    assert any("sample 2 of 3" in note for note in caught.value.__notes__)
+
+
 @given(array=arrays(), data=st.data())
 def test_reshape_is_numpys(array, data):
     size = array.size
