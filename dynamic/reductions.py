@@ -20,6 +20,7 @@ from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import reductions
+from .kernels.cpu.levels import above, level
 from .kernels.gpu import arrays
 
 __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance"]
@@ -140,7 +141,10 @@ def _stored(values: Array, out: Array) -> Array:
 
 def _mean(data: Array, places: _Places) -> Array:
     """The mean in float64; sums of integers of up to 32 bits are exact."""
-    return _divided(_kernels(data).total(data, places, _wide(data.dtype)), _count(data, places))
+    base = level([data], places) if data.dtype.itemsize == 8 else None
+    data = data if base is None else above(data, base)
+    mean = _divided(_kernels(data).total(data, places, _wide(data.dtype)), _count(data, places))
+    return mean if base is None else mean + base
 
 
 def _wide(kind: _Kind) -> _Kind:
@@ -191,6 +195,8 @@ def _extreme(function: Any, data: Array, places: _Places, out: Array, nothing: s
 def _variance(data: Array, mean: Array | None, places: _Places, ddof: int) -> Array:
     """The mean square of the distances from `mean`, or from their own mean, in float64."""
     count, xp = _count(data, places), library(data)
+    base = level([data], places) if mean is None else None
+    data = data if base is None else above(data, base)
     kept = [1 if axis in places else extent for axis, extent in enumerate(data.shape, -data.ndim)]
     own = _mean(data, places) if mean is None else mean.astype(_FLOAT64, copy=False)
     # one mean for each element of the result, or one for each sample

@@ -93,6 +93,44 @@ def test_what_has_no_deviation_becomes_the_shift():
     assert normalize(np.float32(4), shift=1.0).tolist() == 1.0
 
 
+@given(data=st.data(), dtype=st.sampled_from(ALL_DTYPES), shift=st.sampled_from([0.0, 0.5, 3.0]),
+       scale=st.sampled_from([1.0, 64.0, 1e6]), to=st.sampled_from(["float32", "float64", "int16"]),
+       pooled=st.booleans(), ddof=st.integers(0, 1))  # fmt: skip
+def test_a_constant_becomes_exactly_the_shift(data, dtype, shift, scale, to, pooled, ddof):
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 19, 64]), min_size=1, max_size=3))
+    axes = data.draw(st.none() | st.sets(st.integers(0, len(shape) - 1), min_size=1).map(sorted))
+    apart = [1 if axes is None or i in axes else extent for i, extent in enumerate(shape)]
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    if dtype.kind == "f":
+        magnitude = data.draw(st.sampled_from([1e-3, 1.0, 1e3, 1e3 if dtype.itemsize == 2 else 1e18]))
+        constants = (generator.normal(size=apart) * magnitude).astype(dtype)
+    else:
+        least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        constants = generator.integers(least, most, apart, dtype, endpoint=True)
+    image = np.broadcast_to(constants, shape)
+    how = {"axes": axes, "ddof": ddof, "scale": scale, "shift": shift, "dtype": to,
+           "stddev": data.draw(st.sampled_from([None, 1e-3]))}  # fmt: skip
+    expected = cast(np.float64(shift), dtype=to).item()
+    assert (normalize(image, **how).array == expected).all()
+    for sample in normalize(as_batch([image, image]), batch=pooled, **how).samples:
+        assert (sample == expected).all()
+
+
+@given(
+    level=st.sampled_from([1e18, -1e18, 2.0**62, 123456.789, 1 / 3]),
+    steps=st.lists(st.integers(-9, 9), min_size=2).filter(lambda steps: len(set(steps)) > 1),
+    dtype=st.sampled_from(["float64", "int64", "uint64"]),
+)
+def test_small_differences_of_large_values_keep_their_digits(level, steps, dtype):
+    whole = dtype != "float64"
+    first, step = (2**62 + 11, 1) if whole else (level, np.spacing(abs(level)))
+    values = np.array([first + by * step for by in steps], dtype)
+    found = normalize(values, dtype="float64").array
+    if not whole:  # sums of float64 are rounded to its steps
+        steps = (values - first) / step
+    close(found, normalized(np.array(steps), [0]))
+
+
 @pytest.mark.parametrize("std", [0.0, [1.0, 0.0, 2.0], 1e-39, -1e-300, 1e39])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_what_cannot_be_divided_by_is_refused_by_name(std, dtype):

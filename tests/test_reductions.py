@@ -94,6 +94,15 @@ def test_values_are_those_of_float64_and_integers_are_exact(name, drawn, keep_di
         assert np.array_equal(found.array, expected)
 
 
+@given(value=st.floats(-1e100, 1e100, width=64) | st.integers(-(2**63), 2**63 - 1), count=st.integers(1, 99))
+def test_a_constant_is_its_mean_and_has_no_deviation(value, count):
+    for constant in (np.full(count, value), np.full((count, 2), value)):
+        axes = 0 if constant.ndim > 1 else None
+        assert (reductions.mean(constant, axes=axes, dtype="float64").array == np.float64(value)).all()
+        assert (reductions.variance(constant, axes=axes).array == 0).all()
+        assert (reductions.std_dev(as_batch([constant]), axes=axes).samples[0] == 0).all()
+
+
 @each
 @given(kind=any_dtype, letters=st.permutations("DHWC"), keep_dims=flags)
 def test_letters_name_dimensions_and_go_with_them(name, kind, letters, keep_dims):

@@ -145,6 +145,13 @@ def test_a_fill_for_each_channel_goes_with_one_mean_for_all(order, mirror, mean)
     assert (channels[4:] == (1, 2, 3)).all()
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64"])
+def test_wide_integers_keep_the_digits_in_which_they_differ_from_the_mean(kind):
+    image = as_tensor(np.array([2**30, 2**30 + 1, 2**30 + 5], kind).reshape(1, 1, 3), layout="HWC")
+    found = crop_mirror_normalize(image, mean=2.0**30, shift=0.5)
+    assert found.array.ravel().tolist() == [0.5, 1.5, 5.5]
+
+
 def test_samples_may_have_windows_of_their_own():
     batch = as_batch([RAMP, RAMP[:4, :5]], layout="HWC")
     found = crop(batch, crop=as_batch([[2, 3], [4, 1]]), crop_pos_y=as_batch([0.0, 1.0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -16,6 +16,7 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import normalize as kernels
+from dynamic.kernels.cpu.levels import above, level
 from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]
@@ -79,13 +80,21 @@ def _squares(image: Array, mean: Array, axes: list[int]) -> Array:
     return arrays.squares(image, axes, mean)
 
 
-def _across(call: Call) -> tuple[int, Any, Any]:
-    """How many dimensions a sample has, and mean and variance over all samples where they are asked for."""
-    pooled = _pooled(call) if call.fixed["batch"] else (None, None)
-    return call.inputs[0].ndim, *pooled
+class _Found(NamedTuple):
+    """The parameters of all samples together, as far as they are asked for and not given."""
+
+    ndim: int = 0  #: of a sample
+    mean: Any = None  #: above the level
+    variance: Any = None
+    level: Any = None  #: is taken from all samples first, if there is one
 
 
-def _pooled(call: Call) -> tuple[Any, Any]:
+def _across(call: Call) -> _Found:
+    """The number of dimensions of a sample, and mean and variance over all samples where they are asked for."""
+    return _pooled(call) if call.fixed["batch"] else _Found(call.inputs[0].ndim)
+
+
+def _pooled(call: Call) -> _Found:
     """Mean and variance over all samples, of what is not given."""
     plans = [_Plan(image, call.arguments(i)) for i, (image,) in enumerate(call.samples())]
     first = plans[0]
@@ -93,16 +102,20 @@ def _pooled(call: Call) -> tuple[Any, Any]:
         if plan.kept != first.kept:
             expected = f"the same in all samples, {first.kept}, in the dimensions that stay apart"
             raise ArgumentError("normalize", f"image[{i}]", f"of an extent {expected}", str(plan.kept))
-    count = sum(plan.count for plan in plans)
+    count, ndim = sum(plan.count for plan in plans), call.inputs[0].ndim
+    base = level([plan.image for plan in plans], first.axes) if first.mean is None else None
+    if base is not None:
+        for plan in plans:
+            plan.image = above(plan.image, base)
     mean = None
     if any(plan.mean is None for plan in plans):
         mean = _total(plans, lambda plan: _sums(plan.image, plan.axes)) / max(1, count)
         for plan in plans:
             plan.mean = mean if plan.mean is None else plan.mean
     if all(plan.deviation is not None for plan in plans):
-        return mean, None
+        return _Found(ndim, mean, None, base)
     squares = _total(plans, lambda plan: _squares(plan.image, plan.mean, plan.axes))
-    return mean, _variance(squares, count, call.fixed["ddof"])
+    return _Found(ndim, mean, _variance(squares, count, call.fixed["ddof"]), base)
 
 
 def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:
@@ -144,7 +157,7 @@ def normalize(
     image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
     dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
     scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = GIVEN,
-    across: tuple[int, Any, Any] = (0, None, None), out: Array = None,
+    across: _Found = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
 
@@ -173,15 +186,15 @@ def normalize(
     >>> normalize(as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
-    many = image.ndim > across[0]
+    many = image.ndim > across.ndim
     given = {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names,
              "layout": layout[1:] if layout and many else layout}  # fmt: skip
-    how = epsilon, scale, shift, ddof, across[1], across[2]
+    how = epsilon, scale, shift, ddof, across
     if not many:
         _normalize(_Plan(image, given), image, out, *how)
     elif library(image) is numpy:
         plan = _Plan(image[0, ...], given)
-        if _are_same_together(plan, out.dtype, *across[1:]):
+        if _are_same_together(plan, out.dtype, across):
             step = max(1, _CACHED // max(1, plan.image.nbytes))
             for i in range(0, len(image), step):
                 _normalize(plan, image[i : i + step], out[i : i + step], *how)
@@ -193,9 +206,8 @@ def normalize(
 
 
 def _normalize(
-    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, found: Any,
-    variance: Any,
-) -> None:  # fmt: skip
+    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, found: _Found
+) -> None:
     """Normalise a sample, or many at once that all are as the plan is, which is made of one of them."""
     axes, shape = plan.axes, plan.image.shape
     if image.ndim > len(shape):
@@ -205,12 +217,15 @@ def _normalize(
     image = image.reshape(shape)
     if not image.size:
         return
-    if _is_of_rows(plan, image, out.dtype, axes) and found is None and variance is None:
+    mean, variance = plan.mean if plan.mean is not None else found.mean, found.variance
+    if _is_of_rows(plan, image, out.dtype, axes) and mean is None and variance is None:
         width = math.prod(shape[axis] for axis in axes)
         rows = numpy.ascontiguousarray(image).reshape(-1, width)
         kernels.normalized_rows(rows, ddof, epsilon, scale, shift, out.reshape(-1, width))
         return
-    mean = plan.mean if plan.mean is not None else found
+    base = found.level if found.mean is not None else level([image], axes) if mean is None else None
+    if base is not None:
+        image = above(image, base)
     if mean is None:
         mean = _sums(image, axes) / plan.count
     if plan.deviation is None and variance is None:
@@ -220,10 +235,12 @@ def _normalize(
     normalized(image, mean, factor, shift, out.reshape(shape))
 
 
-def _are_same_together(plan: _Plan, dtype: numpy.dtype[Any], mean: Any, variance: Any) -> bool:
+def _are_same_together(plan: _Plan, dtype: numpy.dtype[Any], found: _Found) -> bool:
     """Whether many samples that are as the plan's may be normalised at once, with the same results as one by one."""
     is_short = plan.count < kernels.LONG_ROW and plan.image.nbytes <= _CACHED
-    return is_short and mean is None and variance is None and _is_of_rows(plan, plan.image, dtype, plan.axes)
+    return (
+        is_short and found.mean is None and found.variance is None and _is_of_rows(plan, plan.image, dtype, plan.axes)
+    )
 
 
 def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[int]) -> bool:

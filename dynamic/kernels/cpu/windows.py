@@ -16,7 +16,7 @@ from dynamic.errors import ArgumentError
 
 from .order import BY_SIZE
 from .tables import OF_OPENCV
-from .warp import MOST_CHANNELS
+from .warp import MOST_CHANNELS, in_float32
 
 __all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "taken"]
 
@@ -167,7 +167,7 @@ def normalised(
     images: Array | Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array,
     mirrored: Sequence[bool],
 ) -> None:  # fmt: skip
-    """Multiply each channel by a factor and add a shift, in float32, or in float64 where `out` is.
+    """Multiply each channel by a factor and add a shift, in float32, or in float64 where that has more digits.
 
     Args:
         images: Windows, shape (N, ..., H, W, C), or a list of N such of one shape.
@@ -209,7 +209,8 @@ def _calculated(
     images: Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array, mirrored: Sequence[bool]
 ) -> None:
     """The same for all types."""
-    real = numpy.dtype(numpy.float64 if numpy.float64 in (images[0].dtype, out.dtype) else numpy.float32)
+    wide = out.dtype == numpy.float64 or not in_float32(images[0].dtype)
+    real = numpy.dtype(numpy.float64 if wide else numpy.float32)
     with numpy.errstate(over="ignore", invalid="ignore"):
         by, more = (numpy.array(numbers).astype(real)[:, None, None] for numbers in (factors, shifts))
     for i, (image, mirror) in enumerate(zip(images, mirrored, strict=True)):
