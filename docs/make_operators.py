@@ -124,8 +124,7 @@ All examples assume:
 
 ```python
 >>> import numpy
->>> import dynamic
->>> from dynamic import *
+>>> import dynamic as ndd
 
 ```
 """

@@ -53,9 +53,9 @@ def as_tensor(
         ArgumentError: The data is not numbers, or the layout has another number of letters than the data dimensions.
         ValueError: A Batch has samples of different shapes, and `pad` is False.
 
-    >>> as_tensor([[1, 2.5]]).dtype
+    >>> ndd.as_tensor([[1, 2.5]]).dtype
     DType(kind=Kind.float, bits=32, exponent_bits=8, significand_bits=23)
-    >>> as_tensor(as_batch([[1], [2, 3]]), pad=True).tolist()
+    >>> ndd.as_tensor(ndd.as_batch([[1], [2, 3]]), pad=True).tolist()
     [[1, 0], [2, 3]]
     """
     if data.__class__ is numpy.ndarray and dtype is None and device is None and layout is None:
@@ -73,7 +73,7 @@ def tensor(
     """Make a Tensor with memory of its own of anything array-like; arguments and errors are those of `as_tensor`.
 
     >>> a = numpy.zeros(2)
-    >>> t = tensor(a)
+    >>> t = ndd.tensor(a)
     >>> a[0] = 7
     >>> t.tolist()
     [0.0, 0.0]
@@ -132,9 +132,9 @@ def as_batch(
     Raises:
         ArgumentError: A sample is not numbers, or differs from the first; the message has its index.
 
-    >>> as_batch([[1, 2, 3], [4, 5]]).shape
+    >>> ndd.as_batch([[1, 2, 3], [4, 5]]).shape
     [(3,), (2,)]
-    >>> as_batch(numpy.zeros((4, 2, 3))).batch_size
+    >>> ndd.as_batch(numpy.zeros((4, 2, 3))).batch_size
     4
     """
     return _batch("as_batch", tensors, dtype, device, layout)

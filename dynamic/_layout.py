@@ -119,6 +119,7 @@ def _is_mask_of_many(entry: Any) -> bool:
 def spatial(layout: str) -> tuple[int, ...]:
     """The places of depth, height and width, in this order.
 
+    >>> from dynamic._layout import spatial
     >>> spatial("CHW")
     (1, 2)
     """

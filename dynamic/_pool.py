@@ -121,7 +121,7 @@ def get_num_threads() -> int:
     By default the value of the environment variable DYNAMIC_NUM_THREADS or DALI_NUM_THREADS, else the number of CPUs
     that this process may use.
 
-    >>> get_num_threads() >= 1
+    >>> ndd.get_num_threads() >= 1
     True
     """
     chosen = _limit.num_threads or _wanted

@@ -51,7 +51,7 @@ class RNG:
 
     Two streams are equal only if they are the same object; compare their `state`.
 
-    >>> rng = RNG(seed=1234)
+    >>> rng = ndd.random.RNG(seed=1234)
     >>> rng(), rng.state
     (546353992, 'Philox_00000000000004D2_0000000000000000:0000000000000000_1')
     """
@@ -87,7 +87,7 @@ class RNG:
         Args:
             n: How many; 0 or more, of any size.
 
-        >>> a, b = RNG(5), RNG(5)
+        >>> a, b = ndd.random.RNG(5), ndd.random.RNG(5)
         >>> a.advance(2); _ = b(), b()
         >>> a() == b()
         True
@@ -121,8 +121,8 @@ class RNG:
             ArgumentError: The batch does not say where its samples came from, or the ids are no integers in [0, 2**64).
 
         >>> ids = [7, 3]
-        >>> one = dynamic.random.uniform(rng=RNG(5).keyed(ids)["angle"])
-        >>> two = dynamic.random.uniform(rng=RNG(5).keyed(ids[::-1])["angle"])
+        >>> one = ndd.random.uniform(rng=ndd.random.RNG(5).keyed(ids)["angle"])
+        >>> two = ndd.random.uniform(rng=ndd.random.RNG(5).keyed(ids[::-1])["angle"])
         >>> one.tolist() == two.tolist()[::-1]
         True
         """
@@ -229,8 +229,8 @@ class Keyed:
     that name, so that draws can be added or left out without a change to the others. The number of samples is known,
     so ``batch_size=`` is not needed.
 
-    >>> keyed = RNG(seed=5).keyed([17, 4, 9])
-    >>> len(dynamic.random.coin_flip(rng=keyed["mirror"]))
+    >>> keyed = ndd.random.RNG(seed=5).keyed([17, 4, 9])
+    >>> len(ndd.random.coin_flip(rng=keyed["mirror"]))
     3
     """
 
@@ -327,7 +327,7 @@ _default = _Default()
 def get_default_rng() -> RNG:
     """The stream that random operators of this thread draw from where none is given; seeded at random.
 
-    >>> dynamic.random.get_default_rng() is dynamic.random.get_default_rng()
+    >>> ndd.random.get_default_rng() is ndd.random.get_default_rng()
     True
     """
     if _default.rng is None:
@@ -342,8 +342,8 @@ def set_seed(seed: int) -> None:
     Args:
         seed: An integer in [0, 2**64).
 
-    >>> dynamic.random.set_seed(5)
-    >>> dynamic.random.get_default_rng().seed
+    >>> ndd.random.set_seed(5)
+    >>> ndd.random.get_default_rng().seed
     5
     """
     get_default_rng()._go_to(_checked_seed("set_seed", seed), 0)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 def invariant(value: T) -> T:
     """The value itself. For DALI it is a promise that the value stays the same while a loop runs.
 
-    >>> dynamic.capture.invariant([3])
+    >>> ndd.capture.invariant([3])
     [3]
     """
     return value

@@ -42,8 +42,8 @@ class _Current(threading.local):
 class EvalMode(enum.IntEnum):
     """When operators are evaluated in DALI. Here always at once; the modes exist so that scripts run unchanged.
 
-    >>> with EvalMode.sync_cpu:
-    ...     EvalMode.current().name
+    >>> with ndd.EvalMode.sync_cpu:
+    ...     ndd.EvalMode.current().name
     'sync_cpu'
     """
 
@@ -97,8 +97,8 @@ class EvalContext:
         cuda_stream: Kept for scripts written for DALI.
         thread_pool: A pool that says how many, instead of `num_threads`.
 
-    >>> with EvalContext(num_threads=1) as context:
-    ...     EvalContext.current() is context, get_num_threads()
+    >>> with ndd.EvalContext(num_threads=1) as context:
+    ...     ndd.EvalContext.current() is context, ndd.get_num_threads()
     (True, 1)
     """
 

@@ -90,7 +90,7 @@ def image(
             format (CorruptImage) or exceed a limit (ImageTooLarge); the message names all of them. A file that is not
             in a Batch cannot be skipped: "skip" raises its error.
 
-    >>> dynamic.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
+    >>> ndd.decoders.image(b"P5 2 1 255 " + bytes([0, 255]), output_type="GRAY").tolist()
     [[[0], [255]]]
     """
     plan.decode(out)
@@ -153,7 +153,7 @@ def image_crop(
         DecodeError: Some samples are no image; the message names all of them. See `image`.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
-    >>> dynamic.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
+    >>> ndd.decoders.image_crop(file, crop=(1, 2), crop_pos_x=1.0, output_type="GRAY").tolist()
     [[[6], [7]]]
     """
     plan.decode(out)
@@ -219,7 +219,7 @@ def image_slice(
         DecodeError: Some samples are no image; the message names all of them. See `image`.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
-    >>> dynamic.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
+    >>> ndd.decoders.image_slice(file, start=1, axis_names="W", output_type="GRAY").tolist()
     [[[6], [7]]]
     """
     plan.decode(out)
@@ -289,7 +289,7 @@ def image_random_crop(
             there is a draw for every file, and the others stay what they were.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
-    >>> dynamic.decoders.image_random_crop(file, output_type="GRAY", rng=dynamic.random.RNG(1)).shape
+    >>> ndd.decoders.image_random_crop(file, output_type="GRAY", rng=ndd.random.RNG(1)).shape
     (1, 1, 1)
     """
     name = "decoders.image_random_crop"
@@ -367,7 +367,7 @@ def peek_image_shape(
     Raises:
         DecodeError: Some samples are no image; the message names all of them.
 
-    >>> peek_image_shape(b"P5 2 1 255 " + bytes([0, 255])).tolist()
+    >>> ndd.peek_image_shape(b"P5 2 1 255 " + bytes([0, 255])).tolist()
     [1, 2, 3]
     """
     limits = images.Limits(max_pixels, encoded_bytes=max_encoded_bytes)
@@ -409,7 +409,7 @@ def numpy(
     >>> import io
     >>> file = io.BytesIO()
     >>> numpy.save(file, numpy.array([[1.5, -2], [300, 4]]))
-    >>> dynamic.decoders.numpy(file.getvalue(), dtype="uint8").tolist()
+    >>> ndd.decoders.numpy(file.getvalue(), dtype="uint8").tolist()
     [[2, 0], [255, 4]]
     """
     shared(lambda part, there: convert(np, part, there.dtype, there), plan.array, out)
@@ -430,7 +430,7 @@ def imread(path: Any, /, **arguments: Any) -> Any:
         DataError: Some files cannot be read; the message names all of them, and those that are no image.
         DecodeError: All files can be read, but some are no image.
 
-    >>> imread("missing.png")
+    >>> ndd.imread("missing.png")
     Traceback (most recent call last):
     dynamic.errors.DataError: imread(): 1 of 1 samples cannot be read.
       sample 0 (missing.png): No such file or directory

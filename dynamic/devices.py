@@ -40,9 +40,9 @@ class Device:
 
     As a context manager it is the device of operators that have no input, in this thread.
 
-    >>> Device("cpu")
+    >>> ndd.Device("cpu")
     Device(device_type='cpu')
-    >>> Device("cpu") == "cpu"
+    >>> ndd.Device("cpu") == "cpu"
     True
     """
 
@@ -136,7 +136,7 @@ def device(obj: DeviceLike, id: int | None = None) -> Device | None:
         obj: A Device, a word, a torch.device or None.
         id: Number of the GPU, where the word has none.
 
-    >>> device("cpu"), device(None)
+    >>> ndd.device("cpu"), ndd.device(None)
     (Device(device_type='cpu'), None)
     """
     if obj is None or isinstance(obj, Device):

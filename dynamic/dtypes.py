@@ -60,7 +60,7 @@ class DType:
         significand_bits: Stored bits of the significand; None unless floating point.
         type_id: DALI's constant for the type, which is a number; -1 of bfloat16, which has none there.
 
-    >>> float32.bits, float32 == numpy.float32, str(float32)
+    >>> ndd.float32.bits, ndd.float32 == numpy.float32, str(ndd.float32)
     (32, True, 'f32')
     """
 
@@ -153,7 +153,7 @@ def dtype(value: DTypeLike) -> DType:
     Raises:
         ArgumentError: The value names no type that arrays here can have (complex, text, objects, dates).
 
-    >>> dtype("u8"), dtype(numpy.float64) is float64
+    >>> ndd.dtype("u8"), ndd.dtype(numpy.float64) is ndd.float64
     (DType(kind=Kind.unsigned, bits=8), True)
     """
     return dtype_of(value, "dtype", "value")
@@ -205,7 +205,7 @@ def storable(value: DTypeLike, operator: str) -> numpy.dtype[Any]:
 def type_id(value: DTypeLike) -> int:
     """DALI's constant for an element type; -1, its `NO_TYPE`, for bfloat16, which has none there.
 
-    >>> type_id(float32)
+    >>> ndd.type_id(ndd.float32)
     <DALIDataType.FLOAT: 9>
     """
     return dtype(value).type_id
@@ -218,7 +218,7 @@ def promote(a: numpy.dtype[Any], b: numpy.dtype[Any]) -> numpy.dtype[Any]:
     A float beats an integer and keeps its own width (int64 with float32 is float32), a bool gives way to any number,
     and integers of different sign meet in the narrowest signed type that is wider than the unsigned one, at most int64.
 
-    >>> str(promote(numpy.dtype("uint8"), numpy.dtype("int8")))
+    >>> str(ndd.dtypes.promote(numpy.dtype("uint8"), numpy.dtype("int8")))
     'int16'
     """
     if a == b:

@@ -100,7 +100,7 @@ def median_blur(
     Raises:
         ArgumentError: An extent is even.
 
-    >>> dynamic.experimental.median_blur(as_tensor([[1, 2, 3], [4, 90, 6], [7, 8, 9]], dtype="uint8")).tolist()
+    >>> ndd.experimental.median_blur(ndd.as_tensor([[1, 2, 3], [4, 90, 6], [7, 8, 9]], dtype="uint8")).tolist()
     [[2, 3, 3], [4, 6, 6], [7, 8, 9]]
     """
     size = _high_and_wide(window_size)
@@ -146,7 +146,7 @@ def dilate(
     Raises:
         ArgumentError: The anchor is not in the window.
 
-    >>> dynamic.experimental.dilate(as_tensor([[0, 0, 0, 9, 0]], dtype="uint8")).tolist()
+    >>> ndd.experimental.dilate(ndd.as_tensor([[0, 0, 0, 9, 0]], dtype="uint8")).tolist()
     [[0, 0, 9, 9, 9]]
     """
     return _extreme("experimental.dilate", image, mask_size, anchor, border_mode, iterations, layout, out)
@@ -174,7 +174,7 @@ def erode(
     Raises:
         ArgumentError: The anchor is not in the window.
 
-    >>> dynamic.experimental.erode(as_tensor([[9, 9, 9, 0, 9]], dtype="uint8"), mask_size=(2, 1)).tolist()
+    >>> ndd.experimental.erode(ndd.as_tensor([[9, 9, 9, 0, 9]], dtype="uint8"), mask_size=(2, 1)).tolist()
     [[9, 9, 9, 0, 0]]
     """
     return _extreme("experimental.erode", image, mask_size, anchor, border_mode, iterations, layout, out)

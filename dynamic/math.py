@@ -92,7 +92,7 @@ def _between(value: Any, lo: Any, hi: Any, **how: Any) -> Any:
 def sqrt(input: Any) -> Any:
     """Take the square root.
 
-    >>> dynamic.math.sqrt([1, 4]).tolist()
+    >>> ndd.math.sqrt([1, 4]).tolist()
     [1.0, 2.0]
     """
 
@@ -101,7 +101,7 @@ def sqrt(input: Any) -> Any:
 def rsqrt(input: Any) -> Any:
     """Divide 1 by the square root.
 
-    >>> dynamic.math.rsqrt([1, 4]).tolist()
+    >>> ndd.math.rsqrt([1, 4]).tolist()
     [1.0, 0.5]
     """
 
@@ -110,7 +110,7 @@ def rsqrt(input: Any) -> Any:
 def cbrt(input: Any) -> Any:
     """Take the cube root.
 
-    >>> dynamic.math.cbrt([8, -8]).tolist()
+    >>> ndd.math.cbrt([8, -8]).tolist()
     [2.0, -2.0]
     """
 
@@ -119,7 +119,7 @@ def cbrt(input: Any) -> Any:
 def exp(input: Any) -> Any:
     """Raise e to the power of each element.
 
-    >>> dynamic.math.exp([0]).tolist()
+    >>> ndd.math.exp([0]).tolist()
     [1.0]
     """
 
@@ -128,7 +128,7 @@ def exp(input: Any) -> Any:
 def log(input: Any) -> Any:
     """Take the natural logarithm.
 
-    >>> dynamic.math.log([1, 0]).tolist()
+    >>> ndd.math.log([1, 0]).tolist()
     [0.0, -inf]
     """
 
@@ -137,7 +137,7 @@ def log(input: Any) -> Any:
 def log2(input: Any) -> Any:
     """Take the logarithm to the base 2.
 
-    >>> dynamic.math.log2([8]).tolist()
+    >>> ndd.math.log2([8]).tolist()
     [3.0]
     """
 
@@ -146,7 +146,7 @@ def log2(input: Any) -> Any:
 def log10(input: Any) -> Any:
     """Take the logarithm to the base 10.
 
-    >>> dynamic.math.log10([10]).tolist()
+    >>> ndd.math.log10([10]).tolist()
     [1.0]
     """
 
@@ -155,7 +155,7 @@ def log10(input: Any) -> Any:
 def abs(input: Any) -> Any:
     """Take the absolute value, without changing the type; that of the smallest integer is itself.
 
-    >>> dynamic.math.abs([-3, 3]).tolist()
+    >>> ndd.math.abs([-3, 3]).tolist()
     [3, 3]
     """
 
@@ -164,7 +164,7 @@ def abs(input: Any) -> Any:
 def fabs(input: Any) -> Any:
     """Take the absolute value as a float.
 
-    >>> dynamic.math.fabs([-3, 3]).tolist()
+    >>> ndd.math.fabs([-3, 3]).tolist()
     [3.0, 3.0]
     """
 
@@ -173,7 +173,7 @@ def fabs(input: Any) -> Any:
 def floor(input: Any) -> Any:
     """Round down, to a float.
 
-    >>> dynamic.math.floor([1.5, -1.5]).tolist()
+    >>> ndd.math.floor([1.5, -1.5]).tolist()
     [1.0, -2.0]
     """
 
@@ -182,7 +182,7 @@ def floor(input: Any) -> Any:
 def ceil(input: Any) -> Any:
     """Round up, to a float.
 
-    >>> dynamic.math.ceil([1.5, -1.5]).tolist()
+    >>> ndd.math.ceil([1.5, -1.5]).tolist()
     [2.0, -1.0]
     """
 
@@ -191,7 +191,7 @@ def ceil(input: Any) -> Any:
 def sin(input: Any) -> Any:
     """Take the sine of angles in radians.
 
-    >>> dynamic.math.sin([0]).tolist()
+    >>> ndd.math.sin([0]).tolist()
     [0.0]
     """
 
@@ -200,7 +200,7 @@ def sin(input: Any) -> Any:
 def cos(input: Any) -> Any:
     """Take the cosine of angles in radians.
 
-    >>> dynamic.math.cos([0]).tolist()
+    >>> ndd.math.cos([0]).tolist()
     [1.0]
     """
 
@@ -209,7 +209,7 @@ def cos(input: Any) -> Any:
 def tan(input: Any) -> Any:
     """Take the tangent of angles in radians.
 
-    >>> dynamic.math.tan([0]).tolist()
+    >>> ndd.math.tan([0]).tolist()
     [0.0]
     """
 
@@ -218,7 +218,7 @@ def tan(input: Any) -> Any:
 def asin(input: Any) -> Any:
     """Take the inverse of the sine, in [-pi/2, pi/2]; NaN outside of [-1, 1].
 
-    >>> dynamic.math.asin([0, 2]).tolist()
+    >>> ndd.math.asin([0, 2]).tolist()
     [0.0, nan]
     """
 
@@ -227,7 +227,7 @@ def asin(input: Any) -> Any:
 def acos(input: Any) -> Any:
     """Take the inverse of the cosine, in [0, pi]; NaN outside of [-1, 1].
 
-    >>> dynamic.math.acos([1, 2]).tolist()
+    >>> ndd.math.acos([1, 2]).tolist()
     [0.0, nan]
     """
 
@@ -236,7 +236,7 @@ def acos(input: Any) -> Any:
 def atan(input: Any) -> Any:
     """Take the inverse of the tangent, in [-pi/2, pi/2].
 
-    >>> dynamic.math.atan([0]).tolist()
+    >>> ndd.math.atan([0]).tolist()
     [0.0]
     """
 
@@ -245,7 +245,7 @@ def atan(input: Any) -> Any:
 def sinh(input: Any) -> Any:
     """Take the hyperbolic sine.
 
-    >>> dynamic.math.sinh([0]).tolist()
+    >>> ndd.math.sinh([0]).tolist()
     [0.0]
     """
 
@@ -254,7 +254,7 @@ def sinh(input: Any) -> Any:
 def cosh(input: Any) -> Any:
     """Take the hyperbolic cosine.
 
-    >>> dynamic.math.cosh([0]).tolist()
+    >>> ndd.math.cosh([0]).tolist()
     [1.0]
     """
 
@@ -263,7 +263,7 @@ def cosh(input: Any) -> Any:
 def tanh(input: Any) -> Any:
     """Take the hyperbolic tangent.
 
-    >>> dynamic.math.tanh([0, 100]).tolist()
+    >>> ndd.math.tanh([0, 100]).tolist()
     [0.0, 1.0]
     """
 
@@ -272,7 +272,7 @@ def tanh(input: Any) -> Any:
 def asinh(input: Any) -> Any:
     """Take the inverse of the hyperbolic sine.
 
-    >>> dynamic.math.asinh([0]).tolist()
+    >>> ndd.math.asinh([0]).tolist()
     [0.0]
     """
 
@@ -281,7 +281,7 @@ def asinh(input: Any) -> Any:
 def acosh(input: Any) -> Any:
     """Take the inverse of the hyperbolic cosine; NaN below 1.
 
-    >>> dynamic.math.acosh([1, 0]).tolist()
+    >>> ndd.math.acosh([1, 0]).tolist()
     [0.0, nan]
     """
 
@@ -290,7 +290,7 @@ def acosh(input: Any) -> Any:
 def atanh(input: Any) -> Any:
     """Take the inverse of the hyperbolic tangent; NaN outside of [-1, 1].
 
-    >>> dynamic.math.atanh([0, 1]).tolist()
+    >>> ndd.math.atanh([0, 1]).tolist()
     [0.0, inf]
     """
 
@@ -298,7 +298,7 @@ def atanh(input: Any) -> Any:
 def min(left: Any, right: Any) -> Tensor | Batch:
     """Take the smaller of two elements; NaN where one of them is.
 
-    >>> dynamic.math.min([1, 5], 3).tolist()
+    >>> ndd.math.min([1, 5], 3).tolist()
     [1, 3]
     """
     return _applied("min", numpy.minimum, fractions=False, left=left, right=right)
@@ -307,7 +307,7 @@ def min(left: Any, right: Any) -> Tensor | Batch:
 def max(left: Any, right: Any) -> Tensor | Batch:
     """Take the larger of two elements; NaN where one of them is.
 
-    >>> dynamic.math.max([1, 5], 2.5).tolist()
+    >>> ndd.math.max([1, 5], 2.5).tolist()
     [2.5, 5.0]
     """
     return _applied("max", numpy.maximum, fractions=False, left=left, right=right)
@@ -319,7 +319,7 @@ def pow(base: Any, exponent: Any) -> Tensor | Batch:
     Raises:
         ArgumentError: A power of integers is negative.
 
-    >>> dynamic.math.pow([2, 3], 3).tolist()
+    >>> ndd.math.pow([2, 3], 3).tolist()
     [8, 27]
     """
     return _applied("pow", lambda a, b, **_: numpy.power(a, b), fractions=False, base=base, exponent=exponent)
@@ -328,7 +328,7 @@ def pow(base: Any, exponent: Any) -> Tensor | Batch:
 def fpow(base: Any, exponent: Any) -> Tensor | Batch:
     """Raise to a power as floats, so that the power of integers may be negative.
 
-    >>> dynamic.math.fpow(2, [3, -1]).tolist()
+    >>> ndd.math.fpow(2, [3, -1]).tolist()
     [8.0, 0.5]
     """
     return _applied("fpow", numpy.power, fractions=True, base=base, exponent=exponent)
@@ -337,7 +337,7 @@ def fpow(base: Any, exponent: Any) -> Tensor | Batch:
 def atan2(x: Any, y: Any) -> Tensor | Batch:
     """Find the angle in [-pi, pi] whose tangent is x / y: that of the point with abscissa `y` and ordinate `x`.
 
-    >>> dynamic.math.atan2(1, 0).tolist()
+    >>> ndd.math.atan2(1, 0).tolist()
     1.5707963705062866
     """
     return _applied("atan2", numpy.arctan2, fractions=True, x=x, y=y)
@@ -346,7 +346,7 @@ def atan2(x: Any, y: Any) -> Tensor | Batch:
 def clamp(value: Any, lo: Any, hi: Any) -> Tensor | Batch:
     """Raise what is below `lo` to it, and lower what is above `hi` to that.
 
-    >>> dynamic.math.clamp([0, 5, 9], 2, 7).tolist()
+    >>> ndd.math.clamp([0, 5, 9], 2, 7).tolist()
     [2, 5, 7]
     """
     return _applied("clamp", _between, fractions=False, value=value, lo=lo, hi=hi)

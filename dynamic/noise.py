@@ -64,7 +64,7 @@ def gaussian(
         ArgumentError: An argument is not finite.
 
     >>> gray = numpy.full((2, 3), 100, "uint8")
-    >>> dynamic.noise.gaussian(gray, stddev=20, rng=dynamic.random.RNG(5)).tolist()
+    >>> ndd.noise.gaussian(gray, stddev=20, rng=ndd.random.RNG(5)).tolist()
     [[107, 85, 133], [102, 113, 127]]
     """
     image, call, old, kind = _call("gaussian", image, batch_size, device, rng, mean=mean, stddev=stddev)
@@ -125,7 +125,7 @@ def shot(
         ArgumentError: The factor is negative or not finite.
 
     >>> gray = numpy.full((2, 3), 100, "uint8")
-    >>> dynamic.noise.shot(gray, factor=20, rng=dynamic.random.RNG(5)).tolist()
+    >>> ndd.noise.shot(gray, factor=20, rng=ndd.random.RNG(5)).tolist()
     [[140, 140, 40], [80, 60, 20]]
     """
     image, call, old, kind = _call("shot", image, batch_size, device, rng, factor=factor)
@@ -185,7 +185,7 @@ def salt_and_pepper(
         ArgumentError: An argument is out of its range.
 
     >>> gray = numpy.full((2, 3, 1), 100, "uint8")
-    >>> dynamic.noise.salt_and_pepper(gray, prob=0.7, rng=dynamic.random.RNG(5)).numpy()[..., 0].tolist()
+    >>> ndd.noise.salt_and_pepper(gray, prob=0.7, rng=ndd.random.RNG(5)).numpy()[..., 0].tolist()
     [[255, 0, 255], [100, 100, 0]]
     """
     given = {"prob": prob, "salt_vs_pepper": salt_vs_pepper, "salt_val": salt_val, "pepper_val": pepper_val}

@@ -86,7 +86,7 @@ def uniform(
     Raises:
         ArgumentError: The end of the range is not beyond its start, or there are no values.
 
-    >>> angles = dynamic.random.uniform(range=(-30, 30), batch_size=3, rng=dynamic.random.RNG(5))
+    >>> angles = ndd.random.uniform(range=(-30, 30), batch_size=3, rng=ndd.random.RNG(5))
     >>> [round(angle, 3) for angle in angles.tolist()]
     [-29.459, -23.055, -25.554]
     """
@@ -177,7 +177,7 @@ def normal(
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
 
-    >>> noise = dynamic.random.normal(stddev=0.1, shape=(2, 3), rng=dynamic.random.RNG(5))
+    >>> noise = ndd.random.normal(stddev=0.1, shape=(2, 3), rng=ndd.random.RNG(5))
     >>> noise.shape, noise.dtype == "float32"
     ((2, 3), True)
     """
@@ -219,7 +219,7 @@ def coin_flip(
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
 
-    >>> dynamic.random.coin_flip(probability=1.0, batch_size=3).tolist()
+    >>> ndd.random.coin_flip(probability=1.0, batch_size=3).tolist()
     [1, 1, 1]
     """
     call = Call("coin_flip", shape_like, batch_size, device, rng, probability=probability, shape=shape, dtype=dtype)
@@ -271,7 +271,7 @@ def choice(
         ArgumentError: There is nothing to choose from; or the probabilities are not one for each item, not in [0, 1],
             or their sum is not 1.
 
-    >>> dynamic.random.choice([10, 20, 30], p=[0, 1, 0], shape=2).tolist()
+    >>> ndd.random.choice([10, 20, 30], p=[0, 1, 0], shape=2).tolist()
     [20, 20]
     """
     if not isinstance(a, (Tensor, Batch)):
@@ -421,7 +421,7 @@ def beta(
     Raises:
         ArgumentError: A parameter is not positive, or the dtype is no float type.
 
-    >>> share = dynamic.random.beta(alpha=2.0, beta=2.0, batch_size=3, rng=dynamic.random.RNG(5))
+    >>> share = ndd.random.beta(alpha=2.0, beta=2.0, batch_size=3, rng=ndd.random.RNG(5))
     >>> [round(number, 3) for number in share.tolist()]
     [0.954, 0.579, 0.428]
     """
@@ -464,7 +464,7 @@ def batch_permutation(
     Raises:
         ArgumentError: There is no `batch_size`, or `rng` is keyed.
 
-    >>> dynamic.random.batch_permutation(batch_size=5, rng=dynamic.random.RNG(5)).tolist()
+    >>> ndd.random.batch_permutation(batch_size=5, rng=ndd.random.RNG(5)).tolist()
     [3, 0, 1, 2, 4]
     """
     name = "batch_permutation"

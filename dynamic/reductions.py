@@ -244,8 +244,8 @@ def sum(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.sum(x, axes=1).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.sum(x, axes=1).tolist()
     [9, 12]
     """
     return _stored(_kernels(input).total(input, across, _adding(input.dtype)), out)
@@ -280,8 +280,8 @@ def mean(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.mean(x, axis_names="H").tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.mean(x, axis_names="H").tolist()
     [2.0, 3.0, 5.5]
     """
     return _stored(_mean(input, across), out)
@@ -315,8 +315,8 @@ def mean_square(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.mean_square(x[0], keep_dims=True).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.mean_square(x[0], keep_dims=True).tolist()
     [13.666666984558105]
     """
     return _stored(_mean_square(input, across), out)
@@ -350,8 +350,8 @@ def rms(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.rms(x, axes=0).tolist()[0]
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.rms(x, axes=0).tolist()[0]
     2.2360680103302
     """
     return _stored(library(out).sqrt(_mean_square(input, across)), out)
@@ -384,8 +384,8 @@ def max(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.max(x, axes=1).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.max(x, axes=1).tolist()
     [6, 5]
     """
     return _extreme(numpy.fmax, input, across, out, "min")
@@ -418,8 +418,8 @@ def min(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.min(x).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.min(x).tolist()
     1
     """
     return _extreme(numpy.fmin, input, across, out, "max")
@@ -454,8 +454,8 @@ def variance(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.variance(x, axes=0, ddof=1).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.variance(x, axes=0, ddof=1).tolist()
     [2.0, 2.0, 0.5]
     """
     return _stored(_variance(data, mean, across, ddof), out)
@@ -490,10 +490,10 @@ def std_dev(
     Raises:
         ArgumentError: The sample does not have these dimensions.
 
-    >>> x = as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
-    >>> dynamic.reductions.std_dev(x, axes=0).tolist()
+    >>> x = ndd.as_tensor([[1, 2, 6], [3, 4, 5]], layout="HW")
+    >>> ndd.reductions.std_dev(x, axes=0).tolist()
     [1.0, 1.0, 0.5]
-    >>> dynamic.reductions.std_dev(x, 0.0).tolist() == dynamic.reductions.rms(x).tolist()
+    >>> ndd.reductions.std_dev(x, 0.0).tolist() == ndd.reductions.rms(x).tolist()
     True
     """
     return _stored(library(out).sqrt(_variance(data, mean, across, ddof)), out)

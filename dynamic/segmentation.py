@@ -85,7 +85,7 @@ def random_mask_pixel(
         ArgumentError: The mask has no pixels, or both `threshold` and `value` are given.
 
     >>> mask = [[0, 0, 0], [0, 7, 0]]
-    >>> dynamic.segmentation.random_mask_pixel(mask, foreground=1, rng=dynamic.random.RNG(5)).tolist()
+    >>> ndd.segmentation.random_mask_pixel(mask, foreground=1, rng=ndd.random.RNG(5)).tolist()
     [1, 1]
     """
     mask = on_cpu(_PIXEL, "input", input)
@@ -161,7 +161,7 @@ def random_object_bbox(
         ArgumentError: Arguments contradict each other or the number of dimensions, or the mask is not of labels.
 
     >>> mask = [[0, 0, 0, 2], [1, 1, 0, 2]]
-    >>> dynamic.segmentation.random_object_bbox(mask, classes=[2], format="box", rng=dynamic.random.RNG(5)).tolist()
+    >>> ndd.segmentation.random_object_bbox(mask, classes=[2], format="box", rng=ndd.random.RNG(5)).tolist()
     [0, 3, 2, 4]
     """
     mask = on_cpu(_OBJECT, "input", input)
@@ -378,7 +378,7 @@ def select_masks(
         ArgumentError: A mask is given twice or has no polygon, or a polygon has vertices that there are not.
 
     >>> polygons, vertices = [[5, 0, 3], [7, 3, 6]], [[0, 0], [0, 1], [1, 0], [4, 4], [4, 5], [5, 4]]
-    >>> chosen, points = dynamic.segmentation.select_masks([7], polygons, vertices)
+    >>> chosen, points = ndd.segmentation.select_masks([7], polygons, vertices)
     >>> chosen.tolist(), points.tolist()
     ([[7, 0, 3]], [[4, 4], [4, 5], [5, 4]])
     """

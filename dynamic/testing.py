@@ -68,16 +68,17 @@ def assert_resumable(
         AssertionError: A sample is missing, comes twice, or has another value; the message says when it was stopped
             and how it was resumed. Or there are no samples in an epoch.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for i in range(7):
     ...     _ = (root / str(i)).write_bytes(bytes([i]))
     >>> def job(batch_size, shard_id, num_shards):
-    ...     reader = dynamic.readers.File(files=list("0123456"), file_root=root, random_shuffle=True,
-    ...                                   shard_id=shard_id, num_shards=num_shards)
-    ...     rng = dynamic.random.RNG(seed=5)
+    ...     reader = ndd.readers.File(files=list("0123456"), file_root=root, random_shuffle=True,
+    ...                               shard_id=shard_id, num_shards=num_shards)
+    ...     rng = ndd.random.RNG(seed=5)
     ...     def epoch():
     ...         for jpegs, labels in reader.next_epoch(batch_size):
-    ...             yield jpegs, labels, dynamic.random.uniform(rng=rng.keyed(jpegs)["angle"])
+    ...             yield jpegs, labels, ndd.random.uniform(rng=rng.keyed(jpegs)["angle"])
     ...     return {"reader": reader, "rng": rng}, epoch
     >>> from dynamic.testing import assert_resumable
     >>> assert_resumable(job)

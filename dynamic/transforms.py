@@ -277,7 +277,7 @@ def translation(
     Raises:
         ArgumentError: The numbers of dimensions differ.
 
-    >>> dynamic.transforms.translation(offset=[5, 7]).tolist()
+    >>> ndd.transforms.translation(offset=[5, 7]).tolist()
     [[1.0, 0.0, 5.0], [0.0, 1.0, 7.0]]
     """
     call = _Call("translation", [input], batch_size, device, reverse_order, offset=offset)
@@ -307,7 +307,7 @@ def scale(
     Raises:
         ArgumentError: The numbers of dimensions differ.
 
-    >>> dynamic.transforms.scale(scale=[2, 3], center=[1, 1]).tolist()
+    >>> ndd.transforms.scale(scale=[2, 3], center=[1, 1]).tolist()
     [[2.0, 0.0, -1.0], [0.0, 3.0, -2.0]]
     """
     call = _Call("scale", [input], batch_size, device, reverse_order, scale=scale, center=center)
@@ -340,7 +340,7 @@ def rotation(
     Raises:
         ArgumentError: The numbers of dimensions differ, or the axis points nowhere.
 
-    >>> dynamic.transforms.rotation(angle=90, center=[1, 2]).tolist()
+    >>> ndd.transforms.rotation(angle=90, center=[1, 2]).tolist()
     [[0.0, -1.0, 3.0], [1.0, 0.0, 1.0]]
     """
     call = _Call("rotation", [input], batch_size, device, reverse_order, angle=angle, axis=axis, center=center)
@@ -397,7 +397,7 @@ def shear(
         ArgumentError: There are neither angles nor factors, or both, or not n * (n - 1) of them, or the numbers of
             dimensions differ.
 
-    >>> dynamic.transforms.shear(shear=[2, 0]).tolist()
+    >>> ndd.transforms.shear(shear=[2, 0]).tolist()
     [[1.0, 2.0, 0.0], [0.0, 1.0, 0.0]]
     """
     call = _Call("shear", [input], batch_size, device, reverse_order, angles=angles, center=center, shear=shear)
@@ -448,7 +448,7 @@ def crop(
     Raises:
         ArgumentError: The numbers of dimensions differ, or the box to map is empty.
 
-    >>> dynamic.transforms.crop(from_start=[1, 2], from_end=[3, 6]).tolist()
+    >>> ndd.transforms.crop(from_start=[1, 2], from_end=[3, 6]).tolist()
     [[0.5, 0.0, -0.5], [0.0, 0.25, -0.5]]
     """
     call = _Call(
@@ -486,8 +486,8 @@ def combine(
     Raises:
         ArgumentError: The numbers of dimensions differ, or there is no transform.
 
-    >>> double, right = dynamic.transforms.scale(scale=[2, 2]), dynamic.transforms.translation(offset=[1, 0])
-    >>> dynamic.transforms.combine(double, right).tolist()
+    >>> double, right = ndd.transforms.scale(scale=[2, 2]), ndd.transforms.translation(offset=[1, 0])
+    >>> ndd.transforms.combine(double, right).tolist()
     [[2.0, 0.0, 1.0], [0.0, 2.0, 0.0]]
     """
     if not inputs or any(one is None for one in inputs):

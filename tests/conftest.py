@@ -32,16 +32,19 @@ class Doctests:
 
     @pytest.fixture(autouse=True)
     def _names(self, request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
-        """Docstrings have what `docs/operators.md` imports at its top; pages have nothing but what they import."""
+        """Docstrings have what `docs/operators.md` imports at its top, and pages nothing but what they import."""
+        if not isinstance(request.node, pytest.DoctestItem):
+            return
         doctest_namespace.clear()  # it is one for all examples
-        if request.path.suffix == ".md":  # what a page writes goes where pytest removes it
-            folder = str(request.getfixturevalue("tmp_path"))
-            request.getfixturevalue("monkeypatch").setattr(tempfile, "tempdir", folder)
+        request.node.dtest.globs = {"__name__": "__main__"}  # not the names of the module: a reader lacks them
+        folder = str(request.getfixturevalue("tmp_path"))  # where pytest removes the files of examples
+        request.getfixturevalue("monkeypatch").setattr(tempfile, "tempdir", folder)
+        doctest_namespace["getfixture"] = None  # pytest's own, which a reader cannot type either
+        if request.path.suffix == ".md":
             return
         import dynamic
 
-        doctest_namespace |= {"numpy": numpy, "dynamic": dynamic}
-        doctest_namespace |= {name: getattr(dynamic, name) for name in dynamic.__all__}
+        doctest_namespace |= {"numpy": numpy, "ndd": dynamic}
 
 
 def pytest_configure(config: pytest.Config) -> None:

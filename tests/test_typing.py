@@ -17,14 +17,11 @@ BEGINNING = """\
 from typing import Any
 import numpy
 import numpy as np
-import dynamic
 import dynamic as ndd
-from dynamic import *
 from dynamic import types
-from dynamic.random import RNG
-images: Batch
-image: Tensor
-numbers: Batch
+images: ndd.Batch
+image: ndd.Tensor
+numbers: ndd.Batch
 """
 #: What each line is, where it is no error.
 SPELLINGS = {
@@ -138,7 +135,7 @@ def test_the_readme_type_checks(tmp_path):
 LOOP = """\
 def loop() -> None:
     reader = ndd.readers.File(file_root="photos", random_shuffle=True)
-    rng = RNG(seed=5)
+    rng = ndd.random.RNG(seed=5)
     for jpegs, labels in reader.next_epoch(batch_size=8):
         decoded = ndd.decoders.image(jpegs)
         draws = rng.keyed(jpegs)

@@ -80,7 +80,7 @@ def signed_bin(
             or seed for others; or nobody knows how many samples there are.
 
     >>> from dynamic.auto_aug.core import signed_bin
-    >>> signed_bin(3, batch_size=4, rng=dynamic.random.RNG(5)).random_sign.tolist()
+    >>> signed_bin(3, batch_size=4, rng=ndd.random.RNG(5)).random_sign.tolist()
     [0, 0, 0, 1]
     """
     name = "auto_aug.signed_bin"

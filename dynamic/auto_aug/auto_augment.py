@@ -161,8 +161,8 @@ def auto_augment(
         ArgumentError: There is no such policy, or it moves no images and there is a limit for that.
 
     >>> from dynamic.auto_aug import auto_augment
-    >>> images = dynamic.as_batch(numpy.full((2, 4, 4, 3), 99, "uint8"), layout="HWC")
-    >>> auto_augment.auto_augment(images, rng=dynamic.random.RNG(5)).shape
+    >>> images = ndd.as_batch(numpy.full((2, 4, 4, 3), 99, "uint8"), layout="HWC")
+    >>> auto_augment.auto_augment(images, rng=ndd.random.RNG(5)).shape
     [(4, 4, 3), (4, 4, 3)]
     """
     if not isinstance(policy_name, str) or policy_name not in _POLICIES:

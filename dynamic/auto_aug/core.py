@@ -272,9 +272,9 @@ def augmentation(
 
     >>> from dynamic.auto_aug.core import augmentation
     >>> @augmentation(mag_range=(0, 10))
-    ... def added(samples: Batch, number: Batch) -> Any:
+    ... def added(samples: ndd.Batch, number: ndd.Batch) -> ndd.Batch:
     ...     return samples + number
-    >>> added(dynamic.as_batch([1.0, 2.0]), magnitude_bin=3, num_magnitude_bins=11).tolist()
+    >>> added(ndd.as_batch([1.0, 2.0]), magnitude_bin=3, num_magnitude_bins=11).tolist()
     [4.0, 5.0]
     """
 
@@ -307,7 +307,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
             dtype, layout, device or number of dimensions.
 
     >>> from dynamic.auto_aug.core import select
-    >>> select([lambda x: x, lambda x: -x], dynamic.as_batch([0, 1, 0]), dynamic.as_batch([5, 6, 7])).tolist()
+    >>> select([lambda x: x, lambda x: -x], ndd.as_batch([0, 1, 0]), ndd.as_batch([5, 6, 7])).tolist()
     [5, -6, 7]
     """
     name = "auto_aug.select"

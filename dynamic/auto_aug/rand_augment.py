@@ -55,8 +55,8 @@ def rand_augment(
         ArgumentError: An argument is out of its range, or contradicts another.
 
     >>> from dynamic.auto_aug import rand_augment
-    >>> images = dynamic.as_batch(numpy.full((2, 4, 4, 3), 99, "uint8"), layout="HWC")
-    >>> augmented = rand_augment.rand_augment(images, n=2, m=9, rng=dynamic.random.RNG(5).keyed([17, 4]))
+    >>> images = ndd.as_batch(numpy.full((2, 4, 4, 3), 99, "uint8"), layout="HWC")
+    >>> augmented = rand_augment.rand_augment(images, n=2, m=9, rng=ndd.random.RNG(5).keyed([17, 4]))
     >>> augmented.shape
     [(4, 4, 3), (4, 4, 3)]
     """

@@ -45,8 +45,8 @@ def trivial_augment_wide(
         ArgumentError: An argument is out of its range, or contradicts another.
 
     >>> from dynamic.auto_aug import trivial_augment
-    >>> image = dynamic.as_tensor(numpy.full((4, 4, 3), 99, "uint8"), layout="HWC")
-    >>> trivial_augment.trivial_augment_wide(image, rng=dynamic.random.RNG(5)).shape
+    >>> image = ndd.as_tensor(numpy.full((4, 4, 3), 99, "uint8"), layout="HWC")
+    >>> trivial_augment.trivial_augment_wide(image, rng=ndd.random.RNG(5)).shape
     (4, 4, 3)
     """
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)

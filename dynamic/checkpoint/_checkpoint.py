@@ -30,10 +30,11 @@ class Checkpoint:
 
     For most programs `checkpoint.save` and `checkpoint.load` are enough; this class has the names of DALI's.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> (root / "a.txt").touch()
-    >>> reader = dynamic.readers.File(files=["a.txt"], file_root=root)
-    >>> states = dynamic.checkpoint.Checkpoint()
+    >>> reader = ndd.readers.File(files=["a.txt"], file_root=root)
+    >>> states = ndd.checkpoint.Checkpoint()
     >>> states.register(reader, "reader")
     'reader'
     >>> states.collect()
@@ -271,8 +272,8 @@ _entered = _Entered()
 def current() -> Checkpoint:
     """The checkpoint of the innermost `EvalContext` that this thread has entered, else one that the thread has.
 
-    >>> with dynamic.EvalContext() as context:
-    ...     dynamic.checkpoint.current() is context.checkpoint
+    >>> with ndd.EvalContext() as context:
+    ...     ndd.checkpoint.current() is context.checkpoint
     True
     """
     return _entered.stack[-1] if _entered.stack else default()

@@ -38,12 +38,13 @@ def save(path: str | os.PathLike[str], /, **objects: Stateful) -> str:
         StateError: A state holds something that JSON does not bring back as it was.
         OSError: The file cannot be written; one that was there is as it was.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> (root / "a.txt").touch()
-    >>> reader = dynamic.readers.File(files=["a.txt"], file_root=root)
+    >>> reader = ndd.readers.File(files=["a.txt"], file_root=root)
     >>> for jpegs, labels in reader.next_epoch(batch_size=1):
-    ...     path = dynamic.checkpoint.save(root / "run.json", reader=reader)
-    >>> dynamic.checkpoint.load(root / "run.json", reader=reader)
+    ...     path = ndd.checkpoint.save(root / "run.json", reader=reader)
+    >>> ndd.checkpoint.load(root / "run.json", reader=reader)
     >>> reader.position
     1
     """
@@ -87,11 +88,12 @@ def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
     Warns:
         StateWarning: For each newer file that is damaged, with the reason.
 
-    >>> root = getfixture("tmp_path")
-    >>> rng = dynamic.random.RNG(seed=5)
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> rng = ndd.random.RNG(seed=5)
     >>> for step in range(3):
-    ...     path = dynamic.checkpoint.save(root / "step-{seq:03d}.json", rng=rng)
-    >>> dynamic.checkpoint.load_latest(root / "step-{seq:03d}.json", rng=rng).removeprefix(str(root))
+    ...     path = ndd.checkpoint.save(root / "step-{seq:03d}.json", rng=rng)
+    >>> ndd.checkpoint.load_latest(root / "step-{seq:03d}.json", rng=rng).removeprefix(str(root))
     '/step-002.json'
     """
     _check("load_latest", objects)

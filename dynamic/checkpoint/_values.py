@@ -69,7 +69,7 @@ def array_to_json(array: Any) -> dict[str, JSON]:
     Raises:
         StateError: The array holds something else.
 
-    >>> array_to_json = dynamic.checkpoint.array_to_json
+    >>> array_to_json = ndd.checkpoint.array_to_json
     >>> array_to_json(numpy.array([[1, 2**63]], "uint64"))
     {'dtype': 'uint64', 'shape': [1, 2], 'data': [1, 9223372036854775808]}
     """
@@ -93,7 +93,7 @@ def array_from_json(value: Any) -> Any:
     Raises:
         StateError: The value is not what `array_to_json` gives.
 
-    >>> dynamic.checkpoint.array_from_json({"dtype": "float32", "shape": [2], "data": [0.5, 1.0]})
+    >>> ndd.checkpoint.array_from_json({"dtype": "float32", "shape": [2], "data": [0.5, 1.0]})
     array([0.5, 1. ], dtype=float32)
     """
     if not isinstance(value, dict) or value.keys() != _KEYS:

@@ -42,15 +42,16 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
     Raises:
         StateError: The epoch is not over, a shard is missing or there twice, or samples were left out or repeated.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for name in "abcde":
     ...     _ = (root / name).write_bytes(b"")
-    >>> readers = [dynamic.readers.File(files=list("abcde"), file_root=root, random_shuffle=True, shard_id=k,
-    ...                                 num_shards=2) for k in range(2)]
+    >>> readers = [ndd.readers.File(files=list("abcde"), file_root=root, random_shuffle=True, shard_id=k,
+    ...                             num_shards=2) for k in range(2)]
     >>> for reader in readers:
     ...     for jpegs, labels in reader.next_epoch(batch_size=2):
     ...         pass
-    >>> dynamic.checkpoint.verify_epoch([reader.get_state() for reader in readers])
+    >>> ndd.checkpoint.verify_epoch([reader.get_state() for reader in readers])
     VerifiedEpoch(epoch=0, samples=5, shards=2, skipped=())
     """
     states = list(states)

@@ -45,7 +45,7 @@ class Batch(Data):
         dtype: NumPy dtype of the samples; needed where `storage` is an empty list.
         ndim: Number of dimensions of a sample; needed where `storage` is an empty list.
 
-    >>> b = as_batch([[1, 2, 3], [4, 5]])
+    >>> b = ndd.as_batch([[1, 2, 3], [4, 5]])
     >>> b
     Batch(
         [[1 2 3],
@@ -90,7 +90,7 @@ class Batch(Data):
             device: Where to; by default where the sample is.
             dtype: Element type to convert to.
 
-        >>> Batch.broadcast([1, 2], 3).shape
+        >>> ndd.Batch.broadcast([1, 2], 3).shape
         [(2,), (2,), (2,)]
         """
         if isinstance(sample, Batch):
@@ -185,8 +185,8 @@ class Batch(Data):
 
         An index or a bound may be a Batch of integers, which gives each sample its own.
 
-        >>> b = as_batch([[1, 2, 3], [4, 5]])
-        >>> b.slice[as_batch([2, 0])].tolist()
+        >>> b = ndd.as_batch([[1, 2, 3], [4, 5]])
+        >>> b.slice[ndd.as_batch([2, 0])].tolist()
         [3, 4]
         """
         return SampleIndexer(self)
@@ -387,7 +387,7 @@ class Shapes(list[tuple[int, ...]]):
         Args:
             dtype: Element type; what is too large for it is the largest.
 
-        >>> Batch.broadcast([1, 2], 2).shape().tolist()
+        >>> ndd.Batch.broadcast([1, 2], 2).shape().tolist()
         [[2], [2]]
         """
         kind = storable(dtype, "shape")

@@ -36,7 +36,7 @@ class Tensor(Data):
         layout: A letter for each dimension.
         origin: Where the sample came from.
 
-    >>> t = as_tensor([[1, 2], [3, 4]], layout="HW")
+    >>> t = ndd.as_tensor([[1, 2], [3, 4]], layout="HW")
     >>> t
     Tensor(
         [[1 2]

@@ -46,7 +46,7 @@ def read(
         ArgumentError: These are no paths, or not as many as `batch_size` says.
         DataError: Some files cannot be read; the message names all of them.
 
-    >>> dynamic.io.file.read("missing.bin")
+    >>> ndd.io.file.read("missing.bin")
     Traceback (most recent call last):
     dynamic.errors.DataError: io.file.read(): 1 of 1 samples cannot be read.
       sample 0 (missing.bin): No such file or directory

@@ -111,8 +111,8 @@ def random_bbox_crop(
         ArgumentError: Boxes reach out of the image, or arguments contradict each other.
 
     >>> boxes = [[0.25, 0.25, 0.5, 0.5], [0.5, 0.25, 0.75, 0.75]]
-    >>> anchor, shape, left, labels = dynamic.random_bbox_crop(
-    ...     boxes, [3, 4], scaling=(0.3, 0.9), thresholds=(0.1, 0.3), allow_no_crop=False, rng=dynamic.random.RNG(5))
+    >>> anchor, shape, left, labels = ndd.random_bbox_crop(
+    ...     boxes, [3, 4], scaling=(0.3, 0.9), thresholds=(0.1, 0.3), allow_no_crop=False, rng=ndd.random.RNG(5))
     >>> labels.tolist()
     [3, 4]
     """

@@ -79,7 +79,7 @@ def bb_flip(
     Raises:
         ArgumentError: The last extent is no multiple of 4.
 
-    >>> bb_flip([[0.25, 0.5, 0.25, 0.125]]).tolist()
+    >>> ndd.bb_flip([[0.25, 0.5, 0.25, 0.125]]).tolist()
     [[0.5, 0.5, 0.25, 0.125]]
     """
     boxes, flipped = _fours(_real(input)), _fours(out)
@@ -122,7 +122,7 @@ def bbox_paste(
     Raises:
         ArgumentError: The last extent is no multiple of 4.
 
-    >>> bbox_paste([[0.5, 0.5, 0.25, 0.25]], ratio=2, paste_x=0).tolist()
+    >>> ndd.bbox_paste([[0.5, 0.5, 0.25, 0.25]], ratio=2, paste_x=0).tolist()
     [[0.25, 0.5, 0.125, 0.125]]
     """
     boxes, pasted = _fours(_real(input)), _fours(out)
@@ -275,9 +275,9 @@ def bbox_rotate(
         ArgumentError: There are not four numbers in a box or not as many labels as boxes; or extents are missing.
 
     >>> box = [[0.0, 0.0, 0.5, 0.25]]
-    >>> bbox_rotate(box, angle=90, input_shape=(100, 200)).tolist()
+    >>> ndd.bbox_rotate(box, angle=90, input_shape=(100, 200)).tolist()
     [[0.0, 0.5, 0.25, 1.0]]
-    >>> boxes, labels = bbox_rotate(box, [7], angle=90, input_shape=(100, 200), keep_size=True)
+    >>> boxes, labels = ndd.bbox_rotate(box, [7], angle=90, input_shape=(100, 200), keep_size=True)
     >>> labels.tolist()
     [7]
     """
@@ -357,7 +357,7 @@ def box_encoder(
         ArgumentError: There are not four numbers in a box or an anchor, or not as many labels as boxes.
 
     >>> anchors = [0, 0, 0.5, 0.5, 0.5, 0.5, 1, 1]
-    >>> boxes, labels = box_encoder([[0.125, 0.125, 0.625, 0.5]], [3], anchors=anchors)
+    >>> boxes, labels = ndd.box_encoder([[0.125, 0.125, 0.625, 0.5]], [3], anchors=anchors)
     >>> boxes.tolist(), labels.tolist()
     ([[0.375, 0.3125, 0.5, 0.375], [0.75, 0.75, 0.5, 0.5]], [3, 0])
     """

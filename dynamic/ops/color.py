@@ -104,7 +104,7 @@ def brightness_contrast(
     Returns:
         Images of the same shapes and layout.
 
-    >>> dynamic.brightness_contrast([[[100], [200]]], contrast=2.0, contrast_center=150.0, dtype="u8").tolist()
+    >>> ndd.brightness_contrast([[[100], [200]]], contrast=2.0, contrast_center=150.0, dtype="u8").tolist()
     [[[50], [250]]]
     """
     return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
@@ -129,7 +129,7 @@ def brightness(
         Images of the same shapes and layout.
 
     >>> image = numpy.array([[[100], [200]]], "uint8")
-    >>> dynamic.brightness(image, brightness=1.5).tolist()
+    >>> ndd.brightness(image, brightness=1.5).tolist()
     [[[150], [255]]]
     """
     return _scaled(image, out, brightness, brightness_shift)
@@ -154,7 +154,7 @@ def contrast(
         Images of the same shapes and layout.
 
     >>> image = numpy.array([[[100], [200]]], "uint8")
-    >>> dynamic.contrast(image, contrast=0.5).tolist()
+    >>> ndd.contrast(image, contrast=0.5).tolist()
     [[[114], [164]]]
     """
     return _scaled(image, out, contrast=contrast, center=contrast_center)
@@ -251,7 +251,7 @@ def color_twist(
         ArgumentError: The image has neither 1 nor 3 channels.
 
     >>> red = numpy.array([[[200, 0, 0]]], "uint8")
-    >>> dynamic.color_twist(red, saturation=0.0, brightness=2.0).tolist()
+    >>> ndd.color_twist(red, saturation=0.0, brightness=2.0).tolist()
     [[[120, 120, 120]]]
     """
     return _twisted("color_twist", image, layout, out, hue, saturation, brightness, contrast, image_type)
@@ -282,7 +282,7 @@ def hue(
     Raises:
         ArgumentError: The image has neither 1 nor 3 channels.
 
-    >>> dynamic.hue(numpy.array([[[200, 100, 100]]], "uint8"), hue=120.0).tolist()
+    >>> ndd.hue(numpy.array([[[200, 100, 100]]], "uint8"), hue=120.0).tolist()
     [[[80, 173, 37]]]
     """
     return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
@@ -307,7 +307,7 @@ def saturation(
     Raises:
         ArgumentError: The image has neither 1 nor 3 channels.
 
-    >>> dynamic.saturation(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0).tolist()
+    >>> ndd.saturation(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0).tolist()
     [[[130, 130, 130]]]
     """
     return _twisted("saturation", image, layout, out, 0.0, saturation, image_type=image_type)
@@ -340,7 +340,7 @@ def hsv(
     Raises:
         ArgumentError: The image has neither 1 nor 3 channels.
 
-    >>> dynamic.hsv(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0, value=0.5).tolist()
+    >>> ndd.hsv(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0, value=0.5).tolist()
     [[[65, 65, 65]]]
     """
     return _twisted("hsv", image, layout, out, hue, saturation, value)
@@ -418,7 +418,7 @@ def color_space_conversion(
         ArgumentError: The image has not as many channels as `image_type` says.
 
     >>> white = numpy.full((1, 1, 3), 255, "uint8")
-    >>> dynamic.color_space_conversion(white, image_type="RGB", output_type="YCbCr").tolist()
+    >>> ndd.color_space_conversion(white, image_type="RGB", output_type="YCbCr").tolist()
     [[[235, 128, 128]]]
     """
     pixels, results = _pixels(image, layout), _pixels(out, _space_layout(layout, output_type) or layout)

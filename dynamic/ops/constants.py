@@ -67,7 +67,7 @@ def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = Non
     Raises:
         ArgumentError: The value does not repeat to the shape.
 
-    >>> full([1, 2], shape=(2, 2)).tolist()
+    >>> ndd.full([1, 2], shape=(2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
     out[...] = fill_value
@@ -90,7 +90,7 @@ def full_like(data_like: Array, fill_value: Array, /, *, out: Array = GIVEN) -> 
     Raises:
         ArgumentError: The value does not repeat to the shape.
 
-    >>> full_like(numpy.zeros(2, "uint8"), 300.0).tolist()
+    >>> ndd.full_like(numpy.zeros(2, "uint8"), 300.0).tolist()
     [255, 255]
     """
     out[...] = convert(library(out), fill_value, out.dtype)
@@ -125,7 +125,7 @@ def zeros(
     Returns:
         Zeros, or False.
 
-    >>> zeros(shape=(2, 3)).tolist()
+    >>> ndd.zeros(shape=(2, 3)).tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
     out[...] = 0
@@ -144,7 +144,7 @@ def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Sha
     Returns:
         Ones, or True.
 
-    >>> ones(shape=2, dtype="float32").tolist()
+    >>> ndd.ones(shape=2, dtype="float32").tolist()
     [1.0, 1.0]
     """
     out[...] = 1
@@ -165,7 +165,7 @@ def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: 
     Returns:
         Shape and layout of the input.
 
-    >>> zeros_like([[1.5, 2.5]]).tolist()
+    >>> ndd.zeros_like([[1.5, 2.5]]).tolist()
     [[0.0, 0.0]]
     """
     out[...] = 0
@@ -182,7 +182,7 @@ def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: A
     Returns:
         Shape and layout of the input.
 
-    >>> ones_like([[1.5, 2.5]], dtype="int8").tolist()
+    >>> ndd.ones_like([[1.5, 2.5]], dtype="int8").tolist()
     [[1, 1]]
     """
     out[...] = 1

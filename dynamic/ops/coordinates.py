@@ -73,7 +73,7 @@ def coord_flip(
     Raises:
         ArgumentError: There are no coordinates, or more than three, or not those of `layout`.
 
-    >>> coord_flip([[0.25, 1.0]]).tolist()
+    >>> ndd.coord_flip([[0.25, 1.0]]).tolist()
     [[0.75, 1.0]]
     """
     asked = {"x": (flip_x, center_x), "y": (flip_y, center_y), "z": (flip_z, center_z)}
@@ -136,7 +136,7 @@ def coord_transform(
     Raises:
         ArgumentError: A matrix or vector does not fit the points or the other, or there are `MT` and `M` or `T`.
 
-    >>> coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
+    >>> ndd.coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
     [[12.0, 21.0]]
     """
     columns, rows = points.shape[-1], out.shape[-1]

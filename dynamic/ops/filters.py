@@ -118,7 +118,7 @@ def gaussian_blur(
         ArgumentError: A window is even, both it and its sigma are 0, or there are too many or too few of them.
 
     >>> image = numpy.array([[0, 0, 0, 100, 0, 0, 0]], "float32")
-    >>> gaussian_blur(image, sigma=1.0).numpy().round().tolist()
+    >>> ndd.gaussian_blur(image, sigma=1.0).numpy().round().tolist()
     [[1.0, 5.0, 24.0, 40.0, 24.0, 5.0, 1.0]]
     """
     name = "gaussian_blur"
@@ -219,7 +219,7 @@ def laplacian(
             are too many or too few values.
 
     >>> image = numpy.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], "float32")
-    >>> laplacian(image, smoothing_size=1).tolist()[1]
+    >>> ndd.laplacian(image, smoothing_size=1).tolist()[1]
     [2.0, -4.0, 2.0]
     """
     name = "laplacian"
@@ -350,7 +350,7 @@ def filter(
             "valid"; or the anchor is not on it.
 
     >>> image = numpy.array([[1, 2, 3], [4, 5, 6]], "float32")
-    >>> dynamic.filter(image, numpy.ones((2, 2), "float32"), mode="valid").tolist()
+    >>> ndd.filter(image, numpy.ones((2, 2), "float32"), mode="valid").tolist()
     [[12.0, 16.0]]
     """
     spatial, anchors = _spatial("filter", "data", data.ndim, layout), _anchors(anchor, filter.shape)

@@ -153,7 +153,7 @@ def rotate(
     Raises:
         ArgumentError: A volume has no axis, or there are too many or too few extents or values to fill with.
 
-    >>> rotate(as_tensor([[1, 2], [3, 4]], dtype="uint8"), angle=90).tolist()
+    >>> ndd.rotate(ndd.as_tensor([[1, 2], [3, 4]], dtype="uint8"), angle=90).tolist()
     [[2, 4], [1, 3]]
     """
     images, results = _frames(image, layout), _frames(out, layout)
@@ -210,7 +210,7 @@ def flip(
     Returns:
         Images of the same shapes, dtype and layout.
 
-    >>> flip(as_tensor([[1, 2], [3, 4]], dtype="uint8")).tolist()
+    >>> ndd.flip(ndd.as_tensor([[1, 2], [3, 4]], dtype="uint8")).tolist()
     [[2, 1], [4, 3]]
     """
     if not out.size:

@@ -48,7 +48,7 @@ def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> A
     Returns:
         Images of the same shapes, dtype and layout.
 
-    >>> dynamic.equalize(numpy.array([[5, 9, 9, 5, 200]], "uint8")).tolist()
+    >>> ndd.equalize(numpy.array([[5, 9, 9, 5, 200]], "uint8")).tolist()
     [[0, 170, 170, 0, 255]]
     """
     for frame, result in zip(_frames(image, layout), _frames(out, layout), strict=True):
@@ -101,7 +101,7 @@ def clahe(
     Raises:
         ArgumentError: The image has neither 1 channel nor the 3 of RGB, or `bins` is no power of two.
 
-    >>> dynamic.clahe(numpy.array([[[5], [9], [9], [200]]], "uint8"), tiles_x=1, tiles_y=1, clip_limit=0).tolist()
+    >>> ndd.clahe(numpy.array([[[5], [9], [9], [200]]], "uint8"), tiles_x=1, tiles_y=1, clip_limit=0).tolist()
     [[[64], [191], [191], [255]]]
     """
     for picture, result in _pictures(image, out, layout):
@@ -147,7 +147,7 @@ def jpeg_compression_distortion(
         ArgumentError: The image has neither 1 channel nor the 3 of RGB, or is higher or wider than a file can hold.
 
     >>> image = numpy.arange(64, dtype="uint8").reshape(8, 8)
-    >>> dynamic.jpeg_compression_distortion(image, quality=10).tolist()[0]
+    >>> ndd.jpeg_compression_distortion(image, quality=10).tolist()[0]
     [7, 7, 7, 7, 7, 7, 7, 7]
     """
     for picture, result in _pictures(image, out, layout):
@@ -185,7 +185,7 @@ def lookup_table(
     Raises:
         ArgumentError: There are not as many values as keys.
 
-    >>> dynamic.lookup_table(numpy.array([1, 4, 0]), keys=[0, 4], values=[0.5, 2.5], default_value=-1).tolist()
+    >>> ndd.lookup_table(numpy.array([1, 4, 0]), keys=[0, 4], values=[0.5, 2.5], default_value=-1).tolist()
     [-1.0, 2.5, 0.5]
     """
     keys = keys if isinstance(keys, tuple) else (keys,)

@@ -87,7 +87,7 @@ def stack(
     Raises:
         ArgumentError: The inputs differ in dtype or shape, or `axis` is no place in the result.
 
-    >>> stack([1, 2], [3, 4], axis=-1).tolist()
+    >>> ndd.stack([1, 2], [3, 4], axis=-1).tolist()
     [[1, 3], [2, 4]]
     """
     samples = inputs[0].ndim - across
@@ -137,7 +137,7 @@ def cat(
     Raises:
         ArgumentError: The inputs differ in dtype, or in an extent of another dimension; there is no such dimension.
 
-    >>> cat([1, 2], [3]).tolist()
+    >>> ndd.cat([1, 2], [3]).tolist()
     [1, 2, 3]
     """
     samples = inputs[0].ndim - across
@@ -208,7 +208,7 @@ def one_hot(
     Raises:
         ArgumentError: `axis` is no place in the result.
 
-    >>> one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
+    >>> ndd.one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
     [[0, 0, 1], [1, 0, 0]]
     """
     ndim, single, (off, on) = across

@@ -183,7 +183,7 @@ def normalize(
         ArgumentError: A dimension is none of the sample, an array does not broadcast, or `batch` is asked for samples
             that differ in a dimension that stays apart.
 
-    >>> normalize(as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
+    >>> ndd.normalize(ndd.as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
     many = image.ndim > across.ndim

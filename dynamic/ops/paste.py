@@ -84,7 +84,7 @@ def paste(
     Raises:
         ArgumentError: There are too many or too few values for the channels.
 
-    >>> paste(numpy.ones((1, 2), "uint8"), ratio=2, fill_value=7, paste_x=1.0, paste_y=0.0).tolist()
+    >>> ndd.paste(numpy.ones((1, 2), "uint8"), ratio=2, fill_value=7, paste_x=1.0, paste_y=0.0).tolist()
     [[7, 7, 1, 1], [7, 7, 7, 7]]
     """
     corner = _corner(layout, out.shape, image.shape, paste_x, paste_y)
@@ -207,7 +207,7 @@ def multi_paste(
             do not go together.
 
     >>> left, right = numpy.full((2, 2), 1, "uint8"), numpy.full((2, 1), 2, "uint8")
-    >>> multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
+    >>> ndd.multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
     sources, places = _sources(images, in_ids, across), spatial(layout)
@@ -334,7 +334,7 @@ def grid_mask(
     Returns:
         Images of the same shape, dtype and layout; all frames of a video are masked alike, and all slices of a volume.
 
-    >>> grid_mask(numpy.ones((2, 6), "uint8"), tile=3, ratio=0.4).tolist()
+    >>> ndd.grid_mask(numpy.ones((2, 6), "uint8"), tile=3, ratio=0.4).tolist()
     [[0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 1]]
     """
     pixels, results = (image, out) if layout.endswith("HWC") else (image[..., None], out[..., None])

@@ -63,7 +63,7 @@ def random_crop_generator(
     Raises:
         ArgumentError: A range is empty or not positive, or a shape is none of an image.
 
-    >>> anchor, shape = dynamic.random_crop_generator([480, 640], rng=dynamic.random.RNG(5))
+    >>> anchor, shape = ndd.random_crop_generator([480, 640], rng=ndd.random.RNG(5))
     >>> anchor.tolist(), shape.tolist()
     ([2, 429], [178, 152])
     """
@@ -129,7 +129,7 @@ def roi_random_crop(
     Raises:
         ArgumentError: Arguments contradict each other or differ in length, or a window or a region is not inside.
 
-    >>> roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=dynamic.random.RNG(1)).tolist()
+    >>> ndd.roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=ndd.random.RNG(1)).tolist()
     [6, 1]
     """
     name = "roi_random_crop"

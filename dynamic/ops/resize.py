@@ -189,9 +189,9 @@ def resize(
         ArgumentError: The size is given in no way or in two, or there are too many or too few numbers.
 
     >>> image = numpy.arange(16, dtype="uint8").reshape(4, 4)
-    >>> dynamic.resize(image, size=[2, 4]).tolist()
+    >>> ndd.resize(image, size=[2, 4]).tolist()
     [[3, 4, 5, 6], [10, 11, 12, 13]]
-    >>> dynamic.resize(image, resize_shorter=2, save_attrs=True)[1].tolist()
+    >>> ndd.resize(image, resize_shorter=2, save_attrs=True)[1].tolist()
     [4, 4]
     """
     _fill(image, plan, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
@@ -283,7 +283,7 @@ def resize_crop_mirror(
         ArgumentError: The size is given in no way or in two, or there are too many or too few numbers.
 
     >>> image = numpy.arange(16, dtype="uint8").reshape(4, 4)
-    >>> dynamic.resize_crop_mirror(image, size=[2, 4], crop=[2, 2], mirror=1).tolist()
+    >>> ndd.resize_crop_mirror(image, size=[2, 4], crop=[2, 2], mirror=1).tolist()
     [[5, 4], [12, 11]]
     """
     _fill(image, plan, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
@@ -342,7 +342,7 @@ def tensor_resize(
     Raises:
         ArgumentError: Sizes and scales are both given, or neither, or there are too many or too few numbers.
 
-    >>> dynamic.tensor_resize(numpy.arange(6.0), sizes=[3]).tolist()
+    >>> ndd.tensor_resize(numpy.arange(6.0), sizes=[3]).tolist()
     [0.625, 2.5, 4.375]
     """
     resized = [i for i, span in plan.items() if span != (array.shape[i], 0, array.shape[i])]
@@ -409,7 +409,7 @@ def random_resized_crop(
         ArgumentError: A range is empty or not positive, or an image has no pixels or is none.
 
     >>> image = numpy.arange(48 * 64, dtype="float32").reshape(48, 64)
-    >>> dynamic.random_resized_crop(image, size=[2, 3], rng=dynamic.random.RNG(5)).shape
+    >>> ndd.random_resized_crop(image, size=[2, 3], rng=ndd.random.RNG(5)).shape
     (2, 3)
     """
     name = "random_resized_crop"

@@ -57,7 +57,7 @@ def permute_batch(
     Raises:
         ArgumentError: There are more or fewer indices than samples, or one that is out of range.
 
-    >>> permute_batch(as_batch([1, 2, 3]), indices=[2, 0, 0]).tolist()
+    >>> ndd.permute_batch(ndd.as_batch([1, 2, 3]), indices=[2, 0, 0]).tolist()
     [3, 1, 1]
     """
     data = _data("permute_batch", input, batch_size, device)
@@ -93,8 +93,8 @@ def per_frame(
     Raises:
         ArgumentError: The input has no dimensions, or its layout begins with another letter and `replace` is False.
 
-    >>> video = as_tensor(numpy.zeros((2, 4, 6, 3), "uint8"), layout="FHWC")
-    >>> rotate(video, angle=per_frame([10.0, 20.0]), keep_size=True).shape
+    >>> video = ndd.as_tensor(numpy.zeros((2, 4, 6, 3), "uint8"), layout="FHWC")
+    >>> ndd.rotate(video, angle=ndd.per_frame([10.0, 20.0]), keep_size=True).shape
     (2, 4, 6, 3)
     """
     data = _data("per_frame", input, batch_size, device)
@@ -133,7 +133,7 @@ def element_extract(
     Raises:
         ArgumentError: The input is laid out as something else, or a sequence has no such frame.
 
-    >>> first, last = element_extract([[1, 2], [3, 4], [5, 6]], element_map=[0, -1])
+    >>> first, last = ndd.element_extract([[1, 2], [3, 4], [5, 6]], element_map=[0, -1])
     >>> first.tolist(), last.tolist()
     ([1, 2], [5, 6])
     """
@@ -211,7 +211,7 @@ def sequence_rearrange(
     Raises:
         ArgumentError: The input is laid out as something else than a sequence, or has no such frame.
 
-    >>> sequence_rearrange([[1, 2], [3, 4]], new_order=[1, 0, 1]).tolist()
+    >>> ndd.sequence_rearrange([[1, 2], [3, 4]], new_order=[1, 0, 1]).tolist()
     [[3, 4], [1, 2], [3, 4]]
     """
     places = numpy.asarray(new_order, numpy.intp).reshape(-1)
@@ -236,7 +236,7 @@ def get_property(
     Raises:
         ArgumentError: There is no such property.
 
-    >>> bytes(get_property(as_tensor([[1]], layout="HW"), key="layout").numpy())
+    >>> bytes(ndd.get_property(ndd.as_tensor([[1]], layout="HW"), key="layout").numpy())
     b'HW'
     """
     data, there = _data("get_property", input, batch_size, None), device_of_call(device, "get_property")

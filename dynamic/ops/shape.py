@@ -129,8 +129,8 @@ def transpose(
     Raises:
         ArgumentError: `perm` is no permutation, or `output_layout` has other letters than the input's layout.
 
-    >>> image = as_tensor(numpy.zeros((4, 6, 3), "uint8"), layout="HWC")
-    >>> dynamic.transpose(image, perm=[2, 0, 1]).shape, dynamic.transpose(image, output_layout="CHW").shape
+    >>> image = ndd.as_tensor(numpy.zeros((4, 6, 3), "uint8"), layout="HWC")
+    >>> ndd.transpose(image, perm=[2, 0, 1]).shape, ndd.transpose(image, output_layout="CHW").shape
     ((3, 4, 6), (3, 4, 6))
     """
     if data.ndim == len(across):
@@ -303,7 +303,7 @@ def reshape(
     Raises:
         ArgumentError: The number of elements would change.
 
-    >>> reshape(as_tensor(numpy.arange(6), layout="W"), shape=(-1, 2), layout="HW").shape
+    >>> ndd.reshape(ndd.as_tensor(numpy.arange(6), layout="W"), shape=(-1, 2), layout="HW").shape
     (3, 2)
     """
     if shape_input is not None:
@@ -334,7 +334,7 @@ def reinterpret(
     Raises:
         ArgumentError: The number of bytes would change.
 
-    >>> reinterpret(numpy.array([1, 0, 2, 0], "<u1"), dtype="uint16").shape
+    >>> ndd.reinterpret(numpy.array([1, 0, 2, 0], "<u1"), dtype="uint16").shape
     (2,)
     """
     return _reshaped("reinterpret", data, across, dtype, shape_input, layout, rel_shape, shape, src_dims)
@@ -388,7 +388,7 @@ def squeeze(
         ArgumentError: A dimension is not there or has another extent, except where the input has no elements and the
             result has none.
 
-    >>> squeeze(as_tensor(numpy.zeros((1, 4, 6, 1)), layout="FHWC"), axis_names="FC")
+    >>> ndd.squeeze(ndd.as_tensor(numpy.zeros((1, 4, 6, 1)), layout="FHWC"), axis_names="FC")
     Tensor(
         [[0. 0. 0. 0. 0. 0.]
          [0. 0. 0. 0. 0. 0.]
@@ -442,8 +442,8 @@ def expand_dims(
     Raises:
         ArgumentError: A place is beyond the end, or taken twice, or there are not as many letters as places.
 
-    >>> image = as_tensor(numpy.zeros((4, 6)), layout="HW")
-    >>> expand_dims(image, axes=-1, new_axis_names="C").layout
+    >>> image = ndd.as_tensor(numpy.zeros((4, 6)), layout="HW")
+    >>> ndd.expand_dims(image, axes=-1, new_axis_names="C").layout
     'HWC'
     """
     samples = data.shape[: data.ndim - across]

@@ -113,11 +113,11 @@ def slice(
             too many or too few numbers for the axes.
 
     >>> image = numpy.arange(12, dtype="uint8").reshape(3, 4)
-    >>> dynamic.slice(image, start=(2, 1), shape=2).tolist()
+    >>> ndd.slice(image, start=(2, 1), shape=2).tolist()
     [[6, 7], [10, 11]]
-    >>> dynamic.slice(image, [0.5], [0.5], axes=1).tolist()
+    >>> ndd.slice(image, [0.5], [0.5], axes=1).tolist()
     [[2, 3], [6, 7], [10, 11]]
-    >>> dynamic.slice([1, 2, 3], start=-2, shape=7, axes=0, out_of_bounds_policy="reflect_101").tolist()
+    >>> ndd.slice([1, 2, 3], start=-2, shape=7, axes=0, out_of_bounds_policy="reflect_101").tolist()
     [3, 2, 1, 2, 3, 2, 1]
     """
     place = _channels(layout, input.ndim)
@@ -172,9 +172,9 @@ def pad(
     Raises:
         ArgumentError: There are too many or too few numbers for the axes, or values for the channels.
 
-    >>> as_tensor(pad(as_batch([[1, 2, 3], [4]]), fill_value=9)).tolist()
+    >>> ndd.as_tensor(ndd.pad(ndd.as_batch([[1, 2, 3], [4]]), fill_value=9)).tolist()
     [[1, 2, 3], [4, 9, 9]]
-    >>> pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
+    >>> ndd.pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
     [[1, 1, 1, 0], [0, 0, 0, 0]]
     """
     place = _channels(layout, input.ndim)
@@ -241,7 +241,7 @@ def erase(
         ArgumentError: There are not as many anchors as shapes, or too many values for the channels.
 
     >>> image = numpy.ones((2, 6), "uint8")
-    >>> erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
+    >>> ndd.erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
     [[1, 9, 1, 1, 1, 1], [1, 9, 1, 1, 9, 9]]
     """
     boxes = _regions_of(

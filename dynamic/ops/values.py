@@ -43,7 +43,7 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     Returns:
         Shape and layout of the input.
 
-    >>> cast(as_tensor([0.5, -1.5, 300.0]), dtype="uint8").tolist()
+    >>> ndd.cast(ndd.as_tensor([0.5, -1.5, 300.0]), dtype="uint8").tolist()
     [1, 0, 255]
     """
     to = numpy_dtype(dtype)
@@ -68,7 +68,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     Returns:
         Shape and layout of the first input.
 
-    >>> cast_like([0.5, -1.5, 300.0], numpy.zeros(3, "uint8")).tolist()
+    >>> ndd.cast_like([0.5, -1.5, 300.0], numpy.zeros(3, "uint8")).tolist()
     [1, 0, 255]
     """
     other = like if isinstance(like, (Tensor, Batch)) else Tensor(asarray(like, "cast_like", "like"))
@@ -88,8 +88,8 @@ def copy(input: Array, /, *, out: Array = GIVEN) -> Array:
     Returns:
         Shape, dtype and layout of the input.
 
-    >>> t = as_tensor([1, 2])
-    >>> dynamic.copy(t).tolist()
+    >>> t = ndd.as_tensor([1, 2])
+    >>> ndd.copy(t).tolist()
     [1, 2]
     """
     shared(lambda part, there: convert(numpy, part, there.dtype, there), input, out)

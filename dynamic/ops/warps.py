@@ -134,7 +134,7 @@ def warp_affine(
         ArgumentError: There is no matrix, or two; it has no inverse where that is needed; or it, or another argument,
             has too few or too many values.
 
-    >>> warp_affine(as_tensor([[1, 2, 3]], dtype="uint8"), matrix=[1, 0, 1, 0, 1, 0], fill_value=9).tolist()
+    >>> ndd.warp_affine(ndd.as_tensor([[1, 2, 3]], dtype="uint8"), matrix=[1, 0, 1, 0, 1, 0], fill_value=9).tolist()
     [[2, 3, 9]]
     """
     images, results = _frames(image, layout), _frames(out, layout)
@@ -252,8 +252,8 @@ def warp_perspective(
         ArgumentError: There is no matrix, or two; it has no inverse where that is needed; or it, or another argument,
             has too few or too many values.
 
-    >>> image = as_tensor([[10, 20, 30]], dtype="uint8")
-    >>> dynamic.experimental.warp_perspective(image, [[1, 0, 1], [0, 1, 0], [0, 0, 1]]).tolist()
+    >>> image = ndd.as_tensor([[10, 20, 30]], dtype="uint8")
+    >>> ndd.experimental.warp_perspective(image, [[1, 0, 1], [0, 1, 0], [0, 0, 1]]).tolist()
     [[20, 30, 0]]
     """
     images, results = _frames(image, layout), _frames(out, layout)
@@ -329,9 +329,9 @@ def remap(
     Raises:
         ArgumentError: The maps differ in shape, or are not of the shape of an image.
 
-    >>> image = as_tensor([[10, 20, 30]], dtype="uint8")
+    >>> image = ndd.as_tensor([[10, 20, 30]], dtype="uint8")
     >>> x, y = [[2.5, 1.0, 9.0]], [[0.5, 0.5, 0.5]]
-    >>> dynamic.experimental.remap(image, x, y).tolist()
+    >>> ndd.experimental.remap(image, x, y).tolist()
     [[30, 15, 0]]
     """
     images, results = _frames(image, layout), _frames(out, layout)
@@ -385,7 +385,7 @@ def sphere(
     Raises:
         ArgumentError: There are too few or too many values to fill with.
 
-    >>> sphere(as_tensor([[1, 2, 3, 4, 5]], dtype="uint8")).tolist()
+    >>> ndd.sphere(ndd.as_tensor([[1, 2, 3, 4, 5]], dtype="uint8")).tolist()
     [[1, 3, 3, 4, 5]]
     """
     return _distorted(image, layout, out, maps.on_a_sphere(*_extents(image, layout)) if mask else None, fill_value,
@@ -426,7 +426,7 @@ def water(
     Raises:
         ArgumentError: There are too few or too many values to fill with.
 
-    >>> water(as_tensor([[1, 2, 3, 4]], dtype="uint8"), ampl_x=1, ampl_y=0, phase_x=numpy.pi / 2).tolist()
+    >>> ndd.water(ndd.as_tensor([[1, 2, 3, 4]], dtype="uint8"), ampl_x=1, ampl_y=0, phase_x=numpy.pi / 2).tolist()
     [[2, 3, 4, 0]]
     """
     waves = maps.in_waves(image.shape[layout.index("W")], (ampl_x, freq_x, phase_x), (ampl_y, freq_y, phase_y))

@@ -146,7 +146,7 @@ def crop(
             extents or values.
 
     >>> image = numpy.arange(12, dtype="uint8").reshape(3, 4)
-    >>> dynamic.crop(image, crop=(2, 2), crop_pos_x=1.0).tolist()
+    >>> ndd.crop(image, crop=(2, 2), crop_pos_x=1.0).tolist()
     [[6, 7], [10, 11]]
     """
     starts, _ = _window_of("crop", image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y,
@@ -287,7 +287,7 @@ def crop_mirror_normalize(
             extents or values, or one of `std` is 0.
 
     >>> image = numpy.full((2, 2, 3), 200, "uint8")
-    >>> normalised = dynamic.crop_mirror_normalize(image, mean=[100, 200, 50], std=[50, 1, 100])
+    >>> normalised = ndd.crop_mirror_normalize(image, mean=[100, 200, 50], std=[50, 1, 100])
     >>> normalised.layout, normalised.numpy()[:, 0, 0].tolist()
     ('CHW', [2.0, 0.0, 1.5])
     """

@@ -42,7 +42,8 @@ _SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 class Scalar(Tensor):
     """A constant that is one number; ``Constant(5).uint8()`` is it in another type, as in DALI: without its fraction.
 
-    >>> Constant(5.75).uint8().item(), str(Constant(5.75).uint8().dtype)
+    >>> from dynamic.pipeline import types
+    >>> types.Constant(5.75).uint8().item(), str(types.Constant(5.75).uint8().dtype)
     (5, 'u8')
     """
 
@@ -93,7 +94,8 @@ def Constant(  # noqa: N802, as in DALI
         ArgumentError: There are not as many numbers as the shape has places, or letters as it has dimensions, or
             integers are out of the type's range.
 
-    >>> Constant([1, 2, 3, 4], shape=(2, 2)).tolist()
+    >>> from dynamic.pipeline import types
+    >>> types.Constant([1, 2, 3, 4], shape=(2, 2)).tolist()
     [[1, 2], [3, 4]]
     """
     given = dynamic.as_tensor(value)

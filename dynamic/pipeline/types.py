@@ -24,7 +24,8 @@ ScalarConstant = Constant
 def to_numpy_type(dali_type: Any) -> type[numpy.generic]:
     """NumPy's type for an element type.
 
-    >>> to_numpy_type(FLOAT16)
+    >>> from dynamic.pipeline import types
+    >>> types.to_numpy_type(types.FLOAT16)
     <class 'numpy.float16'>
     """
     return numpy_dtype(dtype(dali_type)).type

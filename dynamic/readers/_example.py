@@ -56,6 +56,7 @@ class FixedLenFeature:
         default_value: What a record has that does not have the feature, or no values of it: values for the whole shape,
             or one for all of it. By default such a record is an error.
 
+    >>> from dynamic.readers.tfrecord import FixedLenFeature
     >>> FixedLenFeature([2, 2], "int64", 0)
     FixedLenFeature(shape=(2, 2), dtype='int64', default_value=0)
     """
@@ -85,6 +86,7 @@ class VarLenFeature:
         dtype: "int64" or "float32"; or a dtype that means one of these.
         default_value: Makes no difference: a record that does not have the feature has no values of it.
 
+    >>> from dynamic.readers.tfrecord import VarLenFeature
     >>> VarLenFeature("int64", 0)
     VarLenFeature(partial_shape=(), dtype='int64', default_value=0)
     >>> VarLenFeature([4], "float32", 0.0).partial_shape

@@ -80,15 +80,15 @@ class COCO(Stored[Annotated, Batches]):
         DataError: The annotations are damaged. What run lengths say, and how far away vertices are, is checked when a
             mask is made.
 
-    >>> import json
-    >>> root = getfixture("tmp_path")
+    >>> import json, pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for name in ["a.jpg", "b.jpg"]:
     ...     _ = (root / name).write_bytes(name.encode())
     >>> images = [{"id": 7, "file_name": "a.jpg", "width": 6, "height": 4}, {"id": 3, "file_name": "b.jpg"}]
     >>> cat = {"image_id": 7, "category_id": 17, "bbox": [1, 0, 4, 2]}
     >>> file = {"images": images, "annotations": [cat], "categories": [{"id": 17, "name": "cat"}]}
     >>> _ = (root / "objects.json").write_text(json.dumps(file))
-    >>> reader = dynamic.readers.COCO(file_root=root, annotations_file=root / "objects.json", ltrb=True, image_ids=True)
+    >>> reader = ndd.readers.COCO(file_root=root, annotations_file=root / "objects.json", ltrb=True, image_ids=True)
     >>> for jpegs, boxes, labels, ids in reader.next_epoch(batch_size=2):
     ...     print([bytes(jpeg.array) for jpeg in jpegs], boxes.tolist(), labels.tolist(), ids.tolist())
     [b'b.jpg', b'a.jpg'] [[], [[1.0, 0.0, 5.0, 2.0]]] [[], [1]] [[3], [7]]

@@ -80,7 +80,7 @@ class ExternalSource:
     ...     if info.idx_in_epoch == 5:
     ...         raise StopIteration
     ...     return [info.idx_in_epoch, info.epoch_idx]
-    >>> squares = dynamic.ExternalSource(source, batch=False)
+    >>> squares = ndd.ExternalSource(source, batch=False)
     >>> [batch.tolist() for batch in squares.next_epoch(batch_size=3)]
     [[[0, 0], [1, 0], [2, 0]], [[3, 0], [4, 0]]]
     """

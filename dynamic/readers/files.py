@@ -47,11 +47,12 @@ class File(Stored[Listing, Batches]):
         ArgumentError: An argument is wrong, or there are no files.
         DataError: A class folder holds something else than files and folders that matches the filters.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for name in ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg"]:
     ...     (root / name).parent.mkdir(exist_ok=True)
     ...     _ = (root / name).write_bytes(name.encode())
-    >>> reader = dynamic.readers.File(file_root=root)
+    >>> reader = ndd.readers.File(file_root=root)
     >>> for jpegs, labels in reader.next_epoch(batch_size=2):
     ...     print([bytes(jpeg.array) for jpeg in jpegs], labels.tolist())
     [b'cat/1.jpg', b'cat/2.jpg'] [[0], [0]]

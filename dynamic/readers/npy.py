@@ -71,10 +71,11 @@ class Numpy(Stored[Listing, Batches]):
     Raises:
         ArgumentError: An argument is wrong, or there are no files. Files are checked when they are read.
 
-    >>> root = getfixture("tmp_path")
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for i in range(3):
     ...     numpy.save(root / f"{i}.npy", numpy.arange(6).reshape(2, 3) + 10 * i)
-    >>> reader = dynamic.readers.Numpy(file_root=root, roi_start=[0, 1])
+    >>> reader = ndd.readers.Numpy(file_root=root, roi_start=[0, 1])
     >>> for arrays, in reader.next_epoch(batch_size=2):
     ...     print(arrays.tolist())
     [[[1, 2], [4, 5]], [[11, 12], [14, 15]]]

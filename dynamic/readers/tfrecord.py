@@ -60,9 +60,9 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
         ArgumentError: An argument is wrong, or there are no records.
         DataError: A file or an index is damaged.
 
-    >>> import struct
+    >>> import pathlib, struct, tempfile
     >>> from dynamic.readers.tfrecord import FixedLenFeature
-    >>> path = getfixture("tmp_path") / "train.tfrecord"
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.tfrecord")
     >>> with path.open("wb") as file:
     ...     for label, image in [(7, b"first image"), (8, b"second image")]:
     ...         image = bytes([10, 5, *b"image", 18, len(image) + 4, 10, len(image) + 2, 10, len(image), *image])
@@ -71,7 +71,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     ...         record = bytes([10, len(entries), *entries])  # a tf.train.Example
     ...         _ = file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
     >>> features = {"image": FixedLenFeature([], "string", ""), "label": FixedLenFeature([1], "int64", -1)}
-    >>> reader = dynamic.readers.TFRecord(path=path, features=features)
+    >>> reader = ndd.readers.TFRecord(path=path, features=features)
     >>> for batch in reader.next_epoch(batch_size=2):
     ...     print([bytes(image.array) for image in batch["image"]], batch["label"].tolist())
     [b'first image', b'second image'] [[7], [8]]

@@ -78,14 +78,14 @@ class Webdataset(Stored["Components", Batches]):
         DataError: An archive or an index is damaged, or a sample lacks a file and must not. The bytes of a sample are
             checked when it is read: their number must be a multiple of the size of their element type.
 
-    >>> import io, tarfile
-    >>> path = getfixture("tmp_path") / "photos.tar"
+    >>> import io, pathlib, tarfile, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "photos.tar")
     >>> with tarfile.open(path, "w") as archive:
     ...     for name, data in [("1.jpg", b"first"), ("1.cls", b"7"), ("2.jpg", b"second"), ("2.cls", b"8")]:
     ...         entry = tarfile.TarInfo(name)
     ...         entry.size = len(data)
     ...         archive.addfile(entry, io.BytesIO(data))
-    >>> reader = dynamic.readers.Webdataset(paths=path, ext=["jpg", "cls"])
+    >>> reader = ndd.readers.Webdataset(paths=path, ext=["jpg", "cls"])
     >>> for jpegs, labels in reader.next_epoch(batch_size=2):
     ...     print([bytes(jpeg.array) for jpeg in jpegs], [bytes(label.array) for label in labels])
     [b'first', b'second'] [b'7', b'8']

@@ -27,6 +27,7 @@ def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = Non
         angle: Degrees.
         axis: For three dimensions, the (x, y, z) to rotate about.
 
+    >>> from dynamic.kernels.cpu.rotations import canvas
     >>> canvas((100, 200), 30)
     (188, 224)
     """
@@ -39,6 +40,7 @@ def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[flo
     An extent is the largest of all frames, one more where that gives it the parity that most of them would have; the
     even one where as many would have the other.
 
+    >>> from dynamic.kernels.cpu.rotations import common_canvas
     >>> common_canvas((20, 31), [(90, None), (0, None), (0, None)])
     (32, 31)
     """
