@@ -6,6 +6,8 @@ import functools
 import io
 import struct
 import zlib
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import cv2
 import numpy as np
@@ -69,6 +71,56 @@ def png(image: np.ndarray, depth: int, kind: int, *, interlace: bool = False, pa
     return (
         b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", first) + plte + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
     )
+
+
+#: The integers of TIFF, by the number of the type: BYTE, SHORT, LONG, the signed ones, IFD, and those of 8 bytes.
+INTEGERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
+
+
+Entry: TypeAlias = tuple[int, int, int, Sequence[int]]  # tag, type, count and values
+
+
+def directory(entries: Sequence[Entry], order: str = "<", *, big: bool = False, content: bytes = b"") -> bytes:
+    """A TIFF, or an EXIF block, which is one.
+
+    A count of 0 may have a value beside it all the same, as files have it. `content` begins at byte 16.
+    """
+    word, within = ("Q", 8) if big else ("I", 4)
+    start = 16 + len(content)
+    after = start + struct.calcsize(order + ("Q" if big else "H")) + len(entries) * (4 + 2 * within) + within
+    table, far = struct.pack(order + ("Q" if big else "H"), len(entries)), b""
+    for tag, kind, count, values in entries:
+        packed = struct.pack(f"{order}{len(values)}{INTEGERS[kind]}", *values)
+        if len(packed) > within:
+            far, packed = far + packed, struct.pack(order + word, after + len(far))
+        table += struct.pack(f"{order}HH{word}", tag, kind, count) + packed.ljust(within, b"\0")
+    head = (b"II" if order == "<" else b"MM") + struct.pack(order + "H", 43 if big else 42)
+    head += struct.pack(order + "HHQ", 8, 0, start) if big else struct.pack(order + "I", start)
+    return head.ljust(16, b"\0") + content + table + bytes(within) + far
+
+
+def raw_tiff(image: np.ndarray, *entries: Entry, order: str = "<", big: bool = False) -> bytes:
+    """A TIFF of bytes (H, W, 3) as they are, with more entries."""
+    height, width, _ = image.shape
+    found = {256: [width], 257: [height], 258: [8] * 3, 259: [1], 262: [2], 273: [16], 277: [3], 278: [height]}
+    found |= {279: [image.size]}
+    own = [(tag, 4, len(values), values) for tag, values in found.items()]
+    return directory(sorted([*own, *entries], key=lambda entry: entry[0]), order, big=big, content=image.tobytes())
+
+
+def with_exif(data: bytes, *blocks: bytes) -> bytes:
+    """A JPEG, PNG or WebP with EXIF blocks."""
+    if data.startswith(b"\xff\xd8"):
+        parts = [b"\xff\xe1" + struct.pack(">H", 8 + len(block)) + b"Exif\0\0" + block for block in blocks]
+        return data[:2] + b"".join(parts) + data[2:]
+    if data.startswith(b"\x89PNG"):
+        return data[:33] + b"".join(chunk(b"eXIf", block) for block in blocks) + data[33:]
+    height, width = np.asarray(Image.open(io.BytesIO(data))).shape[:2]
+    canvas = struct.pack("<II", 0x08, width - 1)[:7] + struct.pack("<I", height - 1)[:3]
+    parts = [(b"VP8X", canvas), *((b"EXIF", block) for block in blocks)]
+    first, *others = (name + struct.pack("<I", len(part)) + part + bytes(len(part) % 2) for name, part in parts)
+    body = b"WEBP" + first + data[12:] + b"".join(others)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
 def bmp(

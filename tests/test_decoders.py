@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as npst
 from PIL import Image, ImageOps, TiffImagePlugin
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, decoders, errors
+from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, crop, decoders, errors
 from dynamic._origin import Origin
 
 LOSSLESS = corpus.lossless()
@@ -92,6 +92,99 @@ def test_images_are_turned_upright(format, orientation):
     assert np.array_equal(decoded(data), np.asarray(ImageOps.exif_transpose(stored)))
     assert np.array_equal(decoders.image(data, adjust_orientation=False).array, np.asarray(stored))
     assert list(ndd.peek_image_shape(data, adjust_orientation=False)) == [21, 33, 3]
+
+
+UPRIGHT = corpus.photo(22, 34)  # DALI reads no WebP of chunks that are padded, as of 21 x 33
+PLAIN = {
+    "JPEG": corpus.encoded(UPRIGHT, "JPEG", quality=95, subsampling=0),
+    "PNG": corpus.encoded(UPRIGHT, "PNG"),
+    "WebP": corpus.encoded(UPRIGHT, "WEBP", lossless=True),
+}
+_ORIENTATION = 0x0112
+_OTHER = (0x0110, 3, 1, [8])
+_TELLING_NOTHING = (
+    b"", b"II*\0", b"MM\0*\0\0\0\x08\0\0", corpus.directory([]), corpus.directory([_OTHER], ">"), b"goes on" * 30,
+    corpus.directory([(_ORIENTATION, 3, 1, [9])]), corpus.directory([(_ORIENTATION, 9, 1, [-6])]),
+    corpus.directory([(_ORIENTATION, 4, 9, [6] * 9)])[:-1],
+)  # fmt: skip
+
+
+@st.composite
+def orientations(draw):
+    """An entry of a directory that says an orientation: of any type of integer and any count, inline or elsewhere."""
+    kind, count, value = draw(st.sampled_from(list(corpus.INTEGERS))), draw(st.integers(0, 9)), draw(st.integers(1, 8))
+    count += count == 0 and kind in (16, 17, 18)  # there is no room for one that is not counted
+    return (_ORIENTATION, kind, count, [value, *[draw(st.integers(0, 9))] * (count - 1)])
+
+
+def check_orientation(data, pixels, orientation):
+    """That a file is turned by `image`, by windows and in the shape that is peeked, and is not where nobody asks."""
+    expected = hostile_files.upright(pixels, orientation)
+    assert np.array_equal(decoded(data), expected)
+    assert np.array_equal(decoders.image_slice(data, start=(2, 3), shape=(9, 7)).array, expected[3:10, 2:11])
+    assert np.array_equal(
+        decoders.image_crop(data, crop=(5, 4), crop_pos_y=1.0).array, crop(expected, crop=(5, 4), crop_pos_y=1.0).array
+    )
+    assert (
+        decoders.image_random_crop(
+            data, random_area=(1, 1), random_aspect_ratio=(expected.shape[1] / expected.shape[0],) * 2
+        ).shape
+        == expected.shape
+    )
+    assert np.array_equal(decoders.image(data, adjust_orientation=False).array, pixels)
+
+
+_ORIENTED = [corpus.directory([(_ORIENTATION, 3, 1, [value])]) for value in (1, 4, 8)]
+
+
+@pytest.mark.parametrize("format", PLAIN)
+@given(entry=orientations(), order=st.sampled_from("<>"), big=st.booleans(), others=st.booleans(),
+       before=st.lists(st.sampled_from(_TELLING_NOTHING), max_size=2),
+       after=st.lists(st.sampled_from([*_TELLING_NOTHING, *_ORIENTED]), max_size=2))  # fmt: skip
+def test_the_first_orientation_counts_of_any_integer_type(format, entry, order, big, others, before, after):
+    block = corpus.directory([_OTHER, entry, (_ORIENTATION, 3, 1, [2])] if others else [entry], order, big=big)
+    pixels = decoders.image(PLAIN[format]).array
+    check_orientation(corpus.with_exif(PLAIN[format], *before, block, *after), pixels, entry[3][0])
+
+
+@given(entry=orientations(), order=st.sampled_from("<>"), big=st.booleans(), wrong=st.booleans())
+def test_orientations_of_tiffs_are_of_any_integer_type(entry, order, big, wrong):
+    entries = [(_ORIENTATION, 3, 1, [0]), entry] if wrong else [entry]
+    check_orientation(corpus.raw_tiff(UPRIGHT, *entries, order=order, big=big), UPRIGHT, entry[3][0])
+
+
+@pytest.mark.parametrize("format", PLAIN)
+@given(block=st.sampled_from(_TELLING_NOTHING) | st.builds(
+    lambda kind, value: corpus.directory([(_ORIENTATION, kind, 1, [value])]), st.sampled_from(list(corpus.INTEGERS)),
+    st.sampled_from([0, 9, 100])))  # fmt: skip
+def test_what_is_no_orientation_means_upright(format, block):
+    check_orientation(corpus.with_exif(PLAIN[format], block), decoders.image(PLAIN[format]).array, 1)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"Exif\0\0"])
+def test_exif_counts_where_the_container_says_that_there_is_some(prefix):
+    block = prefix + corpus.directory([(_ORIENTATION, 3, 1, [6])])
+    webp = corpus.with_exif(PLAIN["WebP"], block)
+    check_orientation(webp, UPRIGHT, 6)
+    check_orientation(corpus.with_exif(PLAIN["PNG"], block), UPRIGHT, 6)
+    unsaid = bytearray(webp)
+    unsaid[20] = 0  # the flags of the canvas
+    check_orientation(bytes(unsaid), UPRIGHT, 1)
+
+
+@pytest.mark.parametrize("format", PLAIN)
+def test_orientations_that_dali_follows_are_followed(dali: Oracle, format):
+    """It reads two bytes, whatever type and count say they are: of other orders and types that is another value."""
+    kinds = [(3, "<"), (3, ">"), (8, ">"), (1, "<"), (4, "<"), (6, "<"), (9, "<")]
+    for (kind, order), count, value in itertools.product(kinds, (0, 1, 2), (2, 6)):
+        if count == 2 and kind not in (3, 8):
+            continue
+        block = corpus.directory([(_ORIENTATION, kind, count, [value, 3][: count or 1])], order)
+        for blocks in ([block], [block, corpus.directory([])]):  # of two orientations it mixes both
+            data = np.frombuffer(corpus.with_exif(PLAIN[format], *blocks), np.uint8)
+            theirs = dali.call("decoders.image", [data]).array
+            assert np.array_equal(decoded(data), theirs)
+            assert dali.call("peek_image_shape", [data]).array.tolist() == list(theirs.shape)
 
 
 @given(st.binary(max_size=60), st.booleans())

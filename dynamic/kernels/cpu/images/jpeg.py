@@ -153,14 +153,15 @@ def _begun(beginning: bytes, limits: Limits) -> Header | None:
 
 def _header(data: Buffer | bytes, limits: Limits) -> Header:
     frame: tuple[int, bytes] | None = None
-    orientation, transform, height_at, restarts = 1, None, 0, False
+    orientation: int | None = None
+    transform, height_at, restarts = None, 0, False
     for marker, start, end in _segments(data, 2, _TELL_NOTHING):
         if marker in _FRAMES:
             if frame is not None:
                 raise corrupt(FORMAT, "there are two frames")
             frame, height_at = (marker, bytes(data[start:end])), start + 1
         elif marker == _APP1 and bytes(data[start : start + 6]) == b"Exif\0\0":
-            orientation = exif.orientation(memoryview(data)[start + 6 : end])
+            orientation = orientation or exif.orientation(memoryview(data)[start + 6 : end])
         elif marker == _APP14 and end - start >= 12 and bytes(data[start : start + 5]) == b"Adobe":
             transform = data[start + 11]
         elif marker == _DRI:
@@ -177,7 +178,7 @@ def _header(data: Buffer | bytes, limits: Limits) -> Header:
                 raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
             progressive = frame[0] == _PROGRESSIVE
             detail = _Frame(progressive, components, transform, start - 4, height_at, restarts, needed)
-            return Header(FORMAT, height, width, colours, orientation, detail)
+            return Header(FORMAT, height, width, colours, orientation or 1, detail)
         elif marker in (_EOI, _DNL):
             raise corrupt(FORMAT, "there is no scan")
     raise corrupt(FORMAT, "there is no scan")

@@ -94,14 +94,15 @@ def header(data: Buffer, limits: Limits) -> Header:
     check_extents(FORMAT, height, width, _LONGEST)
     if kind not in _TYPES or depth not in _TYPES[kind][2] or compression or filtering or interlace > 1:
         raise corrupt(FORMAT, f"colour type {kind} with {depth} bits, methods {compression}, {filtering}, {interlace}")
-    found = _collect(chunks, depth, kind, interlace == 1)
-    orientation = exif.orientation(found[1])
-    return Header(FORMAT, height, width, _TYPES[kind][0], orientation, found[0])
+    found, orientation = _collect(chunks, depth, kind, interlace == 1)
+    return Header(FORMAT, height, width, _TYPES[kind][0], orientation or 1, found)
 
 
-def _collect(chunks: Iterator[tuple[bytes, Buffer]], depth: int, kind: int, interlaced: bool) -> tuple[_Chunks, Buffer]:
+def _collect(
+    chunks: Iterator[tuple[bytes, Buffer]], depth: int, kind: int, interlaced: bool
+) -> tuple[_Chunks, int | None]:
     pixels: list[Buffer] = []
-    palette, block, previous = None, memoryview(b""), b""
+    palette, orientation, previous = None, None, b""
     for name, whole in chunks:
         chunk = whole[4:-4]
         if name == b"IDAT":
@@ -113,7 +114,7 @@ def _collect(chunks: Iterator[tuple[bytes, Buffer]], depth: int, kind: int, inte
                 raise corrupt(FORMAT, "a PLTE chunk is out of place or of a wrong length")
             palette = chunk
         elif name == b"eXIf":
-            block = chunk
+            orientation = orientation or exif.orientation(chunk)
         elif name == b"IEND":
             break
         elif name[0] < 0x61:  # an upper-case letter: a decoder must understand this chunk
@@ -123,7 +124,7 @@ def _collect(chunks: Iterator[tuple[bytes, Buffer]], depth: int, kind: int, inte
         raise corrupt(FORMAT, "there is no IDAT chunk")
     if kind == _PALETTE and palette is None:
         raise corrupt(FORMAT, "there is no palette")
-    return _Chunks(depth, kind, interlaced, pixels, palette), block
+    return _Chunks(depth, kind, interlaced, pixels, palette), orientation
 
 
 def _rows(head: Header) -> list[tuple[int, int]]:

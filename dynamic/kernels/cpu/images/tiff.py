@@ -13,6 +13,7 @@ import numpy
 
 from dynamic.kernels.cpu.strips import strips
 
+from . import exif
 from ._common import (
     CHANNELS,
     Array,
@@ -82,10 +83,9 @@ def header(data: Buffer, limits: Limits) -> Header:
     tiled = 322 in tags
     part = (_one(tags, 322), _one(tags, 323)) if tiled else (width, min(_one(tags, 278, height), height))
     strips = _find_strips(data, tags, height, width, part, samples // planes * depth, planes)
-    orientation = _one(tags, 274, 1)
     detail = _Directory(tags, strips, depth, samples // planes, planes, order, part)
     extra = 0 if photometric == _INDEX else samples - CHANNELS[colours]
-    return Header(FORMAT, height, width, colours, orientation if 1 <= orientation <= 8 else 1, detail, extra)
+    return Header(FORMAT, height, width, colours, exif.orientation(data) or 1, detail, extra)
 
 
 def _read_tags(data: Buffer, order: str) -> _Tags:

@@ -25,7 +25,7 @@ from ._common import (
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "WebP"
-_ANIMATION = 0x02
+_ANIMATION, _EXIF = 0x02, 0x08  # flags of the canvas
 
 
 def _chunks(data: Buffer) -> Iterator[tuple[bytes, Buffer]]:
@@ -51,25 +51,27 @@ def header(data: Buffer, limits: Limits) -> Header:
     """Read the sizes in the container and in the picture, and the orientation."""
     canvas: tuple[int, int] | None = None
     frame: tuple[int, int, bool] | None = None
-    alpha, orientation = False, 1
+    alpha = has_exif = False
+    orientation: int | None = None
     for name, chunk in _chunks(data):
         if name == b"VP8X":
             canvas = _read_canvas(chunk)
+            has_exif = bool(chunk[0] & _EXIF)
         elif name in (b"VP8 ", b"VP8L"):
             if frame is not None:
                 raise corrupt(FORMAT, "there are two pictures")
             frame = _read_lossy(chunk) if name == b"VP8 " else _read_lossless(chunk)
         elif name == b"ALPH":
             alpha = canvas is not None
-        elif name == b"EXIF":
-            orientation = exif.orientation(chunk[6:] if bytes(chunk[:6]) == b"Exif\0\0" else chunk)
+        elif name == b"EXIF" and has_exif:
+            orientation = orientation or exif.orientation(chunk)
     if frame is None:
         raise corrupt(FORMAT, "there is no picture")
     height, width, transparent = frame
     if canvas is not None and canvas != (height, width):
         raise corrupt(FORMAT, f"a canvas of {canvas[1]} x {canvas[0]} pixels with a picture of {width} x {height}")
     check_size(FORMAT, height, width, limits)
-    return Header(FORMAT, height, width, "RGBA" if alpha or transparent else "RGB", orientation)
+    return Header(FORMAT, height, width, "RGBA" if alpha or transparent else "RGB", orientation or 1)
 
 
 def _read_canvas(chunk: Buffer) -> tuple[int, int]:
