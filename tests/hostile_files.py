@@ -696,6 +696,10 @@ def _jpegs_2000() -> Iterator[File]:
     columns = struct.pack(">HB", 4, 3) + b"\7\7\7" + table.tobytes()
     mapped = _box(b"cmap", b"".join(struct.pack(">HBB", 0, 1, i) for i in range(3)))
     yield File("a palette", _with_palette(indexed, _box(b"pclr", columns) + mapped), "decode", table[shades])
+    channels = _box(b"cdef", struct.pack(">H9H", 3, 0, 0, 1, 1, 0, 2, 2, 0, 3))
+    yield File("channels in their order", _with_palette(base, channels), "decode", PHOTO)
+    backwards = _with_palette(base, channels.replace(b"\0\0\0\0\0\1", b"\0\2\0\0\0\1", 1))
+    head = base.index(b"ihdr") + 4
     size = base.index(b"\xff\x51")
     yield from refused(
         {
@@ -716,10 +720,100 @@ def _jpegs_2000() -> Iterator[File]:
             "tiles of no width": _with_tiles(bare, 0),
             "tiles with an offset": patched(bare, 32, b"\0\0\0\1"),
             "an image with an offset": patched(base, size + 12, b"\0\0\0\1"),
+            "one channel twice": backwards,
+            "channels without end": _with_palette(base, _box(b"cdef", b"\xff\xff\0\0")),
+            "a colour that there is not": _with_palette(base, channels.replace(b"\0\3", b"\0\7")),
+            "a colour space of Lab": base.replace(b"\1\0\0\0\0\0\x10", b"\1\0\0\0\0\0\x0e"),
+            "another size in the container": patched(base, head + 3, b"\x31"),
+            "no size in the container": base.replace(b"ihdr", b"ihdX"),
+            "no description": base.replace(b"jp2h", b"free"),
+            "a palette of colours that are not there": _with_palette(indexed, _box(b"pclr", columns[:-1]) + mapped),
             "an unknown palette": _with_palette(indexed, _box(b"pclr", b"")),
         }
     )
     yield from refused({"of 2**31 x 2**31": patched(base, size + 6, b"\x7f\xff\xff\xff\x7f\xff\xff\xff")}, "limit")
+
+
+def codestream(
+    size: tuple[int, int],
+    *parts: tuple[int, int, int, bytes],
+    components: int = 1,
+    tile: tuple[int, int] | None = None,
+    levels: int = 5,
+    layers: int = 1,
+    block: int = 4,
+    precincts: bytes = b"",
+    extra: bytes = b"",
+) -> bytes:
+    """A codestream of JPEG 2000 with these parts of tiles: the tile, which part of how many it is, and its bytes."""
+    height, width = size
+    down, across = tile or size
+    sizes = struct.pack(">H8IH", 0, width, height, 0, 0, across, down, 0, 0, components) + b"\7\1\1" * components
+    style = bytes([bool(precincts), 0]) + struct.pack(">H", layers) + bytes([0, levels, block, block, 0, 1]) + precincts
+    steps = b"\x40" + b"\x40" * (3 * levels + 1)
+    segments = ((0xFF51, sizes), (0xFF52, style), (0xFF5C, steps))
+    stream = (
+        b"\xff\x4f" + b"".join(struct.pack(">HH", marker, 2 + len(held)) + held for marker, held in segments) + extra
+    )
+    for number, which, count, data in parts:
+        stream += struct.pack(">HHHIBBH", 0xFF90, 10, number, 14 + len(data), which, count, 0xFF93) + data
+    return stream + b"\xff\xd9"
+
+
+def _codestreams() -> Iterator[File]:
+    """Codestreams that say much and hold little, and such as are out of the usual."""
+    short, gray = b"\xff\x55\0\x0a\0\x60\0\0\0\0\0\x14", np.full((64, 64, 3), 128, np.uint8)  # TLM: a part of 20 bytes
+    side, random = 11585, np.random.default_rng(3)
+    four = [(0, i, 0, b"\0" if i else b"\0\0\0") for i in range(4)]
+    for name, data in {
+        "lengths of fewer parts than there are": codestream((64, 64), *four, extra=short),
+        "packets without anything": codestream((64, 64), (0, 0, 1, bytes(6))),
+        "a part that says it is beyond the last": codestream((64, 64), (0, 0, 1, bytes(5)), (0, 1, 1, b"\0")),
+    }.items():
+        yield File(name, data, "decode", gray)
+    for progression in ("LRCP", "RLCP", "RPCL", "PCRL", "CPRL"):
+        parts = {"precinct_size": (32, 64), "tile_size": (40, 30), "codeblock_size": (8, 16), "num_resolutions": 3}
+        options = {"progression": progression, "quality_layers": [9, 1], "plt": True, **parts}
+        data = encoded(PHOTO, "JPEG2000", irreversible=False, **options)
+        yield File(f"{progression}, precincts, layers", data, "decode", PHOTO)
+    whole = codestream((64, 64), (0, 0, 1, bytes(6)))
+    style = whole[whole.index(b"\xff\x52") :][:14]
+    yield from refused(
+        {
+            "no packets": codestream((side, side), (0, 0, 1, b"")),
+            "no packets, of a small image": codestream((64, 64), (0, 0, 1, b"")),
+            "fewer packets than there must be": codestream((64, 64), (0, 0, 1, bytes(5))),
+            "bytes behind the packets": codestream((64, 64), (0, 0, 1, bytes(7))),
+            **{f"{n} random bytes": codestream((side, side), (0, 0, 1, random.bytes(n))) for n in (6, 20, 400, 9000)},
+            "noise for an image of 96 x 96": codestream((96, 96), (0, 0, 1, random.bytes(5000))),
+            "precincts of 1 x 1": codestream((4096, 4096), (0, 0, 1, b"\0"), levels=0, precincts=b"\0"),
+            "precincts of 2 x 2": codestream((4096, 4096), (0, 0, 1, bytes(6)), levels=1, precincts=b"\1\x11"),
+            "precincts of 4 x 4, with bytes": codestream(
+                (4096, 4096), (0, 0, 1, bytes(1 << 20)), levels=0, precincts=b"\x22"
+            ),
+            "blocks of 4 x 4": codestream((side, side), (0, 0, 1, bytes(6)), block=0),
+            "65535 layers": codestream((512, 512), (0, 0, 1, bytes(6 * 65535)), layers=65535),
+            "65535 layers of many blocks": codestream(
+                (1600, 1600), (0, 0, 1, b"\x80" * 65535), levels=0, block=0, layers=65535
+            ),
+            "125000 tiles": codestream((side, side), (0, 0, 1, bytes(6)), tile=(32, 33)),
+            "a part that comes too soon": codestream((64, 64), (0, 1, 0, bytes(6))),
+            "a part of fewer": codestream((64, 64), *four[:1], (0, 1, 2, bytes(3)), (0, 2, 3, b"")),
+            "one part of two": codestream((64, 64), (0, 0, 2, bytes(6))),
+            "33 levels": codestream((64, 64), (0, 0, 1, bytes(34)), levels=33),
+            "precincts of 1 x 1 where bands are halves": codestream(
+                (64, 64), (0, 0, 1, bytes(6)), levels=1, precincts=b"\x11\0"
+            ),
+            "no layers": codestream((64, 64), (0, 0, 1, bytes(6)), layers=0),
+            "no quantisation": whole.replace(b"\xff\x5c", b"\xff\x64"),
+            "no coding style": whole.replace(b"\xff\x52", b"\xff\x64"),
+            "two coding styles": codestream((64, 64), (0, 0, 1, bytes(6)), extra=style),
+            **{
+                f"the marker {marker.hex()}": codestream((64, 64), (0, 0, 1, bytes(6)), extra=marker + b"\0\4\0\0")
+                for marker in (b"\xff\x50", b"\xff\x5e", b"\xff\x5f", b"\xff\x60", b"\xff\x61", b"\xff\x30")
+            },
+        }
+    )
 
 
 def _box(name: bytes, content: bytes) -> bytes:
@@ -782,7 +876,7 @@ MAKERS: dict[str, tuple[Callable[[], Iterator[File]], ...]] = {
     "BMP": (_bmps,),
     "TIFF": (_tiffs, _varied_tiffs),
     "PNM": (_pnms,),
-    "JPEG 2000": (_jpegs_2000,),
+    "JPEG 2000": (_jpegs_2000, _codestreams),
     "none": (_others,),
 }
 
@@ -799,6 +893,9 @@ OWN_CHOICES = {
     "BMP": ("two planes", "a strange header", "overlapping masks", "a mask in pieces", "of a negative width"),
     "TIFF": ("floats", "JPEG inside", "four billion values", "colour of 4 bits", "17 channels"),
     "PNM": ("P7", "floats"),
+    "JPEG 2000": ("65535 layers", "65535 layers of many blocks", "blocks of 4 x 4", "125000 tiles", "no description",
+                  "another size in the container", "no size in the container", "a colour space of Lab",
+                  "precincts of 4 x 4, with bytes", "one part of two"),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from PIL import Image, ImageOps, TiffImagePlugin
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, crop, decoders, errors
 from dynamic._origin import Origin
+from dynamic.kernels.cpu.images import jpeg2000
 
 LOSSLESS = corpus.lossless()
 BAD = corpus.bad()
@@ -394,6 +395,55 @@ def test_pixels_of_many_channels_count_as_more():
     assert decoded(data, max_pixels=240).shape == (10, 12, 3)
     with pytest.raises(errors.ImageTooLarge, match="12 x 10 pixels of 8 channels, more than max_pixels=239 of 4"):
         decoders.image(data, max_pixels=239)
+
+
+@given(
+    image=npst.arrays(
+        np.uint8,
+        npst.array_shapes(min_dims=2, max_dims=2, min_side=16, max_side=70),
+        elements=st.sampled_from([0, 128, 9]),
+    ),
+    colours=st.sampled_from([None, 3, 4]),
+    options=st.fixed_dictionaries(
+        {"irreversible": st.just(False), "plt": st.booleans(), "no_jp2": st.booleans(), "mct": st.integers(0, 1)},
+        optional={
+            "progression": st.sampled_from(["LRCP", "RLCP", "RPCL", "PCRL", "CPRL"]),
+            "num_resolutions": st.integers(1, 4),
+            "codeblock_size": st.sampled_from([(4, 4), (8, 32), (64, 64)]),
+            "precinct_size": st.sampled_from([(32, 64), (128, 32)]),
+            "tile_size": st.tuples(st.integers(20, 80), st.integers(20, 80)),
+            "quality_layers": st.sampled_from([[9, 1], [40, 20, 3, 1]]),
+        },
+    ),
+)
+def test_jpeg_2000_in_any_order_of_its_packets(image, colours, options):
+    """Every packet is walked over, so no order, size of precinct or number of layers may be taken wrongly."""
+    pixels = image if colours is None else np.stack([image + np.uint8(c) for c in range(colours)], axis=2)
+    data = corpus.encoded(pixels, "JPEG2000", **options)
+    assert np.array_equal(decoded(data, output_type="ANY_DATA"), pixels.reshape(*image.shape, -1))
+    cut = data[: -2 - len(data) // 9] + data[-2:]
+    with pytest.raises(DecodeError):
+        decoders.image(cut)
+
+
+def test_openjpeg_sees_no_segment_that_it_does_not_need(monkeypatch):
+    """Its faults are mostly in what indexes tiles and packets: here lengths of one part, where there are four."""
+    seen, real = [], jpeg2000.imdecode
+    monkeypatch.setattr(jpeg2000, "imdecode", lambda *arguments: seen.append(bytes(arguments[2])) or real(*arguments))
+    files = {name: hostile_files.files()[f"JPEG 2000: {name}"] for name in ("CPRL, precincts, layers", "color")}
+    comment, lengths = b"\xff\x64\0\6\0\1hi", b"\xff\x55\0\x0a\0\x60\0\0\0\0\0\x14"
+    for file in files.values():
+        bare = file.data[file.data.index(b"\xff\x4f\xff\x51") :]
+        start = bare.index(b"\xff\x52")
+        data = bare[:start] + comment + lengths + bare[start:]
+        assert np.array_equal(decoded(data), file.pixels)
+        stream = seen[-1][seen[-1].index(b"\xff\x4f\xff\x51") :]
+        head = stream[: stream.index(b"\xff\x90")]
+        assert len(stream) < len(data)
+        assert not any(marker in head for marker in (b"\xff\x64", b"\xff\x55", b"\xff\x58"))
+        parts = [stream[at : at + 14] for at in range(len(stream)) if stream[at : at + 4] == b"\xff\x90\0\x0a"]
+        assert [struct.unpack_from(">H", part, 4)[0] for part in parts] == list(range(len(parts)))
+        assert {part[10:] for part in parts} == {b"\0\1\xff\x93"}
 
 
 def test_wrong_inputs():
