@@ -13,7 +13,7 @@ import numpy
 from ._array import Array, empty
 from ._locks import new_lock
 
-__all__ = ["Opened", "can_be", "contents", "kind_of"]
+__all__ = ["Opened", "can_be", "contents", "is_of_the_system", "kind_of"]
 
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
@@ -21,6 +21,7 @@ _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _BYTE = numpy.dtype(numpy.uint8)
+_READING = frozenset(["dynamic", "hashlib"])  # packages whose functions call the system to read
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
 
@@ -35,6 +36,19 @@ def can_be(path: str) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
+
+
+def is_of_the_system(error: BaseException) -> bool:
+    """Whether a call of the system raised an error, rather than a signal's handler that ran in its midst.
+
+    Handlers that end what takes too long raise TimeoutError, which is an OSError. They leave a frame of their own.
+    """
+    if not isinstance(error, OSError) or error.errno is None:
+        return False
+    inmost = error.__traceback__
+    while inmost is not None and inmost.tb_next is not None:
+        inmost = inmost.tb_next
+    return inmost is None or inmost.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _READING
 
 
 def contents(path: str, start: int = 0, size: int | None = None, most: int | None = None) -> Array:
@@ -58,7 +72,7 @@ def contents(path: str, start: int = 0, size: int | None = None, most: int | Non
             size = most
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
-        data = empty((status.st_size + 1,), _BYTE)  # one more, to see that it has not grown
+        data = _room(status.st_size + 1)  # one more, to see that it has not grown
         done = _filled(data, descriptor, max(status.st_size, 1))
         if done != status.st_size:
             more = "more" if done > status.st_size else f"{done}"
@@ -96,7 +110,7 @@ class Opened:
             return contents(path, start, size)
         descriptor, whole = found
         _inside(start, size, whole)
-        data = empty((size,), _BYTE)
+        data = _room(size)
         done = 0
         while done < size and (n := os.preadv(descriptor, [data[done:]], start + done)):
             done += n
@@ -115,8 +129,16 @@ class Opened:
 def _part(descriptor: int, start: int, size: int, whole: int) -> Array:
     _inside(start, size, whole)
     os.lseek(descriptor, start, os.SEEK_SET)
-    data = empty((size,), _BYTE)
+    data = _room(size)
     return _complete(data, _filled(data, descriptor, size))
+
+
+def _room(size: int) -> Array:
+    """Memory for bytes of a file, which may have holes and more bytes than any memory."""
+    try:
+        return empty((size,), _BYTE)
+    except MemoryError:
+        raise OSError(errno.ENOMEM, f"has {size} bytes to be read, more than there is memory for") from None
 
 
 def _inside(start: int, size: int, whole: int) -> None:

@@ -15,20 +15,21 @@ _LOOKING = "RESUME", "CALL", "JUMP_BACKWARD"  # how the names of operations begi
 
 
 class Interruption:
-    """While it is entered, raises KeyboardInterrupt at one of the places in our code, counted from 0.
+    """While it is entered, raises an error at one of the places in our code, counted from 0: KeyboardInterrupt.
 
     Python looks for signals where a function begins, at jumps back, and after calls of functions in C.
 
     Args:
         turn: At which place; None counts them only.
+        error: Another error, as the handler of a signal may raise it.
 
     Attributes:
         places: How many there were.
         found: For each place in the text of our code, which those were.
     """
 
-    def __init__(self, turn: int | None) -> None:
-        self.turn, self.places = turn, 0
+    def __init__(self, turn: int | None, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.turn, self.error, self.places = turn, error, 0
         self.found: dict[tuple[types.CodeType, int], list[int]] = {}
         self._last = {}  # by the id of a frame: the operation that came before
         self._before = None
@@ -73,5 +74,5 @@ class Interruption:
                 self.places += 1
                 if self.places - 1 == self.turn:
                     self._last.clear()
-                    raise KeyboardInterrupt
+                    raise self.error
         return self._traced

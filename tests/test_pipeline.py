@@ -712,6 +712,37 @@ def test_no_more_is_made_ahead_than_asked_for():
         pipe.run()
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("take", ["run", "next_epoch"])
+def test_threads_share_a_pipeline(folder, monkeypatch, depth, take):
+    """Each batch goes to one of them, though none has built it, and then it stands where it would alone."""
+
+    def epoch_of(pipe):
+        if take == "next_epoch":
+            return list(pipe.next_epoch())
+        return [pipe.run() for _ in range(2)]
+
+    together = threading.Barrier(3)
+    graphed = Pipeline._graphed
+    monkeypatch.setattr(Pipeline, "_graphed", lambda *given, **named: (time.sleep(0.01), graphed(*given, **named))[1])
+    with rotated(folder, prefetch_queue_depth=depth) as alone, rotated(folder, prefetch_queue_depth=depth) as shared:
+        taken = []
+
+        def work():
+            together.wait()
+            taken.extend(epoch_of(shared))
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        expected = list(alone.next_epoch()) if take == "next_epoch" else [alone.run() for _ in range(6)]
+        assert sorted(samples(taken)) == sorted(samples(expected))
+        assert shared.checkpoint() == alone.checkpoint()
+        assert samples(list(shared.next_epoch())) == samples(list(alone.next_epoch()))
+
+
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_where_the_function_runs(depth):
     """In the caller, when it is asked for; or in one thread, from `build` on or when the first is asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import json
@@ -14,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from interrupts import Interruption
 
 import dynamic
-from dynamic import Batch, Tensor, readers
+from dynamic import Batch, EvalContext, Tensor, readers
 from dynamic.checkpoint import load, save, verify_epoch
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, StateMismatch
 from dynamic.pipeline import fn, pipeline_def
@@ -287,6 +289,30 @@ def test_an_archive_of_another_folder_gives_all_samples_other_names_and_is_refus
         both.set_state(reader.get_state())
     assert both.get_state() == before
     assert sum(len(batch) for (batch,) in both.next_epoch(3)) == count + 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what was just being opened
+@kinds
+def test_what_the_handler_of_a_signal_raises_is_no_fault_of_a_file(kind, roots):
+    """One that ends what takes too long raises TimeoutError, which is an OSError."""
+
+    def run(interruption):
+        reader = kind.made(roots[kind.name], on_error="skip", fingerprint="contents")
+        given = []
+        with EvalContext(num_threads=1), contextlib.suppress(TimeoutError), interruption:
+            given.append(reader(2))
+            reader.get_state()
+        state = reader.get_state()
+        given += reader.next_epoch(30)
+        assert [i for batch in given for i in kind.numbers(batch)] == list(range(MOST)), interruption.turn
+        assert not reader.skipped
+        return state
+
+    run(Interruption(None))  # the first call does more than the others
+    alone = run(counting := Interruption(None))
+    turns = sorted(places[0] for places in counting.found.values())
+    for turn in turns[:: len(turns) // 99 + 1]:
+        assert run(Interruption(turn, TimeoutError))["contents"] == alone["contents"]
 
 
 @kinds

@@ -10,7 +10,7 @@ import numpy
 
 from dynamic import _pool
 from dynamic._array import Array
-from dynamic._bytes import can_be, contents
+from dynamic._bytes import can_be, contents, is_of_the_system
 from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
@@ -115,6 +115,8 @@ def _read(names: list[str], limit: int | None) -> tuple[list[Array], dict[int, F
         try:
             files[i] = contents(names[i], most=None if limit is None else limit + 1)
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and not is_of_the_system(error):
+                raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
     _pool.run(one, len(names), len(names) << 16)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import collections
 import os
 import threading
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
+from dynamic import ArgumentError
 from dynamic._locks import new_lock
+from dynamic.errors import shown
+from dynamic.readers._checks import natural
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "depth_of"]
 
 X = TypeVar("X")
 _PATIENCE = 1.0  # seconds for what is being made when it is not wanted any more
@@ -118,3 +121,14 @@ class Ahead(Generic[X]):
                 self._failed = error is not None
                 self._changed.notify_all()
             del result, error  # or the last batch would stay until the next is made
+
+
+def depth_of(given: Any) -> int:
+    """How many things are made ahead, as the argument `prefetch_queue_depth` of a pipeline says it."""
+    if isinstance(given, Mapping):
+        if given.keys() != {"cpu_size", "gpu_size"}:
+            expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
+            raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
+        natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
+        given = given["cpu_size"]
+    return natural("Pipeline", "prefetch_queue_depth", given, 0)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, overload
 
 from dynamic import ArgumentError, EvalContext, batch
+from dynamic._locks import new_lock
 from dynamic._state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
@@ -17,7 +18,7 @@ from dynamic.readers._answers import Answers
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
-from ._ahead import Ahead
+from ._ahead import Ahead, depth_of
 from ._calls import seed_of
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
@@ -85,7 +86,7 @@ class Pipeline:
     ) -> None:
         size = batch_size if max_batch_size is None else max_batch_size
         self._batch_size = natural("Pipeline", "batch_size", size, 1)
-        self._depth = _depth(prefetch_queue_depth)
+        self._depth = depth_of(prefetch_queue_depth)
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._declared = Declared(output_dtype, output_ndim, output_layout)
@@ -102,6 +103,7 @@ class Pipeline:
         self._fed = Fed()
         self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
         self.device_id = device_id
+        self._lock = new_lock()  # who holds it starts, takes and moves the place: each batch goes to one thread
         self._ahead: Ahead[Step] | None = None
         self._end: Any = None  # what closes it where nobody refers to this any more
         self._graph: Graph | None = None
@@ -136,7 +138,8 @@ class Pipeline:
 
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""
-        self._started()
+        with self._lock:
+            self._started()
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
@@ -189,19 +192,20 @@ class Pipeline:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
         if current.get()() is self:
             raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
-        ahead = self._started()
-        try:
-            return ask(ahead)
-        except Ended as end:
-            self._states = end.states
-            self._epoch = self._epoch if end.epoch is None else end.epoch
-            raise
-        except Exception:
-            raise
-        except BaseException:
-            if not self._depth:  # the batch that was being made may be over: what was taken last tells where to go on
-                self._ahead = None
-            raise
+        with self._lock:
+            ahead = self._started()
+            try:
+                return ask(ahead)
+            except Ended as end:
+                self._states = end.states
+                self._epoch = self._epoch if end.epoch is None else end.epoch
+                raise
+            except Exception:
+                raise
+            except BaseException:
+                if not self._depth:  # the batch being made may be over: what was taken last tells where to go on
+                    self._ahead = None
+                raise
 
     def _end_epochs(self, last_batch: LastBatch) -> None:
         """Let the first reader end its epochs so, whatever it is told in the function."""
@@ -274,23 +278,23 @@ class Pipeline:
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
         this = object()
-        try:
-            for name, data in pipeline_inputs.items():
-                self._feed(name, data, None, this)
-            step = self._take()
-        except BaseException:
-            if pipeline_inputs:
-                self._fed.take_back(this)
-            raise
-        self._states = step.states
-        self._epoch = step.epoch
-        self._end_of_epoch = step.end
-        return step.outputs
+        with self._lock:
+            try:
+                for name, data in pipeline_inputs.items():
+                    self._feed(name, data, None, this)
+                step = self._take()
+            except BaseException:
+                if pipeline_inputs:
+                    self._fed.take_back(this)
+                raise
+            self._states, self._epoch, self._end_of_epoch = step.states, step.epoch, step.end
+            return step.outputs
 
     def schedule_run(self) -> None:
         """Let a run begin whose outputs `share_outputs` gives: the two halves of `run`, as DALI has them."""
-        self._started()
-        self._scheduled += 1
+        with self._lock:
+            self._started()
+            self._scheduled += 1
 
     def share_outputs(self) -> Outputs:
         """The outputs of the run that was scheduled first.
@@ -299,11 +303,12 @@ class Pipeline:
             RuntimeError: None is scheduled.
             Exception: What the run raises, which stays scheduled.
         """
-        if not self._scheduled:
-            raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
-        outputs = self.run()
-        self._scheduled -= 1
-        return outputs
+        with self._lock:
+            if not self._scheduled:
+                raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
+            outputs = self.run()
+            self._scheduled -= 1
+            return outputs
 
     def release_outputs(self) -> None:
         """Makes no difference: outputs are nobody's but the caller's, and stay as they are."""
@@ -320,22 +325,26 @@ class Pipeline:
         """
         epoch, begun = self._epoch, False
         while True:
-            try:
-                step = self._peek() if begun else self._peek_anew()
-            except StopIteration as end:
-                beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
-                self._epoch = epoch if beside else epoch + 1
-                return
-            if step.epoch != epoch:
-                self._states = step.ends[epoch].next if epoch in step.ends else self._states
-                self._epoch, self._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
-                return
-            step, begun = self._take(), True
-            self._states, self._end_of_epoch = step.states, step.end
+            with self._lock:
+                if self._epoch != epoch:  # another thread has ended it
+                    return
+                try:
+                    step = self._peek() if begun else self._peek_anew()
+                except StopIteration as end:
+                    beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
+                    self._epoch = epoch if beside else epoch + 1
+                    return
+                if step.epoch != epoch:
+                    self._states = step.ends[epoch].next if epoch in step.ends else self._states
+                    self._epoch, self._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
+                    return
+                step, begun = self._take(), True
+                self._states, self._end_of_epoch = step.states, step.end
             yield step.outputs
-            if step.end is not None and (self._states is step.states or self._states is step.end.last):
-                self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
-                return
+            with self._lock:
+                if step.end is not None and (self._states is step.states or self._states is step.end.last):
+                    self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
+                    return
 
     def _go_back(self, *place: Any) -> None:
         """Return to where it was: its states, its epoch, the end of that, and the state of what goes round it."""
@@ -488,13 +497,3 @@ def _function(given: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(given):
         raise ArgumentError("Pipeline", "function", "a function", shown(given))
     return given
-
-
-def _depth(given: Any) -> int:
-    if isinstance(given, Mapping):
-        if given.keys() != {"cpu_size", "gpu_size"}:
-            expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
-            raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
-        natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
-        given = given["cpu_size"]
-    return natural("Pipeline", "prefetch_queue_depth", given, 0)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fnmatch
 import hashlib
@@ -17,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-from dynamic._bytes import can_be, contents, kind_of
+from dynamic._bytes import can_be, contents, is_of_the_system, kind_of
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
@@ -88,8 +87,11 @@ class Listing:
         digests = numpy.zeros((len(self.names), 16), numpy.uint8)
 
         def one(i: int) -> None:
-            with contextlib.suppress(OSError):
+            try:
                 digests[i] = numpy.frombuffer(self.digest(i), numpy.uint8)
+            except OSError as error:
+                if not is_of_the_system(error):
+                    raise
 
         run(one, len(self.names), int(self.sizes.sum()))
         return digests
@@ -145,7 +147,9 @@ def _normal(name: str) -> str:
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
-    except OSError:
+    except OSError as error:
+        if not is_of_the_system(error):
+            raise
         return -1  # a fingerprint is no place to fail: reading will say that the file is missing
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
-from dynamic._bytes import can_be
+from dynamic._bytes import can_be, is_of_the_system
 from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -250,7 +250,7 @@ class Stored(Reader[G], Generic[L, G]):
         """What a function makes of the number of each sample, on threads where files are slow to come.
 
         Raises:
-            DataError: It raised an OSError or `Unusable` for some; all of them are named.
+            DataError: It raised an OSError of its own or `Unusable` for some; all of them are named.
         """
         found: list[Any] = [None] * len(indices)
         failures: list[Failure] = []
@@ -259,6 +259,8 @@ class Stored(Reader[G], Generic[L, G]):
             try:
                 found[i] = read(indices[i])
             except (OSError, Unusable) as error:
+                if not isinstance(error, Unusable) and not is_of_the_system(error):
+                    raise
                 reason = getattr(error, "strerror", None) or str(error)
                 failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
 

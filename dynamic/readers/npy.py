@@ -14,7 +14,7 @@ import numpy
 
 from dynamic import _npy
 from dynamic._array import Array, empty
-from dynamic._bytes import contents
+from dynamic._bytes import contents, is_of_the_system
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
@@ -148,8 +148,11 @@ class Numpy(Stored[Listing, Batches]):
         for i in range(len(listing.names)):
             try:
                 return _Kind.of(_array(listing.path(i), self._region), listing.source(i))
-            except (OSError, Unusable):
+            except Unusable:
                 continue  # it is named when its turn comes
+            except OSError as error:
+                if not is_of_the_system(error):
+                    raise
         return None
 
 

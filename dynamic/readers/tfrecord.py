@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Unpack
 import numpy
 
 from dynamic._array import Array, empty
-from dynamic._bytes import Opened, contents, kind_of
+from dynamic._bytes import Opened, contents, is_of_the_system, kind_of
 from dynamic._origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
@@ -183,8 +182,12 @@ class Records(Listing):
             if follows and ends[i] - starts[first] <= _AT_ONCE:
                 continue
             if i - first > 1:
-                with contextlib.suppress(OSError):
+                try:
                     data = files.part(self.path(indices[first]), starts[first], ends[i - 1] - starts[first])
+                except OSError as error:
+                    if not is_of_the_system(error):
+                        raise
+                else:
                     for k in range(first, i):
                         found[indices[k]] = data[starts[k] - starts[first] : ends[k] - starts[first]]
             first = i
