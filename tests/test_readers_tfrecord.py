@@ -528,13 +528,16 @@ def test_many_parts_take_no_longer_each(tmp_path):
     ({"a": VarLenFeature("float32", 0)}, "feature 'a' holds int64, where float32 is asked for"),
     ({"a": FixedLenFeature([], "string", "")}, "feature 'a' holds int64, where string is asked for"),
     ({"s": FixedLenFeature([2], "int64", 0)}, "feature 's' holds string, where int64 is asked for"),
+    ({"l": FixedLenFeature([], "string", "")}, "feature 'l' has 3 strings, where one is asked for"),
+    ({"l": FixedLenFeature([1], "string")}, "feature 'l' has 3 strings, where one is asked for"),
     ({"m": FixedLenFeature([2], "int64")}, "has no feature 'm', which has no default value"),
     ({"e": FixedLenFeature([], "string")}, "has no feature 'e', which has no default value"),
 ])  # fmt: skip
 def test_a_record_that_is_not_as_asked_for_is_named(tmp_path, features, told):
     good = {name: feature(f.dtype, [b"x"] if f.dtype == "string" else [1] * int(np.prod(getattr(f, "shape", None) or
             getattr(f, "partial_shape", [])))) for name, f in features.items()}  # fmt: skip
-    bad = example(a=feature("int64", [1, 2, 3]), s=feature("string", [b"x"]), e=feature("string", []))
+    bad = example(a=feature("int64", [1, 2, 3]), s=feature("string", [b"x"]), e=feature("string", []),
+                  l=feature("string", [b"ab", b"", b"c"]))  # fmt: skip
     path = write(tmp_path / "a.tfrecord", [example(**good), bad, example(**good)])
     with pytest.raises(DataError, match=rf"1 of 3 .*\n  sample 1 \(.*a\.tfrecord: record 1\): {told}"):
         TFRecord(path=path, features=features)(3)
@@ -567,12 +570,37 @@ def test_samples_without_a_feature_do_not_share_their_default(tmp_path):
     assert not np.shares_memory(first, second)
 
 
-def test_of_several_strings_the_first_is_taken(dali: Oracle, tmp_path):
+def test_several_strings_are_refused_where_dali_takes_the_first(dali: Oracle, tmp_path):
     path = write(tmp_path / "a", [example(s=feature("string", [b"ab", b"cde"])), example(s=feature("string", [b""]))])
     features = {"s": FixedLenFeature([], "string", "")}
     theirs = of_dali(dali, features, 2, path=str(path), index_path=str(index_of(path, tmp_path / "i")))
-    ours = outputs(TFRecord(path=path, features=features))
-    assert [s["s"].tobytes() for s in ours] == [s.tobytes() for s in theirs["s"].samples] == [b"ab", b""]
+    assert [s.tobytes() for s in theirs["s"].samples] == [b"ab", b""]
+    ours = outputs(TFRecord(path=path, features=features, on_error="skip"))
+    assert [s["s"].tobytes() for s in ours] == [b""]
+
+
+@given(kind=st.sampled_from(sorted(NUMBER)), shape=st.lists(st.integers(0, 3), max_size=3), n=st.integers(0, 28),
+       default=st.booleans(), packed=st.booleans())  # fmt: skip
+def test_a_shape_takes_as_many_values_as_it_has_or_the_default(kind, shape, n, default, packed):
+    """Of any kind; nothing is left out and nothing made up."""
+    wanted = int(np.prod(shape))
+    values = [b"%d" % i for i in range(n)] if kind == "string" else np.arange(n).astype(kind).tolist()
+    missing = {"string": "none", "int64": -1, "float32": -1.0}[kind] if default else None
+    if kind == "string" and wanted != 1:
+        with pytest.raises(ArgumentError, match="'shape' must be a shape of one element"):
+            FixedLenFeature(shape, kind, missing)
+        return
+    (column,) = _example.columns("t", {"a": FixedLenFeature(shape, kind, missing)})
+    stored = feature(kind, values, packed)
+    if n == wanted and n:
+        expected = np.frombuffer(values[0], np.uint8) if kind == "string" else np.array(values, kind).reshape(shape)
+        np.testing.assert_array_equal(_example.values(column, memoryview(stored)), expected, strict=True)
+    elif not n and (default or not wanted):
+        expected = np.frombuffer(b"none", np.uint8) if kind == "string" else np.full(shape, missing or 0, kind)
+        np.testing.assert_array_equal(_example.values(column, memoryview(stored)), expected, strict=True)
+    else:
+        with pytest.raises(tfrecord.Unusable, match="has no feature 'a'|feature 'a' has"):
+            _example.values(column, memoryview(stored))
 
 
 def test_features_without_a_batch_size_are_tensors(tmp_path):

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import resource
 import tarfile
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from dynamic import dtypes
 from dynamic._bytes import Opened
 from dynamic.errors import ArgumentError, DataError
-from dynamic.readers import Webdataset
+from dynamic.readers import Webdataset, webdataset
 
 #: Paths that do not begin with a dot in their last part, which DALI gives an empty sample for where they come first.
 keys = st.sampled_from(["0", "1", "2", "a/0", "a/1", "a.b/0", "./3", "x" * 90, "ü", "7" + "y" * 120])
@@ -179,6 +180,44 @@ def test_several_archives_follow_each_other(tmp_path):
     reader = Webdataset(paths=[first, str(second)], ext=["jpg"])
     assert outputs(reader) == [(b"0",), (b"1",), (b"2",)]
     assert reader.next_epoch(3).__next__()[0].origin.names == ["b.tar/0", "b.tar/1", "more/a.tar/1"]
+
+
+@given(archives=st.lists(files, min_size=2, max_size=3), zeros=st.lists(st.integers(0, 60), min_size=3, max_size=3),
+       format=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))  # fmt: skip
+def test_archives_in_one_file_are_all_read(tmp_path_factory, archives, zeros, format):
+    """As `cat` puts them there; DALI and most programs stop at the end of the first. No sample is of two of them."""
+    folder = tmp_path_factory.mktemp("d")
+    parts = [packed(folder / f"{i}.tar", [(f"{k}.{e}", data) for k, e, data in some], format).read_bytes()
+             for i, some in enumerate(archives)]  # fmt: skip
+    (folder / "all.tar").write_bytes(b"".join(part + bytes(512 * n) for part, n in zip(parts, zeros, strict=False)))
+    arguments = {"ext": ["jpg", "cls;txt"]}
+    each = [Webdataset(paths=folder / f"{i}.tar", **arguments) for i in range(len(parts))]
+    assert outputs(Webdataset(paths=folder / "all.tar", **arguments)) == [s for one in each for s in outputs(one)]
+
+
+def test_what_follows_an_archive_and_is_none_is_refused(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0.jpg", b"0")])
+    whole = path.read_bytes()
+    for more in (b"more" * 200, FILE[:200], FILE, bytes(700) + b"x"):
+        path.write_bytes(whole + more)
+        with pytest.raises(DataError, match=r"a\.tar: is (damaged|cut off)"):
+            Webdataset(paths=path, ext="jpg")
+    with path.open("wb") as file:
+        file.write(whole)
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte \d+: more than 16777216 zeros follow"):
+        Webdataset(paths=path, ext="jpg")
+
+
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_archives_as_programs_make_them(tmp_path, format):
+    """Of a folder, by ``tar -C folder .``, with long names, and with what a Mac puts beside each file."""
+    long, beside = "./" + "d" * 120 + "/" + "n" * 130, b"\0\5\26\7"
+    members = [("./", None), ("./._0.jpg", beside), ("./0.jpg", b"0"), ("./._0.cls", beside), ("./0.cls", b"7")]
+    members += [(f"{long}.jpg", b"1"), (f"{long}.cls", b"8")]
+    reader = Webdataset(paths=packed(tmp_path / "a.tar", members, format), ext=["jpg", "cls"])
+    assert outputs(reader) == [(b"0", b"7"), (b"1", b"8")]
+    assert reader._listing.names == ["a.tar/./0", f"a.tar/{long}"]
 
 
 def test_a_batch_may_be_of_more_archives_than_files_may_be_open(tmp_path):
@@ -421,7 +460,7 @@ def test_a_header_that_says_it_is_huge_is_refused_before_it_is_read(tmp_path, ki
     with (tmp_path / "a.tar").open("wb") as file:
         file.write(header("pax", 5 << 30, kind))
         file.truncate(6 << 30)
-    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte 512: a header of more than 1048576 bytes"):
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte 512: headers of more than 1048576 bytes for one"):
         Webdataset(paths=tmp_path / "a.tar", ext="jpg")
 
 
@@ -430,6 +469,10 @@ def test_headers_may_follow_each_other_and_must_lead_to_a_file(tmp_path):
     path.write_bytes(many + header("k", 3, b"K") + filled(b"abc") + FILE + FILE + END)
     (found,) = Webdataset(paths=path, ext="jpg")(2)
     assert found.origin.names == ["a.tar/7", "a.tar/0"]  # what is told of the next file is told of no other
+    records = record(b"comment", b"c" * 600_000)
+    path.write_bytes((header("pax", len(records), b"x") + filled(records)) * 2 + FILE + END)
+    with pytest.raises(DataError, match=r"a\.tar: is damaged at byte \d+: headers of more than"):
+        Webdataset(paths=path, ext="jpg")
     path.write_bytes(FILE + many + END)
     with pytest.raises(DataError, match=r"a\.tar: is damaged at byte \d+: it ends where a file should follow"):
         Webdataset(paths=path, ext="jpg")
@@ -471,8 +514,6 @@ def test_one_block_of_zeros_ends_nothing(tmp_path):
     path.write_bytes(FILE + bytes(512) + b"more" * 200)
     with pytest.raises(DataError, match=r"a\.tar: is damaged at byte 1536"):
         Webdataset(paths=path, ext="jpg")
-    path.write_bytes(FILE + END + b"more" * 200)
-    assert outputs(Webdataset(paths=path, ext="jpg")) == [(b"hello",)]
 
 
 @pytest.mark.parametrize(("pack", "told"), [(gzip.compress, "gzip"), (bz2.compress, "bzip2"), (lzma.compress, "xz")])
@@ -506,6 +547,33 @@ def test_an_index_may_have_names_with_spaces(tmp_path):
         reader = Webdataset(**arguments, index_paths=index)
         assert reader.get_state() == expected.get_state()
         assert outputs(reader) == [(b"0", b"1"), (b"2", b""), (b"", b"")]
+
+
+words = st.sampled_from(["a", "jpg", "a.jpg", "a.jpg b", " ", "  ", ".", ".jpg", "5", "12 7", "x y.jpg", "\u3000"])
+
+
+@given(words=st.lists(words, max_size=12), spaced=st.booleans())
+def test_a_line_of_an_index_is_read_as_its_grammar_says(words, spaced):
+    """The names with spaces in them, that is; the grammar is a pattern, which takes too long for a hostile line."""
+    line = (" " if spaced else "").join(words).encode().removesuffix(b"\r")
+    grammar = re.compile(rb"(\S*) (\d{1,18}) (\d{1,18}) ([^ \s].*?\.\1)(?: |$)", re.DOTALL)
+    expected, place = [], 0
+    while found := grammar.match(line, place):
+        expected.append(list(found.groups()))
+        place = found.end()
+    assert webdataset._with_spaces(line) == (expected if place >= len(line) else [])
+
+
+@pytest.mark.parametrize("line", [
+    b"jpg 512 5 a" + b" .jpg.jp" * 60_000, b"a 512 5 a.a " * 40_000 + b"x",
+    b"." * 240_000 + b" 512 5 a" + b"." * 240_000 + b" x",
+    b" " * 480_000 + b"x", b"jpg 512 5 a b.jpg " * 25_000 + b"!", b"5 " * 240_000])  # fmt: skip
+def test_a_long_line_of_an_index_takes_no_longer_for_each_byte(tmp_path, line):
+    """A quadratic step would take a minute."""
+    path = packed(tmp_path / "a.tar", [("a.jpg", b"hello")])
+    (tmp_path / "a.idx").write_bytes(b"v1.2 1\n" + line)
+    with pytest.raises(DataError, match="line 2 lists no files|has no file of"):
+        Webdataset(paths=path, index_paths=tmp_path / "a.idx", ext="jpg")
 
 
 def test_an_index_of_another_archive_is_refused(tmp_path):

@@ -7,6 +7,7 @@ import inspect
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self, overload
 
 from dynamic import ArgumentError, EvalContext, batch
@@ -138,8 +139,14 @@ class Pipeline:
 
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""
-        with self._lock:
+        with self._alone():
             self._started()
+
+    def _alone(self) -> AbstractContextManager[Any]:
+        """What one thread holds at a time."""
+        if current.get()() is self:
+            raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
+        return self._lock
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
@@ -190,9 +197,7 @@ class Pipeline:
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
-        if current.get()() is self:
-            raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
-        with self._lock:
+        with self._alone():
             ahead = self._started()
             try:
                 return ask(ahead)
@@ -200,10 +205,8 @@ class Pipeline:
                 self._states = end.states
                 self._epoch = self._epoch if end.epoch is None else end.epoch
                 raise
-            except Exception:
-                raise
-            except BaseException:
-                if not self._depth:  # the batch being made may be over: what was taken last tells where to go on
+            except BaseException as error:
+                if not (self._depth or isinstance(error, Exception)):  # the batch may be over: go on after the last
                     self._ahead = None
                 raise
 
@@ -215,9 +218,8 @@ class Pipeline:
 
     def _forget_what_is_ahead(self) -> None:
         """Make again what has been made ahead."""
-        if self._ahead is not None:
-            self.close()
-            self._ahead = None
+        self.close()
+        self._ahead = None
 
     def feed_input(
         self, data_node: str, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
@@ -278,7 +280,7 @@ class Pipeline:
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
         this = object()
-        with self._lock:
+        with self._alone():
             try:
                 for name, data in pipeline_inputs.items():
                     self._feed(name, data, None, this)
@@ -292,9 +294,8 @@ class Pipeline:
 
     def schedule_run(self) -> None:
         """Let a run begin whose outputs `share_outputs` gives: the two halves of `run`, as DALI has them."""
-        with self._lock:
-            self._started()
-            self._scheduled += 1
+        self.build()
+        self._scheduled += 1
 
     def share_outputs(self) -> Outputs:
         """The outputs of the run that was scheduled first.
@@ -303,7 +304,7 @@ class Pipeline:
             RuntimeError: None is scheduled.
             Exception: What the run raises, which stays scheduled.
         """
-        with self._lock:
+        with self._alone():
             if not self._scheduled:
                 raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
             outputs = self.run()
@@ -325,7 +326,7 @@ class Pipeline:
         """
         epoch, begun = self._epoch, False
         while True:
-            with self._lock:
+            with self._alone():
                 if self._epoch != epoch:  # another thread has ended it
                     return
                 try:
@@ -341,7 +342,7 @@ class Pipeline:
                 step, begun = self._take(), True
                 self._states, self._end_of_epoch = step.states, step.end
             yield step.outputs
-            with self._lock:
+            with self._alone():
                 if step.end is not None and (self._states is step.states or self._states is step.end.last):
                     self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
                     return

@@ -49,9 +49,8 @@ class FixedLenFeature:
     """A feature that has as many values in each record, or a string.
 
     Args:
-        shape: Of the array that the values make. A string is an array of its bytes, of one dimension, whatever the
-            shape is, which must be of one element, such as ``[]`` or ``[1]``; where a record has several, the first
-            is taken.
+        shape: Of the array that the values make; a record with another number of them is refused. A string is an array
+            of its bytes, of one dimension, whatever the shape is, which must be of one element: ``[]`` or ``[1]``.
         dtype: "int64", "float32" or "string"; or a dtype that means one of these.
         default_value: What a record has that does not have the feature, or no values of it: values for the whole shape,
             or one for all of it. By default such a record is an error.
@@ -69,7 +68,7 @@ class FixedLenFeature:
         operator = "tfrecord.FixedLenFeature"
         object.__setattr__(self, "shape", _shape(operator, "shape", self.shape, 0))
         object.__setattr__(self, "dtype", _kind(operator, self.dtype))
-        if self.dtype == string and math.prod(self.shape) > 1:
+        if self.dtype == string and math.prod(self.shape) != 1:
             expected = "a shape of one element, of one string"
             raise ArgumentError(operator, "shape", expected, shown(self.shape))
         if self.default_value is not None:
@@ -199,6 +198,8 @@ def values(column: Column, feature: memoryview | None) -> Array:
         raise Unusable(f"feature {column.name!r} holds {_KINDS[kind]}, where {column.kind} is asked for")
     if column.kind == string:
         found = _strings(stored)
+        if len(found) > 1:
+            raise Unusable(f"feature {column.name!r} has {len(found)} strings, where one is asked for")
         return numpy.frombuffer(found[0], numpy.uint8) if found else _missing(column)
     array = _integers(stored) if column.kind == int64 else _floats(stored)
     if not array.size:

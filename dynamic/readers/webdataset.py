@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import array
-import errno
 import functools
 import hashlib
 import os
-import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
 
 from dynamic._array import Array
-from dynamic._bytes import Opened, contents, kind_of
+from dynamic._bytes import Opened, contents
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
 
 from ._checks import flag, word
-from ._listing import Listing, _at_once, _Once, unlisted
+from ._listing import Listing, _Once, unlisted
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
+from ._tar import BLOCK, DIGITS, begins, members, opened, text
 
 __all__ = ["Webdataset"]
 
 _MISSING = ("", "empty", "skip", "error")
 _VERSIONS = (b"v1.1", b"v1.2")
-_BLOCK = 512  # bytes, of which an archive is made
-_ZEROS = bytes(_BLOCK)
 _NEAR = 1 << 16  # bytes between components that are read for nothing, rather than in a second call
-_AHEAD = 1 << 12  # bytes that are read with a header: small files, and the headers after them
-_FILES = b"0\0007"  # types of what has bytes and a name
-_LINKS = b"123456"  # types of links, devices and folders: of them there are no bytes, whatever size they have
-_AHEAD_OF_FILES = b"LKxXg"  # types of headers that tell more of the file after them
-_DIGITS = 18  # of a size in text, at most
-_LONGEST = 1 << 20  # bytes of a header that holds a name or records; one that says it has more is damaged
 _COMPARED = 64  # samples of an index that are looked for in the archive
-_OCTAL = 1 << 33  # bytes: sizes from here on do not fit where a header has them
-_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
-_RECORD = re.compile(rb"(\S*) (\d{1,18}) (\d{1,18}) (\S.*?\.\1)(?: |$)")  # of an index, with a name that has spaces
 
 
 class Webdataset(Stored["Components", Batches]):
@@ -54,7 +41,8 @@ class Webdataset(Stored["Components", Batches]):
     is no regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with one extension.
 
     A sample is known by the path of its archive, below the folder that all archives lie in, and its path in there.
-    Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused.
+    Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused. Archives that follow
+    each other in one file, as ``cat`` puts them there, are all read.
 
     Args:
         max_batch_size: Default of the batch size, and the largest that is allowed.
@@ -215,16 +203,6 @@ class Components(Listing):
         return [data[offset - start : offset - start + size] if size else data[:0] for offset, size in spans]
 
 
-def _opened(path: str) -> BinaryIO:
-    """A regular file, open for reading; an OSError says that it is none."""
-    file = open(path, "rb", _AHEAD, opener=_at_once)  # noqa: SIM115 - whoever asks for it closes it
-    mode = os.fstat(file.fileno()).st_mode
-    if not stat.S_ISREG(mode):
-        file.close()
-        raise OSError(errno.EINVAL, f"is a {kind_of(mode)}, not a regular file")
-    return file
-
-
 def _extensions(ext: str | Sequence[str], *, case_sensitive: bool) -> list[list[str]]:
     """For each output the extensions of its files."""
     operator, expected = Webdataset._operator, "an extension such as 'jpg', or a list with some for each output"
@@ -301,18 +279,18 @@ _damaged = functools.partial(unlisted, Webdataset._operator)
 
 def _in_archive(path: str) -> Iterator[tuple[str, list[_File]]]:
     """The samples of an archive: the path of each up to the first dot of its name, and its files."""
-    before, files = "", list[_File]()
-    for name, offset, size in _entries(path):
+    before, files = ("", 0), list[_File]()
+    for name, offset, size, part in _entries(path):
         key, extension = _parted(name)
         if key.rpartition("/")[2] == "":
             continue  # the name begins with a dot
-        if files and key != before:
-            yield before, files
+        if files and (key, part) != before:
+            yield before[0], files
             files = []
-        before = key
+        before = key, part
         files.append(_File(extension, offset, size))
     if files:
-        yield before, files
+        yield before[0], files
 
 
 def _parted(name: str) -> tuple[str, str]:
@@ -322,112 +300,15 @@ def _parted(name: str) -> tuple[str, str]:
     return folder + slash + stem, extension
 
 
-def _entries(path: str) -> Iterator[tuple[str, int, int]]:
-    """The regular files in an archive: their names, where their bytes begin, and how many there are."""
+def _entries(path: str) -> Iterator[tuple[str, int, int, int]]:
+    """The regular files in an archive: their names, where their bytes begin, how many there are, and in which part."""
     try:
-        with _opened(path) as file:
-            yield from _members(file)
+        with opened(path) as file:
+            yield from members(file)
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     except ValueError as error:
         raise _damaged(path, str(error)) from None
-
-
-def _members(file: BinaryIO) -> Iterator[tuple[str, int, int]]:
-    """The regular files in an archive. Not by `tarfile`, which some headers make hang, or take all memory.
-
-    Raises:
-        ValueError: The archive is damaged; the message says where.
-    """
-    whole, at = os.fstat(file.fileno()).st_size, 0
-    records: dict[bytes, bytes] = {}  # what headers of their own say of the next file
-    while True:
-        file.seek(at)
-        block = file.read(_BLOCK)
-        if block == _ZEROS:
-            if not file.read(_BLOCK).strip(b"\0"):
-                break
-            at += _BLOCK  # one alone ends nothing
-            continue
-        kind, name, size = _header(block, at, records)
-        at += _BLOCK
-        if size > whole - at:
-            raise ValueError(f"is damaged or cut off: {size} bytes should follow byte {at}")
-        if kind in _AHEAD_OF_FILES:
-            records |= _records(kind, file.read(min(size, _LONGEST + 1)), at)
-        else:
-            if kind in _FILES:
-                yield _text(name), at, size
-            records = {}
-        at += -(-size // _BLOCK) * _BLOCK
-    if records:
-        raise ValueError(f"is damaged at byte {at}: it ends where a file should follow")
-
-
-def _header(block: bytes, at: int, records: dict[bytes, bytes]) -> tuple[bytes, bytes, int]:
-    """The type, name and size of what follows a header, by its fields and the records of headers before it."""
-    kind, size = block[156:157], _octal(block[124:136])
-    summed = block[:148] + block[156:]
-    total = 256 + sum(summed.translate(None, b"\0"))  # most bytes are 0
-    signed = [total - 256 * sum(byte > 127 for byte in summed)] if _octal(block[148:156]) != total else []
-    if len(block) < _BLOCK or size is None or (signed and _octal(block[148:156]) not in signed):
-        raise ValueError(_no_header(block, at))
-    name = block[:100].partition(b"\0")[0]
-    if block[345] and block[257:263] == b"ustar\0":  # GNU has other things in this place
-        name = block[345:500].partition(b"\0")[0] + b"/" + name
-    if kind in _AHEAD_OF_FILES:
-        return kind, name, size
-    if records:
-        told = records.get(b"size") or b"%d" % size
-        if not told.isdigit() or len(told) > _DIGITS:
-            raise ValueError(f"is damaged at byte {at}: a size of {shown(_text(told))}")
-        name, size = records.get(b"path") or name, int(told)
-    if kind == b"S" or any(key.startswith(b"GNU.sparse.") for key in records):
-        raise ValueError(f"has holes in {displayed(_text(name))}, which is not supported")
-    return kind, name, 0 if kind in _LINKS else size
-
-
-def _no_header(block: bytes, at: int) -> str:
-    """What is wrong with an archive that has no header in some place."""
-    packed = [word for magic, word in _PACKED.items() if block.startswith(magic)]
-    if packed and not at:
-        return f"is compressed ({packed[0]}), and must be unpacked first"
-    if len(block) < _BLOCK:
-        return f"is cut off: it ends at byte {at + len(block)} without the zeros that close an archive"
-    return f"is damaged at byte {at}" if at else "is no tar archive, or a damaged one"
-
-
-def _octal(field: bytes) -> int | None:
-    """The number in a field of a header; None where there is none."""
-    if field[:1] >= b"\x80":
-        return int.from_bytes(field[1:], "big") + (field[0] - 0x80 << 88)  # a negative one is beyond any file
-    digits = field.partition(b"\0")[0].strip(b" ") or b"0"
-    return None if digits.strip(b"01234567") else int(digits, 8)
-
-
-def _records(kind: bytes, data: bytes, at: int) -> dict[bytes, bytes]:
-    """What a header of its own says of the next file: its name alone, or lines "length key=value"."""
-    if len(data) > _LONGEST:
-        raise ValueError(f"is damaged at byte {at}: a header of more than {_LONGEST} bytes")
-    if kind == b"L":
-        return {b"path": data.partition(b"\0")[0]}
-    found: dict[bytes, bytes] = {}
-    place, end = 0, len(data.rstrip(b"\0")) if kind in b"xX" else 0
-    while place < end:
-        length = data[place : place + 20].partition(b" ")[0]
-        size = int(length) if length.isdigit() else 0
-        line = data[place : place + size]
-        key, _, value = line[len(length) + 1 :].partition(b"=")
-        if len(line) < size or not value.endswith(b"\n"):
-            raise ValueError(f"is damaged at byte {at + place}: no record of a header")
-        found[key] = value[:-1]
-        place += size
-    return found
-
-
-def _text(name: bytes) -> str:
-    """A name as text; what is none is surrogates (PEP 383)."""
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _in_index(index: str, path: str) -> Iterator[tuple[str, list[_File]]]:
@@ -439,11 +320,11 @@ def _in_index(index: str, path: str) -> Iterator[tuple[str, list[_File]]]:
         raise fault(error.strerror or str(error)) from None
     head, count = lines[0].split(), len(lines) - 1
     if len(head) != 2 or head[0] not in _VERSIONS or not head[1].isdigit():
-        raise fault(f"should begin with 'v1.2' and the number of samples; got {shown(_text(lines[0]))}")
+        raise fault(f"should begin with 'v1.2' and the number of samples; got {shown(text(lines[0]))}")
     if head[1].lstrip(b"0") != (b"%d" % count).lstrip(b"0"):
-        raise fault(f"says that there are {_text(head[1][:20])} samples, and lists {count}")
+        raise fault(f"says that there are {text(head[1][:20])} samples, and lists {count}")
     try:
-        archive = _opened(path)
+        archive = opened(path)
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     with archive:
@@ -451,10 +332,10 @@ def _in_index(index: str, path: str) -> Iterator[tuple[str, list[_File]]]:
         for number, line in enumerate(lines[1:]):
             files, key = _indexed(line, 4 if named else 3)
             if not files:
-                raise fault(f"line {number + 2} lists no files as extension, offset, size: {shown(_text(line))}")
+                raise fault(f"line {number + 2} lists no files as extension, offset, size: {shown(text(line))}")
             compared = number % -(-count // _COMPARED) == 0
             for _, start, size in files:
-                if start % _BLOCK or start + size > whole or (compared and not _begins(archive, start, size)):
+                if start % BLOCK or start + size > whole or (compared and not begins(archive, start, size)):
                     raise fault(f"line {number + 2}: {displayed(path)} has no file of {size} bytes at byte {start}")
             yield _parted(key)[0] if named else f"#{number}", files
 
@@ -463,22 +344,32 @@ def _indexed(line: bytes, width: int) -> tuple[list[_File], str]:
     """The files in a line of an index, each of so many words, and the last of those; no files where it is damaged."""
     words = line.split()
     rows = [words[i : i + width] for i in range(0, len(words), width)]
-    if not all(len(row) == width and (row[1] + row[2]).isdigit() and len(max(row[1:3], key=len)) <= _DIGITS
+    if not all(len(row) == width and (row[1] + row[2]).isdigit() and len(max(row[1:3], key=len)) <= DIGITS
                for row in rows):  # fmt: skip
-        rows, place, line = [], 0, line.removesuffix(b"\r")
-        while width == 4 and (found := _RECORD.match(line, place)):  # names that have spaces
-            rows.append(list(found.groups()))
-            place = found.end()
-        if place < len(line):
-            return [], ""
-    return [_File(_text(row[0]), int(row[1]), int(row[2])) for row in rows], _text(rows[0][-1]) if rows else ""
+        rows = _with_spaces(line.removesuffix(b"\r")) if width == 4 else []
+    return [_File(text(row[0]), int(row[1]), int(row[2])) for row in rows], text(rows[0][-1]) if rows else ""
 
 
-def _begins(archive: BinaryIO, start: int, size: int) -> bool:
-    """Whether the bytes of a regular file of this size begin in some place of an archive."""
-    archive.seek(max(start - _BLOCK, 0))
-    try:
-        kind, _, told = _header(archive.read(_BLOCK), start, {})
-    except ValueError:
-        return False
-    return start > 0 and kind in _FILES and (told == size or size >= _OCTAL)
+def _with_spaces(line: bytes) -> list[list[bytes]]:
+    """The files in a line of an index: extension, offset, size, and a name that may have spaces. None if damaged.
+
+    A name ends where its extension does. Each byte is looked at a few times, however long the line is.
+    """
+    rows, place = list[list[bytes]](), 0
+    while place < len(line):
+        row = list[bytes]()
+        for _ in range(3):
+            if (end := line.find(b" ", place)) < 0:
+                return []
+            row.append(line[place:end])
+            place = end + 1
+        if not (row[1] and row[2] and (row[1] + row[2]).isdigit() and len(max(row[1:], key=len)) <= DIGITS):
+            return []
+        ending = b"." + row[0]
+        end = line.find(ending + b" ", place + 1)
+        end = end + len(ending) if end >= 0 else len(line) if line.endswith(ending, place + 1) else place
+        if end == place or line[place : place + 1].isspace():
+            return []
+        rows.append([*row, line[place:end]])
+        place = end + 1
+    return rows

@@ -1,0 +1,169 @@
+"""Tar archives: where the files in them lie. Not by `tarfile`, which some headers make hang, or take all memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from dynamic._bytes import kind_of
+from dynamic.errors import displayed, shown
+
+from ._listing import _at_once
+
+__all__ = ["BLOCK", "DIGITS", "begins", "members", "opened", "text"]
+
+BLOCK = 512  # bytes, of which an archive is made
+_ZEROS = bytes(BLOCK)
+_AHEAD = 1 << 12  # bytes that are read with a header: small files, and the headers after them
+_FILES = b"0\0007"  # types of what has bytes and a name
+_LINKS = b"123456"  # types of links, devices and folders: of them there are no bytes, whatever size they have
+_AHEAD_OF_FILES = b"LKxXg"  # types of headers that tell more of the file after them
+DIGITS = 18  # of a size in text, at most
+_RECORDS, _SPARSE = (b"path", b"size"), b"GNU.sparse."  # those of their records that are looked at
+_LONGEST = 1 << 20  # bytes of the headers that hold a name or records of a file; where there are more it is damaged
+_AT_ONCE = 1 << 20  # bytes that are looked through for an end of zeros
+_MOST_ZEROS = 1 << 24  # bytes behind the end of an archive; writers fill up a block of some kB, at most some MB
+_OCTAL = 1 << 33  # bytes: sizes from here on do not fit where a header has them
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
+
+
+def opened(path: str) -> BinaryIO:
+    """A regular file, open for reading; an OSError says that it is none."""
+    file = open(path, "rb", _AHEAD, opener=_at_once)  # noqa: SIM115 - whoever asks for it closes it
+    mode = os.fstat(file.fileno()).st_mode
+    if not stat.S_ISREG(mode):
+        file.close()
+        raise OSError(errno.EINVAL, f"is a {kind_of(mode)}, not a regular file")
+    return file
+
+
+def members(file: BinaryIO) -> Iterator[tuple[str, int, int, int]]:
+    """The regular files in an archive: their names, where their bytes begin, how many there are, and in which part.
+
+    Behind the zeros that end an archive another may begin, the next part.
+
+    Raises:
+        ValueError: The archive is damaged; the message says where.
+    """
+    whole, at, part = os.fstat(file.fileno()).st_size, 0, 0
+    records: dict[bytes, bytes] = {}  # what headers of their own say of the next file
+    told = 0  # bytes in these headers
+    while True:
+        file.seek(at)
+        block = file.read(BLOCK)
+        if block == _ZEROS:
+            at += BLOCK
+            following = file.read(BLOCK)
+            if following.strip(b"\0"):
+                continue  # one alone ends nothing
+            if records:
+                raise ValueError(f"is damaged at byte {at}: it ends where a file should follow")
+            at = _behind_zeros(file, at + len(following))
+            if at == whole:
+                break
+            part += 1
+            continue
+        kind, name, size = _header(block, at, records)
+        at += BLOCK
+        if size > whole - at:
+            raise ValueError(f"is damaged or cut off: {size} bytes should follow byte {at}")
+        if kind in _AHEAD_OF_FILES:
+            told += size
+            if told > _LONGEST:
+                raise ValueError(f"is damaged at byte {at}: headers of more than {_LONGEST} bytes for one file")
+            records |= _records(kind, file.read(size), at)
+        else:
+            if kind in _FILES:
+                yield text(name), at, size, part
+            records, told = {}, 0
+        at += -(-size // BLOCK) * BLOCK
+
+
+def _behind_zeros(file: BinaryIO, at: int) -> int:
+    """Where the block of an archive begins that is not all zeros, from some place on; or where the archive ends."""
+    start = at
+    while data := file.read(_AT_ONCE):
+        if left := len(data.lstrip(b"\0")):
+            return at + (len(data) - left) // BLOCK * BLOCK
+        at += len(data)
+        if at - start > _MOST_ZEROS:
+            raise ValueError(f"is damaged at byte {start}: more than {_MOST_ZEROS} zeros follow")
+    return at
+
+
+def _header(block: bytes, at: int, records: dict[bytes, bytes]) -> tuple[bytes, bytes, int]:
+    """The type, name and size of what follows a header, by its fields and the records of headers before it."""
+    kind, size = block[156:157], _octal(block[124:136])
+    summed = block[:148] + block[156:]
+    total = 256 + sum(summed.translate(None, b"\0"))  # most bytes are 0
+    signed = [total - 256 * sum(byte > 127 for byte in summed)] if _octal(block[148:156]) != total else []
+    if len(block) < BLOCK or size is None or (signed and _octal(block[148:156]) not in signed):
+        raise ValueError(_no_header(block, at))
+    name = block[:100].partition(b"\0")[0]
+    if block[345] and block[257:263] == b"ustar\0":  # GNU has other things in this place
+        name = block[345:500].partition(b"\0")[0] + b"/" + name
+    if kind in _AHEAD_OF_FILES:
+        return kind, name, size
+    if records:
+        told = records.get(b"size") or b"%d" % size
+        if not told.isdigit() or len(told) > DIGITS:
+            raise ValueError(f"is damaged at byte {at}: a size of {shown(text(told))}")
+        name, size = records.get(b"path") or name, int(told)
+    if kind == b"S" or any(key.startswith(_SPARSE) for key in records):
+        raise ValueError(f"has holes in {displayed(text(name))}, which is not supported")
+    return kind, name, 0 if kind in _LINKS else size
+
+
+def _no_header(block: bytes, at: int) -> str:
+    """What is wrong with an archive that has no header in some place."""
+    packed = [word for magic, word in _PACKED.items() if block.startswith(magic)]
+    if packed and not at:
+        return f"is compressed ({packed[0]}), and must be unpacked first"
+    if len(block) < BLOCK:
+        return f"is cut off: it ends at byte {at + len(block)} without the zeros that close an archive"
+    return f"is damaged at byte {at}" if at else "is no tar archive, or a damaged one"
+
+
+def _octal(field: bytes) -> int | None:
+    """The number in a field of a header; None where there is none."""
+    if field[:1] >= b"\x80":
+        return int.from_bytes(field[1:], "big") + (field[0] - 0x80 << 88)  # a negative one is beyond any file
+    digits = field.partition(b"\0")[0].strip(b" ") or b"0"
+    return None if digits.strip(b"01234567") else int(digits, 8)
+
+
+def _records(kind: bytes, data: bytes, at: int) -> dict[bytes, bytes]:
+    """What a header of its own says of the next file: its name alone, or lines "length key=value"."""
+    if kind == b"L":
+        return {b"path": data.partition(b"\0")[0]}
+    found: dict[bytes, bytes] = {}
+    place, end = 0, len(data.rstrip(b"\0")) if kind in b"xX" else 0
+    while place < end:
+        length = data[place : place + 20].partition(b" ")[0]
+        size = int(length) if length.isdigit() else 0
+        line = data[place : place + size]
+        key, _, value = line[len(length) + 1 :].partition(b"=")
+        if len(line) < size or not value.endswith(b"\n"):
+            raise ValueError(f"is damaged at byte {at + place}: no record of a header")
+        if key in _RECORDS or key.startswith(_SPARSE):
+            found[key] = value[:-1]
+        place += size
+    return found
+
+
+def text(name: bytes) -> str:
+    """A name as text; what is none is surrogates (PEP 383)."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def begins(archive: BinaryIO, start: int, size: int) -> bool:
+    """Whether the bytes of a regular file of this size begin in some place of an archive."""
+    archive.seek(max(start - BLOCK, 0))
+    try:
+        kind, _, told = _header(archive.read(BLOCK), start, {})
+    except ValueError:
+        return False
+    return start > 0 and kind in _FILES and (told == size or size >= _OCTAL)
