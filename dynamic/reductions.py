@@ -20,7 +20,7 @@ from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import reductions
-from .kernels.cpu.levels import above, level
+from .kernels.cpu.digits import above, level
 from .kernels.gpu import arrays
 
 __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance"]

@@ -444,6 +444,16 @@ def test_large_reductions_and_wide_filters(name, extents):
     close(out, expected)
 
 
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize(("kind", "value"), [("int32", 123456789), ("uint32", 2**32 - 1), ("float64", 0.1)])
+def test_a_constant_stays_that_constant(name, kind, value):
+    source = numpy.full((40, 300, 2), value, kind)
+    for size in ((9, 11, 2), (50, 31, 2)):
+        out = numpy.empty(size, kind)
+        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([40], name), along_all([300], name))
+        numpy.testing.assert_allclose(out, value, rtol=0 if kind != "float64" else 1e-13)
+
+
 def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
     generator = numpy.random.default_rng(7)
     source = generator.integers(0, 256, (90, 120, 3), numpy.uint8)

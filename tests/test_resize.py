@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -30,6 +32,7 @@ from dynamic.kernels.cpu import resample, resizer, scaled
 from dynamic.kernels.cpu.scaled import Along
 
 FILTERS = ["nn", "linear", "cubic", "lanczos3", "gaussian"]
+with_resizer = pytest.mark.skipif(not resizer.is_installed(), reason="cykooz-resizer is not installed")
 PHOTO = np.random.default_rng(3).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 PHOTO.setflags(write=False)
 
@@ -115,6 +118,69 @@ def test_every_pixel_is_the_weighted_mean_around_it(data, filter, antialias, kin
         assert abs(whole.array - np.clip(expected, limits.min, limits.max)).max() <= (1.2 if kind == "uint8" else 0.7)
 
 
+WIDE = {
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "uint32": st.integers(0, 2**32 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "uint64": st.integers(0, 2**64 - 1),
+    "float64": st.floats(-1e300, 1e300).filter(lambda value: value == 0 or abs(value) > 1e-300),
+}
+NARROW = [np.dtype(kind) for kind in ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")]
+
+
+@st.composite
+def constants(draw):
+    """A value that all of an image has, of any dtype."""
+    kind = draw(st.sampled_from([*map(np.dtype, WIDE), *NARROW]))
+    if kind.name in WIDE:
+        return kind.type(draw(WIDE[kind.name]))
+    if kind.kind == "f":
+        return kind.type(draw(st.floats(-1e4, 1e4)))
+    return draw(
+        st.sampled_from([kind.type(1), *([] if kind.kind == "b" else [np.iinfo(kind).min, np.iinfo(kind).max])])
+    )
+
+
+@given(
+    data=st.data(),
+    value=constants(),
+    filter=st.sampled_from(FILTERS),
+    antialias=st.booleans(),
+    channels=st.integers(1, 5),
+)
+def test_a_constant_stays_that_constant(data, value, filter, antialias, channels):
+    image = as_tensor(np.broadcast_to(value, (13, 16, channels)), layout="HWC")
+    size, how = (
+        data.draw(st.tuples(st.integers(1, 40), st.integers(1, 40))),
+        {"interp_type": filter, "antialias": antialias},
+    )
+    region = data.draw(st.sampled_from([{}, {"roi_start": (-2.5, 3.25), "roi_end": (20.0, 9.5)}]))
+    found = [
+        resize(image, size=size, **region, **how),
+        tensor_resize(image, sizes=(*size, 3), **how),
+        random_resized_crop(image, size=size, rng=random.RNG(1), **how),
+        resize_crop_mirror(image, size=size, crop=(3, 2), mirror=3, **how),
+        resize(image, size=size, dtype="float64", **region, **how),
+    ]
+    *same, wide = (each.array for each in found)
+    for array in same:
+        if array.dtype == np.float32:  # as many digits as DALI's have
+            np.testing.assert_allclose(array, value, rtol=1e-6)
+        else:
+            assert (array == value).all()
+    assert (wide == np.float64(value)).all()
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "float64"])
+def test_small_differences_of_large_values_keep_their_digits(kind):
+    low = np.dtype(kind).type(2.0**62 if kind == "float64" else 2**63 - 99 if kind == "int64" else 2**64 - 99)
+    step = np.spacing(low) if kind == "float64" else np.dtype(kind).type(1)
+    small = np.random.default_rng(4).integers(0, 90, (13, 16)).astype(kind)
+    found = resize(low + step * small, size=(7, 30), interp_type="cubic").array
+    expected = resize(small.astype(np.float64), size=(7, 30), interp_type="cubic").array
+    assert abs((found - low) / np.float64(step) - expected)[expected >= 0].max() <= 0.5001
+
+
 @given(data=st.data(), channels=st.integers(1, 4), antialias=st.booleans())
 def test_bytes_are_within_one_of_the_exact_values(data, channels, antialias):
     height, width = data.draw(st.integers(1, 90)), data.draw(st.integers(1, 90))
@@ -153,6 +219,49 @@ def test_edges_and_mirrors_of_large_images(monkeypatch, channels, pillow):
             assert abs(out - exact).max() <= 1.01, (down, across, height, width)
 
 
+WITHOUT = """
+import sys
+for name in {hidden}:
+    sys.modules[name] = None
+import numpy, dynamic
+photos = numpy.load({photos!r})
+made = {{}}
+for kind in ("uint8", "uint16", "float32"):
+    for name in photos:
+        photo = dynamic.as_tensor(photos[name].astype(kind), layout="HWC")
+        for filter in ("linear", "cubic", "lanczos3"):
+            for size in ((19, 30), (90, 20), (100, 140)):
+                made[f"{{kind}} {{name}} {{filter}} {{size}}"] = dynamic.resize(photo, size=size, interp_type=filter)
+        made[f"{{kind}} {{name}} random"] = dynamic.random_resized_crop(photo, size=24, rng=dynamic.random.RNG(3))
+loaded = {{name for name in sys.modules if name.split(".")[0] in {{"cykooz_resizer", "PIL"}} and sys.modules[name]}}
+numpy.savez({results!r}, loaded=sorted(loaded) or [""], **{{name: each.numpy() for name, each in made.items()}})
+"""
+
+
+@with_resizer
+def test_resizing_needs_neither_cykooz_resizer_nor_pillow(tmp_path):
+    """Bytes differ by one level at most, as they do from the exact values; the other types in their last digits."""
+    np.savez(tmp_path / "photos.npz", rgb=PHOTO, gray=PHOTO[..., :1], large=np.tile(PHOTO, (9, 7, 1)))
+    found = []
+    for hidden in ([], ["cykooz_resizer", "PIL"], ["PIL"]):
+        results = str(tmp_path / f"{len(hidden)}.npz")
+        code = WITHOUT.format(hidden=hidden, photos=str(tmp_path / "photos.npz"), results=results)
+        subprocess.run([sys.executable, "-c", code], check=True)
+        with np.load(results) as arrays:
+            found.append(dict(arrays))
+    expected, without, without_pillow = found
+    assert "cykooz_resizer" in expected.pop("loaded")
+    assert without.pop("loaded").tolist() == [""]
+    assert "PIL" not in without_pillow.pop("loaded")
+    for name, array in expected.items():
+        np.testing.assert_array_equal(without_pillow[name], array, err_msg=name)
+        if array.dtype == np.float32:
+            np.testing.assert_allclose(without[name], array, atol=1e-3, err_msg=name)
+        else:
+            assert abs(without[name].astype(int) - array).max() <= 1, name
+
+
+@with_resizer
 @pytest.mark.skipif(resizer._pillow() is None, reason="no Pillow whose images cykooz-resizer is known to read")
 @given(st.data(), st.sampled_from([1, 3, 4]))
 def test_images_of_pillow_make_no_difference(data, channels):
@@ -175,6 +284,7 @@ def test_images_of_pillow_make_no_difference(data, channels):
         np.testing.assert_array_equal(*outs)
 
 
+@with_resizer
 @pytest.mark.parametrize("pillow", [resizer._pillow(), None], ids=["with Pillow", "without"])
 def test_a_handler_of_a_signal_may_resize_in_the_midst_of_it(monkeypatch, pillow):
     other = PHOTO[::-1, ::-1].copy()

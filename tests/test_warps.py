@@ -90,6 +90,23 @@ def close(found, expected, dtype, edges=None, level=0.0) -> bool:
 # -- warp_affine --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("value", [np.int32(-(2**31)), np.uint32(2**32 - 1), np.int64(2**62 + 1), np.int64(-(2**63)),
+                                   np.uint64(2**64 - 1), np.float64(0.1), np.float64(-1e300)], ids=repr)  # fmt: skip
+def test_a_constant_stays_that_constant(value):
+    image, matrix = np.broadcast_to(value, (13, 16, 3)), [[1.1, 0.2, 0.25], [-0.2, 0.9, 0.5]]
+    laid = as_tensor(image, layout="HWC")
+    found = [
+        rotate(laid, angle=30.0),
+        rotate(as_tensor(image[..., None], layout="DHWC"), angle=30.0, axis=(1.0, 2.0, 3.0)),
+        warp_affine(laid, matrix=matrix),
+        warp_perspective(laid, matrix=[*matrix, [0.001, 0.002, 1.0]], border_mode="replicate"),
+        *(warp_perspective(laid, matrix=[*matrix, [0.001, 0.002, 1.0]], border_mode="wrap", interp_type=name)
+          for name in ("linear", "cubic")),
+    ]  # fmt: skip
+    for result in found:
+        assert (result.array == value).all()
+
+
 @st.composite
 def affine_warps(draw):
     shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)))

@@ -16,7 +16,7 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import coordinates
-from dynamic.kernels.cpu.warp import in_float32
+from dynamic.kernels.cpu.digits import in_float32
 from dynamic.kernels.gpu import arrays
 
 __all__ = ["coord_flip", "coord_transform"]

@@ -16,7 +16,7 @@ from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import normalize as kernels
-from dynamic.kernels.cpu.levels import above, level
+from dynamic.kernels.cpu.digits import above, level
 from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]

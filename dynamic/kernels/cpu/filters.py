@@ -18,7 +18,8 @@ from dynamic import _pool
 from dynamic._array import Array, empty
 from dynamic.dtypes import convert
 
-from .warp import MOST_CHANNELS, in_float32
+from .digits import in_float32
+from .warp import MOST_CHANNELS
 
 __all__ = ["correlated", "extremes", "laplacian", "medians", "planes", "real_of", "separable", "stored"]
 

@@ -18,6 +18,7 @@ from dynamic import _pool
 from dynamic.dtypes import convert
 
 from . import warp
+from .digits import above, exact_level, in_float32, raised
 
 __all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "radius_of", "read", "remap", "waves"]
 
@@ -82,7 +83,7 @@ def _is_direct(image: Any, out: Any, interpolation: str) -> bool:
     """Whether OpenCV can read an image at float32 points."""
     if not image.size or not out.size or max(image.shape[:2]) >= warp.OPENCV_LIMIT:
         return False
-    return image.shape[2] <= warp.MOST_CHANNELS if interpolation == "nn" else warp.in_float32(image.dtype)
+    return image.shape[2] <= warp.MOST_CHANNELS if interpolation == "nn" else in_float32(image.dtype)
 
 
 def _is_near(matrix: Any, shape: Sequence[int], far: int) -> bool:
@@ -260,6 +261,9 @@ def _blocks(shape: Sequence[int], size: int) -> list[slice]:
 
 def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str) -> None:
     """`read` in float64, for every dtype; cubic as OpenCV has it."""
+    base = None if interpolation == "nn" else exact_level(image, *([] if fill is None else [fill]))
+    if base is not None:
+        image, fill = above(image, base), None if fill is None else above(fill, base)
     pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1])
     steps = {"nn": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[interpolation]
     blocks = _blocks(out.shape, _FEW)
@@ -279,7 +283,7 @@ def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str)
         pairs = itertools.product(*weights)
         for place, (down, right) in zip(warp.places_of(corners, image.shape, steps), pairs, strict=True):
             total = total + warp.take(pixels, place, fill).astype(numpy.float64) * (down * right)
-        convert(numpy, total, out.dtype, out=out[rows])
+        raised(total, base, out[rows])
 
     _pool.run_pieces(one, len(blocks), image.nbytes + out.nbytes)
 

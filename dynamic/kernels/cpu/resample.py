@@ -19,6 +19,7 @@ from dynamic._array import Array, keep_blocks
 from dynamic.dtypes import convert
 
 from . import warp
+from .digits import above, exact_level, in_float32, raised
 from .scaled import Along, scale
 
 __all__ = ["filter_values", "resample", "spacing"]
@@ -55,8 +56,13 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
             steps[axis] = step
     if not steps:
         convert(numpy, image, out.dtype, out=out)
-    elif not warp.in_float32(image.dtype) or not scale(image, steps, out):
+    elif not _is_narrow(image, out) or not scale(image, steps, out):
         _general(image, steps, out)
+
+
+def _is_narrow(image: Array, out: Array) -> bool:
+    """Whether float32 has the digits of an image and its result."""
+    return in_float32(image.dtype) and out.dtype != numpy.float64
 
 
 def _is_identity(step: Along, extent: int, size: int) -> bool:
@@ -140,23 +146,27 @@ def _nearest_places(step: Along, extent: int, size: int) -> Array:
 
 def _general(image: Array, steps: dict[int, Along], out: Array) -> None:
     """Resize along some dimensions, in float32, or in float64 where that has not the digits."""
-    real = numpy.dtype(numpy.float32 if warp.in_float32(image.dtype) else numpy.float64)
+    real = numpy.dtype(numpy.float32 if _is_narrow(image, out) else numpy.float64)
     taps = {}
     for axis, step in steps.items():
         taps[axis] = _taps(step, image.shape[axis], out.shape[axis])
         image = image[(slice(None),) * axis + (taps[axis].pixels,)]
     if not _in_order(image):  # products of matrices add up in an order that depends on that of memory
         image = numpy.ascontiguousarray(image)
+    if out.dtype == real and image.itemsize < real.itemsize:
+        image = image.astype(real)
+    base = exact_level(image)
+    image = image if base is None else above(image, base)
     along = _multiplied if image.dtype.kind != "f" or numpy.isfinite(image).all() else _summed
     for axis in sorted(steps, key=lambda axis: out.shape[axis] / image.shape[axis]):
         size = out.shape[axis]
         outer, inner = math.prod(image.shape[:axis]), math.prod(image.shape[axis + 1 :])
         shape = (*image.shape[:axis], size, *image.shape[axis + 1 :])
         image = along(image.reshape(outer, image.shape[axis], inner), taps[axis], real).reshape(shape)
-    if out.dtype.kind == "u" and out.itemsize <= 2 and along is _multiplied:
+    if base is None and out.dtype.kind == "u" and out.itemsize <= 2 and along is _multiplied:
         _rounded(image, out)
     else:
-        convert(numpy, image, out.dtype, out=out)
+        raised(image, base, out)
 
 
 def _in_order(image: Array) -> bool:
@@ -247,12 +257,12 @@ class _Taps:
             self._matrices[real] = self._made(real, self._parts[0])
         yield self._matrices[real]
 
-    def parts(self) -> Iterator[tuple[slice, _Found]]:
+    def parts(self, real: numpy.dtype[Any]) -> Iterator[tuple[slice, _Found]]:
         """Parts of the result, and what their pixels are made of: the needed pixels are counted from the first."""
-        return ((part, self._found(part)) for part in self._parts)
+        return ((part, self._found(part, real)) for part in self._parts)
 
     def _made(self, real: numpy.dtype[Any], part: slice) -> _Matrix:
-        (indices, weights), rows = self._found(part), self._rows
+        (indices, weights), rows = self._found(part, real), self._rows
         size, begin = len(indices), part.start
         starts = numpy.arange(0, size, rows)
         low = numpy.minimum.reduceat(indices.min(axis=1), starts)
@@ -265,17 +275,17 @@ class _Taps:
             for i, first, extent in zip(starts.tolist(), low.tolist(), width.tolist(), strict=True)
         ]
 
-    def _found(self, part: slice) -> _Found:
-        """Indices and weights; the weights of a pixel sum up to 1."""
+    def _found(self, part: slice, real: numpy.dtype[Any]) -> _Found:
+        """Indices and weights; the weights of a pixel sum up to 1, as far as a type of floats can tell."""
         one, resolution, last = numpy.float32, self._place[2], len(self._table) - 3
         places, first = self._first(numpy.arange(part.start, part.stop, dtype=one))
         count = numpy.arange(self._count)
         at = ((first - places)[:, None] + count.astype(one)) * resolution
         below = numpy.floor(at).astype(numpy.intp)
         low, high = self._table[numpy.minimum(below, last + 1)], self._table[numpy.minimum(below + 1, last + 1)]
-        weights = low + (at - below.astype(one)) * (high - low)
+        weights = (low + (at - below.astype(one)) * (high - low)).astype(real, copy=False)
         total = weights.sum(axis=1, keepdims=True)
-        weights /= numpy.where(total == 0, one(1), total)
+        weights /= numpy.where(total == 0, real.type(1), total)
         indices = numpy.clip(first.astype(numpy.intp)[:, None] + count, 0, self._extent - 1)
         return indices - self.pixels.start, weights
 
@@ -308,9 +318,9 @@ def _summed(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     """The second of three dimensions resized, tap by tap: infinities and NaN reach no farther than the filter."""
     total = numpy.zeros((len(image), taps.size, image.shape[2]), real)
     with numpy.errstate(invalid="ignore", over="ignore"):
-        for part, (indices, weights) in taps.parts():
+        for part, (indices, weights) in taps.parts(real):
             for index, weight in zip(indices.T, weights.T, strict=True):
-                total[:, part] += image.take(index, axis=1) * weight.astype(real)[:, None]
+                total[:, part] += image.take(index, axis=1) * weight[:, None]
     return total
 
 

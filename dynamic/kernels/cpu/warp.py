@@ -21,6 +21,8 @@ from dynamic import _pool
 from dynamic._array import empty
 from dynamic.dtypes import convert
 
+from .digits import above, exact_level, in_float32, raised
+
 __all__ = [
     "MOST_CHANNELS",
     "MOVABLE",
@@ -31,7 +33,6 @@ __all__ = [
     "copied",
     "filled",
     "flip",
-    "in_float32",
     "in_groups",
     "places_of",
     "quarter_turn",
@@ -55,7 +56,6 @@ _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more cos
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _ALONG = [[1.0, 0.0], [0.0, 1.0]]  # what only shifts
 _DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
-_IN_FLOAT32 = _DIRECT | frozenset(map(numpy.dtype, ("bool", "int8", "int16", "float16")))  # float32 holds their values
 
 #: Called with an image, memory for some rows of the result, the number of the first of these, and the keywords of an
 #: OpenCV function that say what is outside; it fills the memory.
@@ -90,7 +90,7 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
         _gather(image, matrix, out, fill, nearest)
     elif nearest and image.shape[2] <= MOST_CHANNELS:
         _opencv_nearest(image, matrix, out, fill)
-    elif not nearest and image.dtype in _IN_FLOAT32:
+    elif not nearest and in_float32(image.dtype):
         _opencv_linear(image, matrix, out, fill)
     else:
         _gather(image, matrix, out, fill, nearest)
@@ -146,7 +146,7 @@ def _filled(fill: float | tuple[float, ...], dtype: Any, channels: int) -> Any:
 def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None:
     """`affine` in float64, for every dtype and number of dimensions; the matrix maps indices."""
     pixels = numpy.ascontiguousarray(image).reshape(-1, image.shape[-1]) if nearest else None
-    planes = None if nearest else _padded(image, fill)
+    planes, base = (None, None) if nearest else _padded(image, fill)
     step = max(1, _BLOCK // max(1, math.prod(out.shape[1:-1])))
 
     @QUIET
@@ -158,13 +158,19 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
             (place,) = places_of([numpy.floor(point + 0.5) for point in points], image.shape, (0,))
             convert(numpy, take(pixels, place, fill), out.dtype, out=block)
         if planes is not None:
-            _interpolate(planes, points, block)
+            _interpolate(planes, base, points, block)
 
     _pool.run_pieces(one, -(-len(out) // step), image.nbytes + out.nbytes)
 
 
-def _padded(image: Any, fill: Any) -> Any:
-    """The channels of an image in float64, apart, each with what is outside: one pixel before it and two behind."""
+def _padded(image: Any, fill: Any) -> tuple[Any, Any]:
+    """The channels of an image in float64, apart, each with one pixel of the outside before it and two behind.
+
+    With them an exact level that was taken away from all, or None.
+    """
+    base = exact_level(image, *([] if fill is None else [fill]))
+    if base is not None:
+        image, fill = above(image, base), None if fill is None else above(fill, base)
     planes = numpy.empty((image.shape[-1], *(extent + 3 for extent in image.shape[:-1])))
     for channel, plane in enumerate(planes):
         if fill is None:
@@ -172,11 +178,11 @@ def _padded(image: Any, fill: Any) -> Any:
         else:
             plane[...] = fill[channel]
             plane[(slice(1, -2),) * plane.ndim] = image[..., channel]
-    return planes
+    return planes, base
 
 
-def _interpolate(planes: Any, points: list[Any], out: Any) -> None:
-    """Fill a block of `out` with what is at points of padded planes, linearly."""
+def _interpolate(planes: Any, base: Any, points: list[Any], out: Any) -> None:
+    """Fill a block of `out` with the values at points of padded planes above a level, linearly."""
     extents = planes.shape[1:]
     strides = [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
     flat: Any = 0.0
@@ -190,7 +196,7 @@ def _interpolate(planes: Any, points: list[Any], out: Any) -> None:
     offsets = [sum(offset) for offset in itertools.product(*((0, stride) for stride in strides))]
     for channel, plane in enumerate(planes.reshape(len(planes), -1)):
         taps = [plane[offset:].take(index, mode="clip") for offset in offsets]
-        convert(numpy, _between(taps, weights), out.dtype, out=out[..., channel])
+        raised(_between(taps, weights), base, out[..., channel])
 
 
 def _between(taps: list[Any], weights: Sequence[Any]) -> Any:
@@ -238,11 +244,6 @@ def take(pixels: Any, place: tuple[Any, Any], fill: Any) -> Any:
     if outside is not None and fill is not None:
         values[outside] = fill
     return values
-
-
-def in_float32(*dtypes: Any) -> bool:
-    """Whether float32 holds all values of some dtypes, so that OpenCV can interpolate them."""
-    return _IN_FLOAT32.issuperset(dtypes)
 
 
 def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:

@@ -14,9 +14,10 @@ from dynamic._array import Array, empty, library
 from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError
 
+from .digits import in_float32
 from .order import BY_SIZE
 from .tables import OF_OPENCV
-from .warp import MOST_CHANNELS, in_float32
+from .warp import MOST_CHANNELS
 
 __all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "taken"]
 

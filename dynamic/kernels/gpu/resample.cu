@@ -7,7 +7,8 @@
 //
 // The weights of a block's rows and columns are made by the block, with the arithmetic of the CPU, from a table of the
 // filter's values: to make those of all images on the host would take longer than the kernel. Up to 128 of them a pixel
-// are kept in shared memory; wider filters compute them again where they need them.
+// are kept in shared memory; wider filters compute them again where they need them. Weights are float32, of which the
+// sum is not quite 1: float64 is divided by that sum, so that large integers keep their digits.
 
 enum { KEPT, NEAREST, NEAREST_IN_TURN, FILTERED, WEIGHTED };
 
@@ -75,12 +76,13 @@ __device__ __forceinline__ i32 inside(const Axis& a, i32 i) {
 
 // What a block knows of its rows or its columns.
 struct Side {
-  f32 *weights, *rests, *sums;
+  f32 *weights, *rests, *sums, *excesses;  // the last: by which the sum of the weights exceeds 1
   i32* firsts;
   u32 size;  // how many there are
   bool kept;
 };
 
+template <class Real>
 __device__ __forceinline__ void prepare(const Axis& a, const f32* __restrict__ values, const Side& side, u32 i, u32 at) {
   f32 rest;
   side.firsts[i] = first_of(a, at, &rest);
@@ -89,7 +91,14 @@ __device__ __forceinline__ void prepare(const Axis& a, const f32* __restrict__ v
   side.sums[i] = total;
   if (side.kept)
     for (i32 k = 0; k < a.taps; k++) side.weights[k * side.size + i] = weight_of(a, values, rest, k) / total;
+  if (sizeof(Real) == 4) return;
+  f64 sum = 0;
+  for (i32 k = 0; k < a.taps; k++) sum += weight_of(a, values, rest, k) / total;
+  side.excesses[i] = sum == 0 ? 0.0f : (f32)(sum - 1);
 }
+
+__device__ __forceinline__ f32 corrected(f32 sum, f32, f32) { return sum; }
+__device__ __forceinline__ f64 corrected(f64 sum, f32 x, f32 y) { return sum / ((1 + (f64)x) * (1 + (f64)y)); }
 
 __device__ __forceinline__ f32 weight(const Axis& a, const f32* __restrict__ values, const Side& side, u32 i, i32 tap) {
   return side.kept ? side.weights[tap * side.size + i] : weight_of(a, values, side.rests[i], tap) / side.sums[i];
@@ -107,13 +116,14 @@ __device__ __forceinline__ void resample(const Resample* __restrict__ table, con
   const u32 dx = threadIdx.x & (WIDE - 1), dy = threadIdx.x / WIDE;
   Real* band = (Real*)shared;
   f32* floats = (f32*)(band + BAND * CHANNELS * WIDE);
-  i32* integers = (i32*)(floats + 2 * (WIDE + HIGH));
+  i32* integers = (i32*)(floats + 3 * (WIDE + HIGH));
   f32* weights = (f32*)(integers + WIDE + HIGH);
-  const Side across = {weights, floats, floats + WIDE, integers, WIDE, r.x.taps <= (i32)kept_x};
-  const Side down = {weights + kept_x * WIDE, floats + 2 * WIDE, floats + 2 * WIDE + HIGH, integers + WIDE, HIGH,
-                     r.y.taps <= (i32)kept_y};
-  if (threadIdx.x < WIDE) prepare(r.x, values, across, dx, min(left + dx, r.columns - 1));
-  else if (threadIdx.x < WIDE + HIGH) prepare(r.y, values, down, dx, min(top + dx, r.rows - 1));
+  const Side across = {weights, floats, floats + WIDE, floats + 2 * WIDE, integers, WIDE, r.x.taps <= (i32)kept_x};
+  f32* below = floats + 3 * WIDE;
+  const Side down = {weights + kept_x * WIDE, below, below + HIGH, below + 2 * HIGH, integers + WIDE,
+                     HIGH, r.y.taps <= (i32)kept_y};
+  if (threadIdx.x < WIDE) prepare<Real>(r.x, values, across, dx, min(left + dx, r.columns - 1));
+  else if (threadIdx.x < WIDE + HIGH) prepare<Real>(r.y, values, down, dx, min(top + dx, r.rows - 1));
   __syncthreads();
   const u8* from = (const u8*)r.source;
   u8* to = (u8*)r.target + (i64)(top + dy) * r.to[0] + (i64)(left + dx) * r.to[1];
@@ -174,7 +184,9 @@ __device__ __forceinline__ void resample(const Resample* __restrict__ table, con
       if (!seen || top + dy + 8 * k >= r.rows) continue;
 #pragma unroll
       for (u32 c = 0; c < CHANNELS; c++)
-        if (CHANNELS < 4 || channel + c < r.channels) Target<Out, Real>::put(place + (i64)c * r.to[2], wanted, sums[k][c]);
+        if (CHANNELS < 4 || channel + c < r.channels)
+          Target<Out, Real>::put(place + (i64)c * r.to[2], wanted,
+                                 corrected(sums[k][c], across.excesses[dx], down.excesses[dy + 8 * k]));
     }
   }
 }

@@ -182,7 +182,7 @@ def _launch(source: Images, target: Images, axes: Sequence[NDArray[Any]], values
     kernel = "resample_any" if each is None else "resample_" + "_".join(pair)
     each = each or 4
     kept = [int(axis["taps"][axis["taps"] <= _MOST_KEPT].max(initial=0)) for axis in (across, down)]
-    shared = each * 32 * _BAND_BYTES + 4 * (3 * (_WIDE + _HIGH) + kept[0] * _WIDE + kept[1] * _HIGH)
+    shared = each * 32 * _BAND_BYTES + 4 * (4 * (_WIDE + _HIGH) + kept[0] * _WIDE + kept[1] * _HIGH)
     types = code(source.dtype), code(target.dtype)
     launch("resample", f"{kernel}_{each}", tiles, [rows, values], (*map(numpy.uint32, kept), *types), shared)
 

@@ -1,4 +1,4 @@
-"""Values less a level near all of them, so that float64 holds the digits in which they differ.
+"""Digits of numbers: which fit in float32, and values less a level near them, whose differences fit in float64.
 
 Sums of numbers of 32 bits or more are rounded, and so is a 64-bit integer that becomes a float64. Both cost nothing of
 the values' differences where a level is taken away first: a constant is then 0, exactly. Arrays are NumPy's or CuPy's.
@@ -14,14 +14,19 @@ import numpy
 from dynamic._array import Array, library
 from dynamic.dtypes import convert
 
-from .warp import in_float32
+__all__ = ["above", "exact_level", "in_float32", "level", "raised"]
 
-__all__ = ["above", "exact_level", "level", "raised"]
-
+#: Types of which float32 holds every value.
+_NARROW = frozenset(map(numpy.dtype, ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")))
 _FLOAT64 = numpy.dtype("float64")
 _NEAR = 2.0**-20  # of a level: values that differ more have digits enough without one
 _EXACT = 1 << 53  # integers up to here float64 holds
 _HALF = 2.0**62  # distances of 64-bit integers below this do not wrap around
+
+
+def in_float32(*dtypes: Any) -> bool:
+    """Whether float32 holds all values of some dtypes."""
+    return _NARROW.issuperset(dtypes)
 
 
 def level(arrays: Sequence[Array], axes: Sequence[int]) -> Array | None:
@@ -67,13 +72,14 @@ def exact_level(array: Array, *more: Array) -> Any:
         array: Not empty.
         more: Other values that are to be taken along, of the same dtype.
     """
-    if in_float32(array.dtype) or array.dtype.itemsize < 8:
+    if array.dtype.itemsize < 8:
         return None
     low, high = min(each.min() for each in (array, *more)), max(each.max() for each in (array, *more))
     if array.dtype.kind == "f":
-        same_scale = 0 < low <= high <= 2 * low or 2 * high <= low <= high < 0
-        return (low if low > 0 else high) if same_scale and numpy.isfinite(low) else None
-    return low if max(-int(low), int(high)) > _EXACT >= int(high) - int(low) else None
+        if 0 < high / 2 <= low:
+            return low if numpy.isfinite(high) else None
+        return high if low / 2 >= high and numpy.isfinite(low) and high < 0 else None
+    return low if int(high) - int(low) <= _EXACT else None
 
 
 def above(array: Array, level: Any) -> Array:
@@ -95,14 +101,13 @@ def raised(values: Array, level: Any, out: Array) -> None:
         level: A value of `exact_level`.
         out: Where to, of the same shape.
     """
-    if level is None or level.dtype == _FLOAT64 or out.dtype.kind not in "iu":
+    if level is None or level.dtype == _FLOAT64 or out.dtype.kind not in "iu" or abs(int(level)) <= _EXACT:
         if level is not None:
             values += _FLOAT64.type(level)
         convert(numpy, values, out.dtype, out)
         return
-    # Half away from zero, of numbers that have the sign of the level
+    # Half away from zero, as all of the numbers have the sign of the level.
     steps = numpy.floor(values + 0.5) if level > 0 else numpy.ceil(values - 0.5)
     limits, base = numpy.iinfo(level.dtype), int(level)
-    steps = numpy.clip(numpy.nan_to_num(steps), -_HALF, _HALF).astype(numpy.int64)
-    steps = steps.clip(max(limits.min - base, -(1 << 63)), min(limits.max - base, (1 << 63) - 1))
+    steps = steps.astype(numpy.int64).clip(max(limits.min - base, -(1 << 63)), min(limits.max - base, (1 << 63) - 1))
     convert(numpy, steps.view(level.dtype) + level, out.dtype, out)
