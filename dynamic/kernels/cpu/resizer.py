@@ -1,4 +1,6 @@
-"""Images resized by cykooz-resizer, with filters that are renormalised at the edges.
+"""Images resized by cykooz-resizer where it is installed, with filters that are renormalised at the edges.
+
+There are platforms that it has no wheel for: products of matrices do the same there, more slowly.
 
 It takes and gives bytes, which are copied twice each way while nobody else runs Python. Images of Pillow it reads and
 writes where they are, and those may be made of memory of ours: where Pillow is installed, that is how bytes of one,
@@ -19,7 +21,7 @@ import numpy
 from dynamic._array import Array
 from dynamic.dtypes import convert
 
-__all__ = ["CHANNELS", "FILTERS", "rows", "show"]
+__all__ = ["CHANNELS", "FILTERS", "is_installed", "rows", "show"]
 
 CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
@@ -29,6 +31,16 @@ _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
 _STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
 _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
+
+
+@functools.cache
+def is_installed() -> bool:
+    """Whether the library is there and can be loaded."""
+    try:
+        import cykooz_resizer  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Images at other sizes, with cykooz-resizer, or with OpenCV where a linear filter does not widen.
 
 With bytes both compute in integers, and the first pass of cykooz-resizer rounds to bytes too; with others in float32.
+Nothing here needs cykooz-resizer to be installed: images that only it would resize are left to the caller.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def _way(
     widened = all(larger or step.antialias for step, larger in zip(both, enlarged, strict=True))
     if linear and narrow and not (of_bytes and widened):
         return _Way(_bilinear, both, first)
-    return _Way(_resized, both, first) if widened and (linear or of_bytes) else None
+    wanted = widened and (linear or of_bytes)
+    return _Way(_resized, both, first) if wanted and resizer.is_installed() else None
 
 
 def _of_opencv(frame: Array, steps: Sequence[Along], out: Array) -> bool:
@@ -249,8 +251,11 @@ def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple
         sizes: Height and width of the results.
 
     Returns:
-        What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once.
+        What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once,
+        and where cykooz-resizer is not installed.
     """
+    if not resizer.is_installed():
+        return [None] * len(images)
     extents = numpy.array([image.shape[:2] for image in images])  # from here on as `_Axis.part` for each
     scales = shapes / numpy.array(sizes)
     reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
