@@ -13,7 +13,7 @@ import inspect
 import math
 import operator
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, NewType, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -25,7 +25,7 @@ from ._transfer import moved
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, nearest, shown
 from .types import DALIImageType, DALIInterpType
 
 __all__ = [
@@ -134,7 +134,15 @@ class Word:
             for word, others in self.spellings.items():
                 if value.lower() in (word.lower(), *others):
                     return word
-        raise ValueError(value)
+        raise _NoWord(getattr(value, "name", value), self.spellings)  # the name of an enumeration's constant
+
+
+class _NoWord(ValueError):
+    """A value is none of some words; `hint` asks for the one that may be meant."""
+
+    def __init__(self, value: object, words: Iterable[str]) -> None:
+        self.hint = nearest(value, words) if isinstance(value, str) else ""
+        super().__init__(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +201,9 @@ class Argument:
         for i, sample in enumerate(batch.samples):
             try:
                 values.append(self.kind.convert(_plain(sample, self.kind)))
-            except (TypeError, ValueError, OverflowError):
-                name = f"{self.name}[{i}]"
-                raise ArgumentError(self.operator, name, self.kind.expected, _shown(sample)) from None
+            except (TypeError, ValueError, OverflowError) as error:
+                name, hint = f"{self.name}[{i}]", getattr(error, "hint", "")
+                raise ArgumentError(self.operator, name, self.kind.expected, _shown(sample), hint) from None
         return values
 
     def _column(self, whole: Array | None) -> list[Any] | None:
@@ -228,7 +236,7 @@ def function(body: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(body)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
         if len(inputs) != len(names):
-            raise ArgumentError.inputs(body.__name__, names, len(inputs), keywords)
+            raise ArgumentError.inputs(body.__name__, names, len(inputs), keywords, required)
         for name in arguments:
             if name not in keywords:
                 raise ArgumentError.unknown(body.__name__, name, keywords)
@@ -363,7 +371,7 @@ def _any_of(kinds: list[_Kind]) -> _Kind:
                 continue
         raise ValueError(value)
 
-    expected = " or ".join(kind.expected for kind in kinds)
+    expected = " or ".join(kind.expected for kind in sorted(kinds, key=lambda kind: kind.row))
     scalar, integral, row = (any(flags) for flags in zip(*((k.scalar, k.integral, k.row) for k in kinds), strict=True))
     return _Kind(convert, expected, scalar, integral, row=row)
 
@@ -376,14 +384,29 @@ def _sequence(arguments: tuple[Any, ...]) -> _Kind:
             one = isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0  # a number is a sequence of one
             return tuple(map(item.convert, [value] if one else _items(value)))
 
-        return _Kind(convert, f"a sequence, each item {item.expected}", scalar=False, integral=item.integral, row=True)
+        return _Kind(convert, f"a sequence of {_plural(item.expected)}", scalar=False, integral=item.integral, row=True)
     kinds = [_kind(a) for a in arguments]
 
     def convert_each(value: Any) -> Any:
         return tuple(kind.convert(v) for kind, v in zip(kinds, _items(value), strict=True))
 
-    expected = f"a sequence of {len(kinds)}, each item {kinds[0].expected}"
+    expected = f"a sequence of {len(kinds)} {_plural(kinds[0].expected)}"
     return _Kind(convert_each, expected, scalar=False, integral=all(k.integral for k in kinds), row=True)
+
+
+#: The nouns of `expected`, one and many.
+_NOUNS = {
+    "a finite number": "finite numbers",
+    "an integer": "integers",
+    "a sequence": "sequences",
+    "a string": "strings",
+}
+
+
+def _plural(expected: str) -> str:
+    """What several values must be, each as `expected` says."""
+    noun = next((noun for noun in _NOUNS if expected.startswith(noun)), None)
+    return f"items, each {expected}" if noun is None else expected.replace(noun, _NOUNS[noun], 1)
 
 
 def _items(value: Any) -> Sequence[Any]:

@@ -99,6 +99,7 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
     own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
     known = {p.name: argument(name, p, hints[p.name]) for p in own}
     optional = [p for p in own if p.default is not p.empty]
+    required = [p.name for p in own if p.default is p.empty]
     defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in optional}
     _declared[name] = known, defaults
     ignored = WITHOUT_EFFECT.get(name, frozenset())
@@ -106,12 +107,12 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(function)
     def checked(*inputs: Any, **arguments: Any) -> R:
         if not least <= len(inputs) <= len(names):
-            raise ArgumentError.inputs(name, names, len(inputs), keywords)
+            raise ArgumentError.inputs(name, names, len(inputs), keywords, required)
         for key in ignored & arguments.keys():
             del arguments[key]
         if not arguments.keys() <= keywords.keys():
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
-        for key in known.keys() - defaults.keys():
+        for key in required:
             if arguments.get(key) is None:
                 raise ArgumentError(name, key, known[key].expected, "nothing")
         turn = arguments["rng"] = Turn(name, arguments.get("rng"))

@@ -88,9 +88,6 @@ class Operator(Generic[P]):
         public = [p for p in [*self.inputs, *keyword] if p.name != self.layout_name]
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*public, *common])
-        if body.__doc__:  # there is none under python -OO
-            short = Signature([p.replace(annotation=p.empty) for p in self.__signature__.parameters.values()])
-            self.__doc__ = f"{self.name}{short}\n\n{inspect.cleandoc(body.__doc__)}"
         registry[self.name] = self
 
     @overload
@@ -122,12 +119,17 @@ class Operator(Generic[P]):
             return self._wrapped(call, results, layouts[0])
         return tuple(self._wrapped(call, part, layout) for part, layout in zip(results, layouts, strict=True))
 
+    def __get__(self, instance: object, owner: type | None = None) -> Operator[P]:
+        """Itself, in classes too: by this method `help` and other tools know a routine, and show its signature."""
+        return self
+
     def _given(self, given: tuple[Any, ...], where: DeviceLike) -> list[Tensor | Batch]:
         """What is given by position as data on one device."""
         if not self._least <= len(given) <= (math.inf if self.variadic else self._most):
             if self.variadic:
-                raise ArgumentError(self.name, "inputs", "one or more positional arguments", "none")
-            raise ArgumentError.inputs(self.name, [p.name for p in self.inputs], len(given), self.arguments)
+                raise ArgumentError(self.name, "inputs", "takes one or more positional arguments; got none", "")
+            required = [known.name for known in self._required]
+            raise ArgumentError.inputs(self.name, [p.name for p in self.inputs], len(given), self.arguments, required)
         inputs = [self._data(i, x, where) for i, x in enumerate(given)]
         return inputs if len(given) < 2 else on_one_device(self, self._name_of_input, given, inputs)
 

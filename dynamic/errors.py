@@ -12,7 +12,8 @@
 StateWarning (UserWarning) says where a state cannot be returned to exactly.
 
 Every argument error has one shape:
-``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``.
+``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``,
+and names and numbers of arguments another: ``operator() has no argument 'name'. <what to do>``.
 """
 
 from __future__ import annotations
@@ -48,34 +49,78 @@ class ArgumentError(DynamicError, TypeError, ValueError):
     Attributes:
         operator: Name of the function.
         argument: Name of the argument, with the sample where there is one for each: ``angle[2]``.
+        expected: Values that are accepted; or, where `got` is empty, all that is wrong.
+        got: The value, as the message shows it.
+        hint: A sentence on what to write instead, or "".
     """
 
     def __init__(self, operator: str, argument: str, expected: str, got: str, hint: str = "") -> None:
         self.operator, self.argument, self.expected, self.got, self.hint = operator, argument, expected, got, hint
-        text = f"{operator}(): argument {argument!r} must be {expected}; got {got}."
+        wrong = f"(): argument {argument!r} must be {expected}; got {got}" if got else f"() {expected}"
+        text = f"{operator}{wrong}."
         super().__init__(f"{text} {hint}" if hint else text)
 
     def __reduce__(self) -> tuple[type[ArgumentError], tuple[str, ...]]:
         return type(self), (self.operator, self.argument, self.expected, self.got, self.hint)
 
     @classmethod
-    def unknown(cls, operator: str, argument: str, known: Iterable[str]) -> ArgumentError:
-        """The function has no argument of that name; the nearest one is named."""
+    def unknown(cls, operator: str, name: str, known: Iterable[str], kind: str = "argument") -> ArgumentError:
+        """The function has no argument, or other thing, of that name; the nearest one is named."""
         known = sorted(known)
-        close = difflib.get_close_matches(argument, known, 1)
         takes = f"It takes {', '.join(known)}." if known else "It takes none."
-        return cls(operator, argument, f"one that {operator}() has", "an unknown name",
-                   f"Did you mean {close[0]!r}?" if close else takes)  # fmt: skip
+        return cls(operator, name, f"has no {kind} {name!r}", "", nearest(name, known) or takes)
 
     @classmethod
-    def inputs(cls, operator: str, names: Sequence[str], given: int, arguments: Iterable[str]) -> ArgumentError:
-        """The function takes other inputs by position; all else goes by name."""
+    def inputs(
+        cls, operator: str, names: Sequence[str], given: int, arguments: Iterable[str], required: Sequence[str] = ()
+    ) -> ArgumentError:
+        """The function takes other inputs by position.
+
+        Args:
+            operator: Name of the function.
+            names: Its inputs by position.
+            given: Number of those that came.
+            arguments: Names of its other arguments.
+            required: Those of them that have no default.
+        """
         counted = f"{len(names)} positional argument{'s' * (len(names) > 1)} ({', '.join(names)})"
-        first = next(iter(arguments), None)
-        hint = f"All else is given by name, such as {first}=." if first is not None and given > len(names) else ""
-        return cls(
-            operator, "inputs", counted if names else "left out: no positional arguments", f"{given} by position", hint
-        )
+        named = list(arguments)
+        usual = [name for name in (operator.rpartition(".")[2], *_MEANT) if name in named]
+        meant = [*required, *usual, *named]
+        hint = f"The others are given by name, such as {meant[0]}=." if meant and given > len(names) else ""
+        takes = f"takes {counted if names else 'no positional arguments'}; got {given}"
+        return cls(operator, "inputs", takes, "", hint)
+
+
+#: Arguments that are meant most often by a value without a name, beside those of the name of their function.
+_MEANT = ("size", "range", "mean", "sigma", "shape", "axes")
+
+
+#: Names of arguments, and words for their values, in torchvision, Pillow and OpenCV, by those for them here.
+_ELSEWHERE = {
+    "interp_type": "interpolation interp resample",
+    "angle": "degrees",
+    "fill_value": "fill",
+    "probability": "p",
+    "stddev": "std",
+    "linear": "bilinear trilinear inter_linear",
+    "cubic": "bicubic inter_cubic",
+    "lanczos3": "lanczos lanczos4 inter_lanczos4",
+    "nn": "nearest_exact nearest-exact inter_nearest",
+    "triangular": "box hamming area inter_area",
+    "gray": "l grayscale",
+    "ycbcr": "ycrcb",
+    "any_data": "unchanged",
+}
+_HERE = {theirs: here for here, names in _ELSEWHERE.items() for theirs in names.split()}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question for the known name that another stands for elsewhere, or is most like; "" where there is none."""
+    lower = {each.lower(): each for each in known}
+    meant = _HERE.get(name.lower())
+    close = [meant] if meant in lower else difflib.get_close_matches(name.lower(), lower, 1)
+    return f"Did you mean {lower[close[0]]!r}?" if close else ""
 
 
 class DeviceError(DynamicError, RuntimeError):

@@ -64,7 +64,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch:
         if len(inputs) > len(names) and not variadic:
-            raise ArgumentError.inputs(name, names, len(inputs), known)
+            raise ArgumentError.inputs(name, names, len(inputs), known, [one.name for one in required])
         if not arguments.keys() <= keywords.keys():
             raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
         for one in required:

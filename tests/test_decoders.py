@@ -493,7 +493,7 @@ def test_imread(tmp_path):
         ndd.imread(np.array(0.5))
     with pytest.raises(ArgumentError, match=r"^imread\(\): argument 'on_error' must be one of 'raise', 'skip', 'null'"):
         ndd.imread(paths[0], on_error="drop")
-    with pytest.raises(ArgumentError, match=r"^imread\(\): argument 'max_pixel' must be one that imread\(\) has"):
+    with pytest.raises(ArgumentError, match=r"^imread\(\) has no argument 'max_pixel'. Did you mean 'max_pixels'\?"):
         ndd.imread(paths[0], max_pixel=3)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import os
+import pickle
 import threading
 import time
 import types
@@ -92,7 +94,7 @@ def test_no_inputs():
     assert zeros(shape=as_batch([[1], [2]])).tolist() == [[0], [0, 0]]
     assert zeros(shape=(2,), batch_size=3).shape == [(2,)] * 3
     assert (zeros(shape=(2, 2), batch_size=0).ndim, zeros(shape=(2, 2), batch_size=0).dtype.name) == (2, "i16")
-    with pytest.raises(ArgumentError, match="argument 'inputs' must be left out: no positional arguments; got 1"):
+    with pytest.raises(ArgumentError, match="takes no positional arguments; got 1"):
         zeros(1, shape=(2,))
     with pytest.raises(ndd.DeviceError, match="gpu:0"):
         zeros(shape=(1,), device="gpu")
@@ -960,9 +962,12 @@ def test_tensors_of_torch_with_values_for_many_are_offered_a_batch_too():
 
 def test_what_is_given_by_position_too_much_goes_by_name():
     image = np.zeros((4, 4, 3), np.uint8)
-    for call, text in ((lambda: ndd.rotate(image, 10), r"1 positional argument \(image\); got 2 by .* such as angle="),
-                       (lambda: ndd.zeros((2, 3)), "left out: no positional arguments; got 1 by position. All else"),
-                       (lambda: ndd.flip(), r"1 positional argument \(image\); got 0 by position\.$")):  # fmt: skip
+    for call, text in ((lambda: ndd.rotate(image, 10), r"1 positional argument \(image\); got 2\. .* such as angle="),
+                       (lambda: ndd.zeros((2, 3)), "no positional arguments; got 1. The others .* such as shape="),
+                       (lambda: ndd.resize(image, 224), r"1 positional argument \(image\); got 2\. .* such as size="),
+                       (lambda: ndd.crop(image, (1, 1)), r"by name, such as crop=\.$"),
+                       (lambda: ndd.random.uniform(0, 1), r"by name, such as range=\.$"),
+                       (lambda: ndd.flip(), r"1 positional argument \(image\); got 0\.$")):  # fmt: skip
         with pytest.raises(ArgumentError, match=text):
             call()
 
@@ -973,3 +978,31 @@ def test_a_wrong_batch_size_is_named(size):
                  lambda: Batch.broadcast([1], size)):  # fmt: skip
         with pytest.raises(ArgumentError, match="argument 'batch_size' must be an integer of 0 or more"):
             call()
+
+
+@pytest.mark.parametrize(("theirs", "here"), [
+    ("bilinear", "linear"), ("BICUBIC", "cubic"), ("Linaer", "linear"), ("lanczos", "lanczos3"),
+    ("nearest-exact", "nn"), ("box", "triangular"), (enum.Enum("InterpolationMode", ["BILINEAR"]).BILINEAR, "linear"),
+])  # fmt: skip
+def test_a_word_of_another_library_is_told_in_the_words_of_this_one(theirs, here):
+    with pytest.raises(ArgumentError, match=rf"'interp_type' must be one of 'nn', .* Did you mean '{here}'\?$"):
+        ndd.resize(np.zeros((2, 2, 3), "uint8"), size=3, interp_type=theirs)
+
+
+def test_no_word_is_suggested_that_is_not_taken():
+    with pytest.raises(ArgumentError, match=r"must be one of 'nn', 'linear'; got str 'bicubic'\.$"):
+        ndd.rotate(np.zeros((2, 2, 3), "uint8"), angle=3, interp_type="bicubic")
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda image: ndd.rotate(image, degrees=10), "rotate() has no argument 'degrees'. Did you mean 'angle'?"),
+    (lambda image: ndd.resize(image, size=3, interpolation="linear"),
+     "resize() has no argument 'interpolation'. Did you mean 'interp_type'?"),
+    (lambda image: ndd.expand_dims(image, axes="x"),
+     "expand_dims(): argument 'axes' must be an integer or a sequence of integers; got str 'x'."),
+])  # fmt: skip
+def test_messages_are_sentences(call, text):
+    with pytest.raises(ArgumentError) as caught:
+        call(np.zeros((2, 2, 3), "uint8"))
+    assert str(caught.value) == text
+    assert str(pickle.loads(pickle.dumps(caught.value))) == text

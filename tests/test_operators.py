@@ -8,6 +8,7 @@ import functools
 import inspect
 import math
 import pickle
+import pydoc
 import re
 
 import cv2
@@ -266,7 +267,7 @@ def test_what_only_says_how_dali_works_is_taken(name):
     found = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()},
                      **dict.fromkeys(WITHOUT_EFFECT[name], 1))  # fmt: skip
     assert np.array_equal(found.array, expected.array)
-    with pytest.raises(ArgumentError, match="got an unknown name"):
+    with pytest.raises(ArgumentError, match="has no argument '"):
         operator(given, **needed, no_such_hint=1)
 
 
@@ -326,6 +327,16 @@ def test_every_argument_is_documented_in_order(operator):
     assert documented == list(operator.arguments)
     assert ">>>" in operator.__doc__
     assert "Returns:" in operator.__doc__
+
+
+@every
+def test_help_begins_with_the_signature_and_one_line_of_purpose(operator):
+    name = operator.__name__
+    title, first = pydoc.plain(pydoc.render_doc(operator)).split("\n")[2:4]
+    assert title == f"{name}{inspect.signature(operator)}"
+    assert first.strip() == operator.__doc__.splitlines()[0]
+    assert len(first) <= 120
+    assert first.endswith(".")
 
 
 @every

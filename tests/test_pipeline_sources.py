@@ -283,7 +283,7 @@ def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
     (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
     (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
     (lambda: fn.external_source([[1]], ndim=-1), "'ndim' must be an integer of 0 or more; got int -1"),
-    (lambda: fn.external_source([[1]], 1, 2), "'inputs' must be 2 positional arguments (source, num_outputs); got 3"),
+    (lambda: fn.external_source([[1]], 1, 2), "takes 2 positional arguments (source, num_outputs); got 3"),
     (lambda: fn.external_source([[1]], source=[[2]]), "'source' must be given once; got two values"),
     (lambda: fn.external_source([[1]], name=5), "'name' must be a string; got int 5"),
     (lambda: fn.external_source([[1]], 2, layout=["X"] * 3), "'layout' must be one, or a list of 2; got a list of 3"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import inspect
-import pydoc
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -110,9 +108,3 @@ def test_completion_offers_no_rooms_behind_the_door():
     offered = set(dir(dynamic))
     assert {*dynamic.__all__, "pipeline", "pytorch", "auto_aug", "bool", "copy", "random"} <= offered
     assert not {"kernels", "ops", "data", "context"} & offered
-
-
-def test_help_shows_how_an_operator_is_called():
-    text = pydoc.render_doc(dynamic.gaussian_blur, renderer=pydoc.plaintext)
-    assert "gaussian_blur(image, /, *, dtype=None, sigma=0.0, window_size=0, batch_size=None, device=None)" in text
-    assert inspect.getdoc(dynamic.rotate).startswith("rotate(image, /, *, angle, axis=None")

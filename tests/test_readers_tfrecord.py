@@ -698,12 +698,12 @@ def test_wrong_features_are_named(made, told):
     ({"features": {"\ud800": VarLenFeature("int64")}}, "argument 'features' must be a dict whose keys are names"),
     ({"features": {"a": "int64"}}, r"argument \"features\['a'\]\" must be a FixedLenFeature or a VarLenFeature"),
     ({"use_o_direct": 1}, "argument 'use_o_direct' must be True or False"),
-    ({"feature": 1}, "argument 'feature' .*Did you mean 'features'"),
+    ({"feature": 1}, "has no argument 'feature'. Did you mean 'features'"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, told):
     write(tmp_path / "a", [labelled(1)])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ArgumentError, match=rf"readers\.TFRecord\(\): {told}"):
+    with pytest.raises(ArgumentError, match=rf"readers\.TFRecord\(\):? {told}"):
         TFRecord(**({"path": "a", "features": LABEL} | arguments))
 
 

@@ -300,13 +300,13 @@ def test_a_file_that_is_missing_and_must_not_is_named(tmp_path, indexed):
     ({"ext": ["jpg", "cls"], "dtypes": ["u8", None]}, r"argument 'dtypes\[1\]' must be a dtype"),
     ({"missing_component_behavior": "fill"}, "argument 'missing_component_behavior' must be"),
     ({"case_sensitive_extensions": "no"}, "argument 'case_sensitive_extensions' must be True or False"),
-    ({"extt": 1}, "argument 'extt' .*Did you mean 'ext'"),
+    ({"extt": 1}, "has no argument 'extt'. Did you mean 'ext'"),
     ({"ext": "png", "missing_component_behavior": "skip"}, r"argument 'paths' must be archives with.*none in .*a\.tar"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, told):
     packed(tmp_path / "a.tar", [("0.jpg", b"0")])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ArgumentError, match=rf"readers\.Webdataset\(\): {told}"):
+    with pytest.raises(ArgumentError, match=rf"readers\.Webdataset\(\):? {told}"):
         Webdataset(**({"paths": "a.tar", "ext": "jpg"} | arguments))
 
 

@@ -390,11 +390,11 @@ def test_a_reader_can_be_pickled_and_listed_late(kind, roots, monkeypatch):
     ({"max_batch_size": 0}, "argument 'max_batch_size' must be an integer of 1 or more"),
     ({"device": "tpu"}, "argument 'device' must be 'cpu'"),
     ({"num_inputs": 1}, "argument 'num_inputs' must be 0"),
-    ({"random_shufle": True}, "argument 'random_shufle' .*Did you mean 'random_shuffle'"),
+    ({"random_shufle": True}, "has no argument 'random_shufle'. Did you mean 'random_shuffle'"),
 ])  # fmt: skip
 @kinds
 def test_wrong_arguments_are_named(kind, arguments, told, roots):
-    with pytest.raises(ArgumentError, match=rf"readers\.{kind.name}\(\): {told}"):
+    with pytest.raises(ArgumentError, match=rf"readers\.{kind.name}\(\):? {told}"):
         kind.made(roots[kind.name], **arguments)
 
 
@@ -408,7 +408,7 @@ def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, t
     reader = getattr(readers, kind.name)
     if argument in reader.__signature__.parameters:
         return
-    with pytest.raises(ArgumentError, match=f"argument '{argument}' must be one that readers.{kind.name}") as caught:
+    with pytest.raises(ArgumentError, match=rf"readers.{kind.name}\(\) has no argument '{argument}'") as caught:
         reader(**{argument: tmp_path})
     if argument in _ELSEWHERE:
         meant = caught.value.hint.removeprefix("Did you mean '").removesuffix("'?")
@@ -432,15 +432,15 @@ def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "arguments", "told"), [
-    ("TFRecord", {"paths": "a", "features": {}}, r"'paths' must be .* Did you mean 'path'\?"),
+    ("TFRecord", {"paths": "a", "features": {}}, r"has no argument 'paths'. Did you mean 'path'\?"),
     ("TFRecord", {"features": {}}, "'path' must be given; got nothing"),
     ("TFRecord", {"path": "a"}, "'features' must be given; got nothing"),
-    ("Webdataset", {"urls": "a", "ext": "jpg"}, r"'urls' must be .* Did you mean 'paths'\?"),
+    ("Webdataset", {"urls": "a", "ext": "jpg"}, r"has no argument 'urls'. Did you mean 'paths'\?"),
     ("Webdataset", {"ext": "jpg"}, "'paths' must be given; got nothing"),
     ("Webdataset", {"paths": "a"}, "'ext' must be given; got nothing"),
-    ("File", {"path": "a"}, r"'path' must be .* Did you mean 'file_root'\?"),
-    ("File", {"filenames": ["a"]}, r"'filenames' must be .* Did you mean 'files'\?"),
-    ("COCO", {"fileroot": "a"}, r"'fileroot' must be .* Did you mean 'file_root'\?"),
+    ("File", {"path": "a"}, r"has no argument 'path'. Did you mean 'file_root'\?"),
+    ("File", {"filenames": ["a"]}, r"has no argument 'filenames'. Did you mean 'files'\?"),
+    ("COCO", {"fileroot": "a"}, r"has no argument 'fileroot'. Did you mean 'file_root'\?"),
 ])  # fmt: skip
 def test_what_is_missing_and_what_was_meant_are_told(kind, arguments, told):
     with pytest.raises(ArgumentError, match=told):

@@ -224,7 +224,7 @@ def test_absolute_swaps_corners():
     (lambda: combine(np.array([[1, np.inf]], "f2")), "'input' must be a finite matrix of float32 numbers"),
     (lambda: translation(SQUARE * np.nan, offset=[1, 2]), "'input' must be a finite matrix"),
     (lambda: translation(2 * np.eye(3), offset=[1, 2]), "'input' must be affine"),
-    (lambda: translation(SQUARE, SQUARE, offset=[1, 2]), r"'inputs' must be 1 positional argument \(input\)"),
+    (lambda: translation(SQUARE, SQUARE, offset=[1, 2]), r"takes 1 positional argument \(input\)"),
     (lambda: rotation(45), "'angle' must be a finite number.*given by position is a transform.*by name"),
     (lambda: translation(offset=10**400), "'offset' must be finite numbers"),
     (lambda: translation(offset=1e39), "'offset' must be finite float32 numbers"),

@@ -309,5 +309,5 @@ def without(name: str, suite: list[Augmentation], excluded: Sequence[str] | None
         raise ArgumentError(name, "excluded", "a list of names", shown(excluded))
     for word in excluded or ():
         if word not in names:
-            raise ArgumentError.unknown(name, str(word), names)
+            raise ArgumentError.unknown(name, str(word), names, "augmentation")
     return [each for each in suite if each.name not in (excluded or ())]

@@ -359,7 +359,7 @@ class Run:
         kind = SOURCES.get(path.lower())
         if kind is None:
             known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
-            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known)
+            raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known, "reader")
         arguments.setdefault("seed", self.graph.rng.seed)
         first = self.graph.primary
         if self.graph.last_batch is not None and first is None:

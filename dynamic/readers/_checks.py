@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy
 
-from dynamic.errors import ArgumentError, shown
+from dynamic.errors import ArgumentError, nearest, shown
 
 __all__ = ["flag", "natural", "unless_empty", "word"]
 
@@ -20,7 +20,8 @@ def word(operator: str, argument: str, value: Any, words: tuple[_Word, ...]) -> 
         if isinstance(value, str) and value.lower() == allowed:
             return allowed
     listed = ", ".join(map(repr, words[:-1]))
-    raise ArgumentError(operator, argument, f"{listed} or {words[-1]!r}", shown(value))
+    hint = nearest(value, words) if isinstance(value, str) else ""
+    raise ArgumentError(operator, argument, f"{listed} or {words[-1]!r}", shown(value), hint)
 
 
 def unless_empty(value: X) -> X | None:

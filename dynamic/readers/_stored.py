@@ -106,7 +106,7 @@ def _unknown(operator: str, name: str, known: Sequence[str], what: Sequence[str]
     if name not in _ELSEWHERE:
         return error
     meant = (*difflib.get_close_matches(name, what, 1), *what)[0]
-    return ArgumentError(operator, name, error.expected, error.got, f"Did you mean {meant!r}?")
+    return ArgumentError(operator, name, error.expected, "", f"Did you mean {meant!r}?")
 
 
 class Stored(Reader[G], Generic[L, G]):
