@@ -391,12 +391,57 @@ def _bad_pngs() -> Iterator[File]:
 # -- the other formats
 
 
+def gif(
+    screen: tuple[int, int],
+    corner: tuple[int, int],
+    indices: np.ndarray,
+    palette: np.ndarray,
+    own: np.ndarray | None = None,
+    background: int = 0,
+    bits: int = 8,
+    *,
+    interlaced: bool = False,
+    rows: int | None = None,
+    codes: bytes | None = None,
+) -> bytes:
+    """A GIF of one frame whose codes are the indices themselves; the table is cleared before it would grow."""
+    clear, step = 1 << bits, (1 << bits) - 2
+    values = indices.ravel().tolist()
+    groups = (values[i : i + step] for i in range(0, len(values), step))
+    body = packed_codes([code for group in groups for code in (clear, *group)] + [clear + 1], bits + 1)
+    body = body if codes is None else codes
+    flags = 0x80 | bits - 1
+    file = b"GIF89a" + struct.pack("<HHBBB", screen[1], screen[0], flags, background, 0) + palette.tobytes()
+    rows = len(indices) if rows is None else rows
+    local = 0 if own is None else flags
+    file += b"," + struct.pack("<HHHHB", corner[1], corner[0], indices.shape[1], rows, local | 0x40 * interlaced)
+    file += (b"" if own is None else own.tobytes()) + bytes([bits])
+    blocks = (body[i : i + 255] for i in range(0, len(body), 255))
+    return file + b"".join(bytes([len(block)]) + block for block in blocks) + b"\0;"
+
+
+def packed_codes(codes: list[int], width: int) -> bytes:
+    """Codes of a width, the lowest bits first."""
+    held = size = 0
+    content = bytearray()
+    for code in codes:
+        held |= code << size
+        size += width
+        while size >= 8:
+            content.append(held & 255)
+            held >>= 8
+            size -= 8
+    return bytes(content) + bytes([held]) * (size > 0)
+
+
 def _gifs() -> Iterator[File]:
     picture = Image.fromarray(PHOTO).quantize(64)
     pixels = np.asarray(picture.convert("RGB"))
     base = encoded(picture, "GIF")
     moving = encoded(picture, "GIF", save_all=True, append_images=[Image.fromarray(255 - PHOTO).quantize(64)])
     frame = base.index(b",\0\0\0\0")
+    table, one, pixels_beyond = noise((256, 3)), np.zeros((1, 11585), np.uint8), np.full((4, 5), 9, np.uint8)
+    wide = gif((11585, 11585), (0, 0), one, table, rows=11585, codes=b"")
     for name, data in {
         "plain": base,
         "moving": moving,
@@ -418,8 +463,17 @@ def _gifs() -> Iterator[File]:
             "codes of 0 bits": patched(base, coded, b"\0"),
             "codes of 12 bits": patched(base, coded, b"\x0c"),
             "no block": patched(base, frame, b"?"),
+            "a palette that is cut": base[:20],
+            "a colour that there is not": gif((4, 5), (0, 0), pixels_beyond, table[:4], bits=8),
+            "no codes for many pixels": gif((11585, 11585), (0, 0), one, table, rows=11585, codes=b""),
+            "a few bytes for many pixels": gif((11585, 11585), (0, 0), one, table, rows=11585, codes=bytes(300)),
+            "codes of 12 bits for many pixels": patched(wide, wide.index(b",") + 10, b"\x0b"),
+            "one row of codes": gif((9, 11585), (0, 0), one, table, rows=9),
         }
     )
+    clears = packed_codes([4] * 150_000 + [4, 0, 0] * 15 + [5], 3)
+    file = gif((5, 6), (0, 0), np.zeros((5, 6), np.uint8), table[:4], bits=2, codes=clears)
+    yield File("nothing but new tables", file, "decode", np.broadcast_to(table[0], (5, 6, 3)))
     yield from refused({"of 65535 x 65535": patched(base, 6, b"\xff\xff\xff\xff")}, "limit")
 
 

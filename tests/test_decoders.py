@@ -426,6 +426,36 @@ def test_jpeg_2000_in_any_order_of_its_packets(image, colours, options):
         decoders.image(cut)
 
 
+@given(
+    screen=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    bits=st.integers(2, 8),
+    interlaced=st.booleans(),
+    own=st.booleans(),
+    data=st.data(),
+)
+def test_gif_frames_lie_on_their_background(screen, bits, interlaced, own, data):
+    """The codes are written without tables, so that no encoder or decoder but the one that is used has a say."""
+    height, width = (data.draw(st.integers(1, extent)) for extent in screen)
+    top, left = (data.draw(st.integers(0, a - b)) for a, b in zip(screen, (height, width), strict=True))
+    colours = data.draw(npst.arrays(np.uint8, (2, 1 << bits, 3)))
+    indices = data.draw(npst.arrays(np.uint8, (height, width), elements=st.integers(0, (1 << bits) - 1)))
+    background = data.draw(st.integers(0, (1 << bits) - 1))
+    expected = np.broadcast_to(colours[0, background], (*screen, 3)).copy()
+    expected[top : top + height, left : left + width] = colours[int(own)][indices]
+    passes = [(0, 8), (4, 8), (2, 4), (1, 2)] if interlaced else [(0, 1)]
+    stored = np.concatenate([indices[first::step] for first, step in passes])
+    file = hostile_files.gif(
+        screen, (top, left), stored, colours[0], colours[1] if own else None, background, bits, interlaced=interlaced
+    )
+    assert np.array_equal(decoded(file), expected)
+    for wrong in (
+        file[:-3],
+        hostile_files.gif(screen, (top, left), stored[:-1], colours[0], None, 0, bits, rows=height),
+    ):
+        with pytest.raises(DecodeError):
+            decoders.image(wrong)
+
+
 def test_openjpeg_sees_no_segment_that_it_does_not_need(monkeypatch):
     """Its faults are mostly in what indexes tiles and packets: here lengths of one part, where there are four."""
     seen, real = [], jpeg2000.imdecode
