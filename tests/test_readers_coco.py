@@ -7,9 +7,11 @@ import json
 import os
 import pickle
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pycocotools.mask
 import pytest
 from dali_oracle import dali_fixture  # noqa: F401 - the fixture `dali`
 from hypothesis import given
@@ -98,9 +100,16 @@ def compressed(counts):
     return "".join(characters)
 
 
+def by_the_api(encoded):
+    """The mask of the COCO API, which takes a way to NumPy that is deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return pycocotools.mask.decode(encoded)
+
+
 def walked(polygon, height, width):
     """The pixels in a polygon, by walking around it step by step: the rule that the COCO API publishes."""
-    points = np.trunc(5 * np.array(polygon, np.float32).astype(float).reshape(-1, 2) + 0.5)
+    points = np.trunc(5 * np.array(polygon, float).reshape(-1, 2) + 0.5)
     steps = []
     for (x, y), (x_end, y_end) in zip(points, np.roll(points, -1, axis=0), strict=True):
         across, down = abs(x_end - x), abs(y_end - y)
@@ -255,6 +264,58 @@ def test_where_objects_overlap_the_largest_label_counts(parts, height, width):
     assert np.array_equal(mask_of(*things, size=(height, width)), expected)
 
 
+digits = st.one_of(st.integers(-20, 700), st.integers(-200, 7000).map(lambda n: n / 10), st.floats(-20, 700),
+                   st.integers(-20_000, 700_000).map(lambda n: n / 1000))  # fmt: skip
+
+
+@given(shapes=st.lists(st.lists(st.tuples(digits, digits), min_size=3, max_size=20), min_size=1, max_size=3),
+       height=st.integers(1, 480), width=st.integers(1, 640), form=st.sampled_from(["polygons", "counts", "text"]),
+       crowd=st.integers(0, 1))  # fmt: skip
+def test_masks_are_those_of_the_coco_api(shapes, height, width, form, crowd):
+    """To the pixel, whatever digits vertices have; of polygons, and of both kinds of run lengths."""
+    flat = [[number for point in shape for number in point] for shape in shapes]
+    merged = pycocotools.mask.merge(pycocotools.mask.frPyObjects(flat, height, width))
+    expected = by_the_api(merged)
+    segmentation = {"polygons": flat, "counts": run_lengths(expected, text=False),
+                    "text": merged | {"counts": merged["counts"].decode()}}[form]  # fmt: skip
+    if form == "counts":
+        again = pycocotools.mask.frPyObjects(segmentation, height, width)
+        assert np.array_equal(by_the_api(again), expected)
+    found = mask_of(object_of(segmentation, CATEGORIES[0], iscrowd=crowd), size=(height, width))
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("polygon", "size"), [
+    ([3.1, 4.8, 0.9, 4.7, 1.9, 2.1], (5, 6)), ([0.1, 0.1, 5.9, 0.1, 5.9, 4.9, 0.1, 4.9], (5, 6)),
+    ([2.5] * 6, (5, 6)), ([1, 1, 1, 1, 4, 1, 4, 4, 4, 4, 1, 4], (5, 6)), ([-9, -9, 20, -9, 20, 20, -9, 20], (5, 6)),
+    ([0.5, 0.5, 0.5, 4.5, 4.5, 4.5, 4.5, 0.5], (1, 1))])  # fmt: skip
+def test_polygons_whose_last_digits_tell(polygon, size, tmp_path):
+    expected = by_the_api(pycocotools.mask.frPyObjects([polygon], *size))[..., 0]
+    assert np.array_equal(mask_of(object_of([polygon], CATEGORIES[0]), size=size), expected)
+    file = document(object_of([polygon], CATEGORIES[0]), images=[image(1, None, size[1], size[0])])
+    where = written(tmp_path, file)
+    (tmp_path / "m").mkdir()
+    saved(where, tmp_path / "m", pixelwise_masks=True)
+    again = {"file_root": tmp_path, "preprocessed_annotations": tmp_path / "m"}
+    assert np.array_equal(samples(**again, pixelwise_masks=True)[0][3][..., 0], expected)
+    (given,) = samples(**where, polygon_masks=True)
+    assert np.array_equal(given[4], np.float32(polygon).reshape(-1, 2))
+
+
+def test_digits_that_another_writer_replaced_are_not_taken(tmp_path):
+    """DALI, which writes its own files to the folder, knows nothing of ours."""
+    where = written(tmp_path, document(object_of([[0.1, 0.1, 5, 0, 5, 5]], CATEGORIES[0]), images=[image(1)]))
+    for name, polygon in (("m", [0.1, 0.1, 5, 0, 5, 5]), ("n", [0.5, 0.5, 3, 0, 3, 3])):
+        (tmp_path / name).mkdir()
+        file = document(object_of([polygon], CATEGORIES[0]), images=[image(1)])
+        saved(written(tmp_path, file), tmp_path / name, pixelwise_masks=True)
+    assert (tmp_path / "m" / "vertices_float64.dat").exists()
+    assert not (tmp_path / "n" / "vertices_float64.dat").exists()  # float32 holds them
+    (tmp_path / "n" / "vertices_float64.dat").write_bytes((tmp_path / "m" / "vertices_float64.dat").read_bytes())
+    found = samples(file_root=tmp_path, preprocessed_annotations=tmp_path / "n", pixelwise_masks=True)
+    assert np.array_equal(found[0][3], samples(**where, pixelwise_masks=True)[0][3])
+
+
 @given(corners=st.lists(st.tuples(st.integers(-3, 12), st.integers(-300_000, 300_000)), min_size=2, max_size=4))
 def test_steep_and_long_edges_are_exact(corners):
     polygon = [number + 0.3 for corner in corners for number in corner]
@@ -306,6 +367,11 @@ def test_masks_that_would_take_too_much_are_refused(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="cross 16 columns of pixels, more than 15"):
         mask_of(object_of([SQUARE, SQUARE]))
     assert mask_of(object_of([SQUARE])).max() == 1
+    monkeypatch.setattr(_masks, "_MOST_FILLED", 100)
+    lots = [object_of({"size": [8, 10], "counts": [0, 60]}, 30)] * 1000  # each pixel counts once for each label
+    assert mask_of(*lots).sum() == 60 * CATEGORIES.index(30) + 60
+    with pytest.raises(DataError, match="the masks of its 2 labels fill 120 pixels, more than 100"):
+        mask_of(*lots, object_of({"size": [8, 10], "counts": [0, 60]}, 10))
 
 
 def test_large_masks_are_filled_in_parts(monkeypatch):
@@ -314,8 +380,9 @@ def test_large_masks_are_filled_in_parts(monkeypatch):
         things[1]["category_id"] = 300 if more else 10
         whole = mask_of(*things, **more)
         assert whole.max() == (300 if more else 2)
-        with monkeypatch.context() as patch:
-            patch.setattr(_masks, "_AT_ONCE", 3)
+        for at_once, long in ((3, 64), (3, 4), (1, 1)):
+            monkeypatch.setattr(_masks, "_AT_ONCE", at_once)
+            monkeypatch.setattr(_masks, "_LONG", long)
             assert np.array_equal(mask_of(*things, **more), whole)
 
 
@@ -777,6 +844,7 @@ def files(draw, *, pixels):
         one = pixels and draw(st.booleans())
         for i in range(1 if one else draw(st.integers(0, 4))):
             shapes = draw(st.lists(polygons.filter(len), min_size=int(pixels), max_size=3))
+            shapes = [np.float32(shape).tolist() for shape in shapes]  # more digits are lost in DALI
             if pixels and not one:
                 for shape in shapes:
                     shape[::2] = [min(x, width - 1.5) for x in shape[::2]]

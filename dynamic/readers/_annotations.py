@@ -64,7 +64,7 @@ class Masks(NamedTuple):
     polygon_starts: Array  #: int64 of shape (N + 1,), as the other starts
     polygons: Array  #: int32 of shape (P, 3): the object, and where its vertices begin and end, counted in the sample
     vertex_starts: Array
-    vertices: Array  #: float32 of shape (V, 2)
+    vertices: Array  #: of shape (V, 2): float32, or float64 for pixels, of which each digit may tell
     run_starts: Array
     runs: Array  #: int64 of shape (K, 6): object, height, width, whether the counts are text, their first byte and end
     run_bytes: bytes
@@ -103,7 +103,7 @@ class Annotated(Listing):
         columns = [(self.starts, self.boxes), (self.starts, self.categories)]
         if self.masks:
             columns += [(self.masks.polygon_starts, self.masks.polygons),
-                        (self.masks.vertex_starts, self.masks.vertices)]  # fmt: skip
+                        (self.masks.vertex_starts, self.masks.vertices.astype(numpy.float32))]  # fmt: skip
         parts = [(starts.tolist(), column) for starts, column in columns]
         heads = numpy.column_stack([self.image_ids, self.image_sizes]).astype("<i8")
         with_runs = numpy.diff(self.masks.run_starts).tolist() if self.masks else [0] * len(self.names)
@@ -188,13 +188,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _float32(values: Sequence[Any] | itertools.chain[Any], count: int) -> Array | None:
-    """Numbers as float32, or None if one of them is none that can be."""
+def _floats(values: Sequence[Any] | itertools.chain[Any], count: int) -> Array | None:
+    """Numbers as float64, or None if one of them is none that float32 can be."""
     try:
         found = numpy.fromiter(values, numpy.float64, count)
     except OverflowError:
         return None
-    return found.astype(numpy.float32) if (numpy.abs(found) <= _LARGEST).all() else None
+    return found if (numpy.abs(found) <= _LARGEST).all() else None
 
 
 def _are_numbers(values: Any) -> bool:
@@ -256,7 +256,7 @@ def parsed(wanted: Wanted) -> Annotated:
     scale = sizes[:, ::-1].astype(numpy.float32)
     if wanted.ratio:
         boxes /= numpy.tile(scale, 2)[owner]
-    masks = _masks(objects, starts, owner, with_runs=wanted.masks == "pixels") if wanted.masks else None
+    masks = _masks(objects, starts, owner, pixels=wanted.masks == "pixels") if wanted.masks else None
     if masks and wanted.ratio and wanted.masks == "polygons":
         masks.vertices[:] /= numpy.repeat(scale, numpy.diff(masks.vertex_starts), axis=0)
     given = ids[chosen] if wanted.ids else numpy.zeros(len(chosen), numpy.int64)
@@ -317,11 +317,11 @@ def _boxes(objects: _Rows, ids: Array, wanted: Wanted) -> tuple[Array, Array]:
     found = objects.column("bbox", expected, _are_numbers, {list})
     boxes: Array | None = None
     if not set(map(len, found)) - {4} and not set(map(type, itertools.chain.from_iterable(found))) - _NUMBERS:
-        boxes = _float32(itertools.chain.from_iterable(found), 4 * len(found))
+        boxes = _floats(itertools.chain.from_iterable(found), 4 * len(found))
     if boxes is None:
         row = next(row for row, box in enumerate(found) if len(box) != 4 or not _are_numbers(box))
         raise objects.refused(row, "bbox", expected, found[row])
-    boxes = boxes.reshape(-1, 4)
+    boxes = boxes.reshape(-1, 4).astype(numpy.float32)
     large = numpy.flatnonzero((boxes[:, 2:] >= numpy.float32(wanted.size_threshold)).all(axis=1))
     objects.take(large)
     return places[rows][large], boxes[large]
@@ -346,15 +346,15 @@ def _categories(objects: _Rows, document: dict[str, Any], wanted: Wanted) -> Arr
     return places.astype(numpy.int32)
 
 
-def _masks(objects: _Rows, starts: Array, owner: Array, *, with_runs: bool) -> Masks:
-    """The masks of objects, which belong to these samples."""
+def _masks(objects: _Rows, starts: Array, owner: Array, *, pixels: bool) -> Masks:
+    """The masks of objects, which belong to these samples, as they are given out or as pixels are made of them."""
     kinds = "a list of polygons, or an object with 'size' and 'counts'"
     found = objects.column("segmentation", kinds, lambda value: value is None or isinstance(value, (list, dict)),
                            {list, dict, type(None)})  # fmt: skip
     n = len(starts) - 1
     of = [row for row, shape in enumerate(found) if type(shape) is list for _ in shape]
     polygons = [polygon for shape in found if type(shape) is list for polygon in shape]
-    vertices = _vertices(objects, of, polygons)
+    vertices = _vertices(objects, of, polygons).astype(numpy.float64 if pixels else numpy.float32, copy=False)
     lengths = numpy.fromiter(map(len, polygons), numpy.int64, len(polygons)) // 2
     rows = numpy.array(of, numpy.int64)
     samples = owner[rows]
@@ -362,7 +362,7 @@ def _masks(objects: _Rows, starts: Array, owner: Array, *, with_runs: bool) -> M
     vertex_starts = starts_of(numpy.bincount(samples, lengths, n).astype(numpy.int64))
     firsts = vertex_starts[samples]
     table = numpy.column_stack([rows - starts[samples], ends - lengths - firsts, ends - firsts])
-    runs, run_rows, run_bytes = _runs(objects, found if with_runs else [])
+    runs, run_rows, run_bytes = _runs(objects, found if pixels else [])
     run_owner = owner[numpy.array(run_rows, numpy.int64)]
     numbers = numpy.array(run_rows, numpy.int64) - starts[run_owner]
     run_table = numpy.column_stack([numbers, numpy.array(runs, numpy.int64).reshape(-1, 5)])
@@ -371,10 +371,10 @@ def _masks(objects: _Rows, starts: Array, owner: Array, *, with_runs: bool) -> M
 
 
 def _vertices(objects: _Rows, of: list[int], polygons: list[Any]) -> Array:
-    """The vertices of polygons of objects: float32 of shape (V, 2)."""
+    """The vertices of polygons of objects: float64 of shape (V, 2)."""
     right = not set(map(type, polygons)) - {list} and not any(len(polygon) % 2 for polygon in polygons)
     if right and not set(map(type, itertools.chain.from_iterable(polygons))) - _NUMBERS:
-        vertices = _float32(itertools.chain.from_iterable(polygons), sum(map(len, polygons)))
+        vertices = _floats(itertools.chain.from_iterable(polygons), sum(map(len, polygons)))
         if vertices is not None:
             return vertices.reshape(-1, 2)
     i = next(i for i, polygon in enumerate(polygons) if not _are_numbers(polygon) or len(polygon) % 2)

@@ -15,9 +15,11 @@ from ._stored import Unusable
 __all__ = ["counts_of", "drawn"]
 
 _MOST_PIXELS = 2**27  # of a mask, as of an image that is decoded
-_MOST_CROSSINGS = 2**24  # of edges and columns; the masks of a real image have some thousand
+_MOST_FILLED = 2**31  # pixels in a mask, each as often as labels are there; 16 labels may fill all of the largest
+_MOST_CROSSINGS = 2**22  # of edges and columns; the masks of a real image have some thousand
 _FARTHEST = 2**22  # pixels from the corner that a vertex may be; beyond, rounding would tell
-_AT_ONCE = 2**20  # pixels of a mask that are filled in one call
+_AT_ONCE = 2**20  # pixels of a mask that are filled, or transposed, in one call
+_LONG = 64  # pixels of a span that is filled in a call of its own
 _FINE = 5  # steps of a pixel's side in which COCO walks around a polygon
 
 
@@ -40,17 +42,36 @@ def drawn(listing: Annotated, sample: int) -> Array:
     if spans:
         objects, firsts, ends = numpy.concatenate(spans, axis=1)
         label_of = labels[objects]
-        for label in numpy.unique(label_of).tolist():
-            chosen = label_of == label
-            _fill(columns.reshape(-1), firsts[chosen], ends[chosen], label)
+        found = {label: _united(firsts[label_of == label], ends[label_of == label])
+                 for label in numpy.unique(label_of).tolist()}  # fmt: skip
+        filled = sum(int((ends - firsts).sum()) for firsts, ends in found.values())
+        if filled > _MOST_FILLED:
+            raise Unusable(f"the masks of its {len(found)} labels fill {filled} pixels, more than {_MOST_FILLED}")
+        for label, (firsts, ends) in found.items():
+            _fill(columns.reshape(-1), firsts, ends, label)
     mask = empty((height, width, 1), numpy.dtype(numpy.int32))
-    mask[..., 0] = cv2.transpose(columns)
+    some = max(_AT_ONCE // height, 1)
+    for first in range(0, width, some):
+        mask[:, first : first + some, 0] = cv2.transpose(columns[first : first + some])
     return mask
+
+
+def _united(firsts: Array, ends: Array) -> tuple[Array, Array]:
+    """The spans that cover the same pixels once each, in order."""
+    firsts, ends = firsts[ends > firsts], ends[ends > firsts]
+    order = numpy.argsort(firsts, kind="stable")
+    firsts, reach = firsts[order], numpy.maximum.accumulate(ends[order])
+    begins, stops = numpy.ones((2, len(firsts)), numpy.bool_)
+    begins[1:] = stops[:-1] = firsts[1:] > reach[:-1]
+    return firsts[begins], reach[stops]
 
 
 def _fill(pixels: Array, firsts: Array, ends: Array, label: int) -> None:
     """Set spans of pixels to a label."""
-    lengths = ends - firsts
+    long = ends - firsts >= _LONG
+    for first, end in zip(firsts[long].tolist(), ends[long].tolist(), strict=True):
+        pixels[first:end] = label
+    firsts, lengths = firsts[~long], (ends - firsts)[~long]
     starts = starts_of(lengths)
     shifts = firsts - starts[:-1]
     cuts = [*numpy.searchsorted(starts, numpy.arange(0, starts[-1], _AT_ONCE)).tolist(), len(lengths)]

@@ -256,8 +256,10 @@ def _only_stored(wanted: Wanted) -> None:
 
 #: DALI writes none of these where it would be empty.
 _NONE_IF_EMPTY = ("boxes.dat", "labels.dat", "polygon_data.dat", "vertices.dat", "masks_rles.dat", "masks_rles_idx.dat")
+_EXACT = "vertices_float64.dat"  # of ours, beside vertices.dat where float32 does not hold them: masks need all digits
 _SOMETIMES = (*_NONE_IF_EMPTY, "original_ids.dat", "polygon_offset.dat", "polygons_count.dat", "vertices_offset.dat",
-              "vertices_count.dat", "heights.dat", "widths.dat", "masks_offset.dat", "mask_count.dat")  # fmt: skip
+              "vertices_count.dat", "heights.dat", "widths.dat", "masks_offset.dat", "mask_count.dat",
+              _EXACT)  # fmt: skip
 
 
 def _listed(wanted: Wanted) -> Annotated:
@@ -356,7 +358,17 @@ def _loaded_masks(wanted: Wanted, starts: Array) -> Masks:
     if ((index < 0) | (index >= objects[owner])).any():
         raise damaged(os.path.join(wanted.source, "masks_rles_idx.dat"), "does not go with labels.dat")
     runs, data = _loaded_runs(wanted, len(index))
+    vertices = _exact(wanted, vertices)
     return Masks(polygon_starts, polygons, vertex_starts, vertices, run_starts, numpy.column_stack([index, runs]), data)
+
+
+def _exact(wanted: Wanted, vertices: Array) -> Array:
+    """Vertices with all their digits, where these have been saved too."""
+    if os.path.lexists(os.path.join(wanted.source, _EXACT)):
+        found = _numbers(wanted, _EXACT, "<f8", len(vertices), width=2)
+        if numpy.array_equal(found.astype(numpy.float32), vertices):
+            return found
+    return vertices.astype(numpy.float64)
 
 
 def _loaded_runs(wanted: Wanted, count: int) -> tuple[Array, bytes]:
@@ -432,6 +444,8 @@ def _binary(found: Annotated, wanted: Wanted) -> dict[str, bytes]:
                   "widths.dat": counted(found.image_sizes[:, 1], "<i4"),
                   "masks_rles_idx.dat": counted(masks.runs[:, 0], "<i4"), "masks_rles.dat": _binary_runs(found, wanted),
                   **spread("masks_offset.dat", "mask_count.dat", masks.run_starts, "<i8")}  # fmt: skip
+        if (masks.vertices.astype(numpy.float32) != masks.vertices).any():
+            files[_EXACT] = counted(masks.vertices, "<f8", 2)
     return files
 
 
