@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic.errors import ArgumentError, DataError, StateError
-from dynamic.readers import _masks
+from dynamic.readers import _masks, coco
 from dynamic.readers.coco import COCO
 
 CATEGORIES = [30, 10, 20, 7]
@@ -587,6 +587,26 @@ def test_what_cannot_be_saved_leaves_nothing_behind(tmp_path):
     with pytest.raises(ArgumentError, match="'save_preprocessed_annotations_dir' must be a folder that can be written"):
         saved(where, tmp_path / "m")
     assert all(name.endswith(".dat") for name in os.listdir(tmp_path / "m"))
+
+
+def test_links_in_the_folder_are_replaced_and_not_followed(tmp_path, monkeypatch):
+    """Whoever else may write to the folder cannot make other files of one's own be overwritten."""
+    where, folder, mine = several(tmp_path), tmp_path / "m", tmp_path / "mine"
+    folder.mkdir()
+    mine.write_bytes(b"mine")
+    (folder / "boxes.dat").symlink_to(mine)
+    (folder / "heights.dat").symlink_to(mine)
+    (folder / f"labels.dat.{os.getpid()}").symlink_to(mine)
+    saved(where, folder)
+    assert mine.read_bytes() == b"mine"
+    assert not (folder / "boxes.dat").is_symlink()
+    assert not (folder / "heights.dat").is_symlink()
+    monkeypatch.setattr(coco.secrets, "token_hex", lambda _: "known")
+    (folder / "labels.dat.known.part").symlink_to(tmp_path / "new")
+    with pytest.raises(ArgumentError, match="File exists"):
+        saved(where, folder)
+    assert not (tmp_path / "new").exists()
+    assert (folder / "labels.dat.known.part").is_symlink()
 
 
 def test_the_former_names_of_arguments_mean_the_same(tmp_path):

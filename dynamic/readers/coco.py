@@ -8,6 +8,7 @@ import contextlib
 import functools
 import math
 import os
+import secrets
 import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
@@ -403,9 +404,10 @@ def _save(found: Annotated, wanted: Wanted, folder: str) -> None:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
                 continue
-            part = f"{path}.{os.getpid()}"
+            part = f"{path}.{secrets.token_hex(8)}.part"
+            file = open(part, "xb")  # noqa: SIM115 - a new file: in a folder that is shared a link may lie in wait
             try:
-                with open(part, "wb") as file:
+                with file:
                     file.write(data)
                 os.replace(part, path)
             except BaseException:
