@@ -1,7 +1,7 @@
 """DLPack capsules: what is in them, and the rules for giving and taking them.
 
 NumPy and CuPy make and read them; here is what they leave out: flags that CuPy does not know, element types by their
-names, negative strides, which end some consumers' process, and streams.
+names, strides that no capsule can have or that end some consumers' process, and streams.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import _cuda
 from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, shown
 
-__all__ = ["Head", "exported", "taken"]
+__all__ = ["Head", "exported", "has_whole_strides", "taken"]
 
 _CPU = (1, 0)
 _READ_ONLY, _COPIED = 1, 2
@@ -132,6 +132,12 @@ def taken(producer: Any, device_id: int, operator: str, argument: str) -> Any:
         return array.copy() if head.is_read_only else array
 
 
+def has_whole_strides(array: Any) -> bool:
+    """Whether an array's strides are whole elements forward: torch.from_dlpack aborts the process on others."""
+    size = array.itemsize
+    return all(stride >= 0 and stride % size == 0 for stride in array.strides)
+
+
 def exported(
     array: Any,
     stream: Any,
@@ -144,9 +150,10 @@ def exported(
     wanted = None if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
     if not on_cpu and wanted == _CPU:
         return _copied_to_host(array, max_version, copy)
-    if any(stride < 0 for stride in array.strides):  # torch.from_dlpack aborts the process on one
+    if not has_whole_strides(array):
         if copy is False:
-            raise BufferError("A negative stride cannot be exported through DLPack without a copy.")
+            reason = "Strides that are negative or no multiples of an element"
+            raise BufferError(f"{reason} cannot be exported through DLPack without a copy.")
         copy = True
     if on_cpu:
         if copy:

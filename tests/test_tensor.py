@@ -191,6 +191,25 @@ def test_there_and_back(a):
         assert other.layout == t.layout
 
 
+@pytest.mark.parametrize("view", [np.asarray, lambda data: data.numpy(), lambda data: np.asarray(data, copy=False)])
+def test_arrays_of_numpy_over_its_memory_cannot_be_written_to(view):
+    own = np.arange(6.0).reshape(2, 3)
+    for data in (as_tensor(own), as_tensor(own)[0], as_batch(own)):
+        before = data.tolist()
+        array = view(data)
+        assert np.shares_memory(array, own)
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 99
+        with pytest.raises(ValueError, match="read-only"):
+            array += 1
+        assert data.tolist() == before
+        copied = np.array(data)
+        copied[0] = 99
+        assert data.tolist() == before
+    own[0, 0] = 7  # whoever made the memory may write to it
+    assert as_tensor(own).tolist()[0][0] == 7
+
+
 @given(arrays())
 def test_array_protocol_keeps_numpys_promises(a):
     t = as_tensor(a)

@@ -131,7 +131,10 @@ class Tensor(Data):
         return host(self).tolist()
 
     def numpy(self) -> NDArray[Any]:
-        """A NumPy array over the same memory, read-only where this Tensor's is; a Tensor on a GPU must move first."""
+        """A read-only NumPy array over the same memory; a Tensor on a GPU must move first.
+
+        ``numpy.array(tensor)`` makes a copy, which may be written to.
+        """
         return self.__array__()
 
     def torch(self, copy: bool | None = None) -> torch.Tensor:
@@ -139,7 +142,7 @@ class Tensor(Data):
 
         Args:
             copy: False shares the memory or raises, True copies, None shares where torch can: it cannot represent
-                read-only memory or negative strides.
+                read-only memory, negative strides, or strides of parts of an element.
 
         Raises:
             BufferError: `copy` is False and the memory cannot be shared.
@@ -163,7 +166,12 @@ class Tensor(Data):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not isinstance(self._array, numpy.ndarray):
             raise TypeError(f"This Tensor is on {self.device}; move it with .cpu() first.")
-        return numpy.array(self._array, dtype=dtype, copy=copy)
+        array = numpy.array(self._array, dtype=dtype, copy=copy)
+        if array is not self._array or not array.flags.writeable:
+            return array
+        view = array.view()
+        view.setflags(write=False)
+        return view
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -304,9 +312,10 @@ def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
     array = tensor.array
     if tensor._ready is not None:
         return torch.from_dlpack(tensor.to_device(tensor.device, force_copy=True) if copy else tensor)
-    shareable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    shareable = array.flags.writeable and _dlpack.has_whole_strides(array)
     if copy is False and not shareable:
-        raise BufferError("torch cannot share memory that is read-only or has negative strides; pass copy=None.")
+        reason = "read-only, or has strides that are negative or no multiples of an element"
+        raise BufferError(f"torch cannot share memory that is {reason}; pass copy=None.")
     return torch.from_numpy(array.copy() if copy or not shareable else array)
 
 
