@@ -99,6 +99,14 @@ from .readers import ExternalSource
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
+#: Where names are that DALI has elsewhere, in its pipeline mode.
+_ELSEWHERE = {
+    **{
+        name: f"; pipelines have it: from dynamic.pipeline import {name}" for name in ("Pipeline", "fn", "pipeline_def")
+    },
+    "external_source": "; write ExternalSource, or dynamic.pipeline.fn.external_source",
+    "plugin": "; write dynamic.pytorch, dynamic.jax or dynamic.tensorflow",
+}
 _LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")
 
 
@@ -114,7 +122,7 @@ def __getattr__(name: str) -> object:
 
         return import_module(f"dynamic.{name}")
     if name != "__version__":
-        raise AttributeError(f"module 'dynamic' has no attribute {name!r}")
+        raise AttributeError(f"module 'dynamic' has no attribute {name!r}{_ELSEWHERE.get(name, '')}")
     from importlib.metadata import version
 
     return version("dynamic-batch")

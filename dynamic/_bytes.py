@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from types import TracebackType
 from typing import Self
@@ -12,14 +13,17 @@ import numpy
 
 from ._array import Array, empty
 from ._locks import new_lock
+from .errors import ArgumentError, shown
 
-__all__ = ["Opened", "can_be", "contents", "is_of_the_system", "kind_of"]
+__all__ = ["Opened", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
 
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: The beginning of an address: two letters at least, as one is a drive of Windows.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _BYTE = numpy.dtype(numpy.uint8)
 _READING = frozenset(["dynamic", "hashlib"])  # packages whose functions call the system to read
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
@@ -36,6 +40,18 @@ def can_be(path: str) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
+
+
+def refuse_address(operator: str, argument: str, path: str) -> None:
+    """Refuse an address such as "s3://bucket/train", which the system would take for a folder "s3:" of this machine.
+
+    Raises:
+        ArgumentError: The path is one.
+    """
+    if "://" in path and (found := _SCHEME.match(path)):
+        rest = path[found.end() :]
+        hint = f"Write {rest!r}." if found[1].lower() == "file" else "Copy the files to this machine, or mount them."
+        raise ArgumentError(operator, argument, "a path on this machine, not an address", shown(path), hint)
 
 
 def is_of_the_system(error: BaseException) -> bool:

@@ -832,3 +832,22 @@ def test_an_object_with_a_state_of_its_own_goes_back_by_it(tmp_path, folder):
     with pytest.raises(StateError, match="broken"):
         checkpoint.load(path, reader=reader, broken=Broken())
     assert (reader.get_state(), reader.count, reader.position) == (before, 1, 2)
+
+
+@pytest.mark.parametrize("function", [checkpoint.save, checkpoint.load, checkpoint.load_latest])
+def test_objects_without_a_name_are_told_to_have_one(function, tmp_path):
+    rng = RNG(5)
+    for arguments in ((tmp_path / "run.json", rng), (rng, tmp_path / "run.json")):
+        with pytest.raises(
+            ArgumentError, match=rf"{function.__name__}\(\) takes objects by name.*\(path, reader=reader"
+        ):
+            function(*arguments)
+
+
+@pytest.mark.parametrize("function", [checkpoint.save, checkpoint.load, checkpoint.load_latest])
+def test_an_address_is_no_folder_of_this_machine(function, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("s3://bucket/run.json", "gs://bucket/deep/run.json", b"https://host/run.json"):
+        with pytest.raises(ArgumentError, match="must be a path on this machine, not an address"):
+            function(path, rng=RNG(5))
+    assert not list(tmp_path.iterdir())

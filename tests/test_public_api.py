@@ -108,3 +108,16 @@ def test_completion_offers_no_rooms_behind_the_door():
     offered = set(dir(dynamic))
     assert {*dynamic.__all__, "pipeline", "pytorch", "auto_aug", "bool", "copy", "random"} <= offered
     assert not {"kernels", "ops", "data", "context"} & offered
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("fn", "from dynamic.pipeline import fn"), ("pipeline_def", "from dynamic.pipeline import pipeline_def"),
+    ("Pipeline", "from dynamic.pipeline import Pipeline"), ("plugin", "dynamic.pytorch"),
+    ("external_source", "ExternalSource"), ("ops.RandomResizedCrop", "dynamic.random_resized_crop"),
+])  # fmt: skip
+def test_names_that_dali_has_elsewhere_are_told(name, told):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name.removeprefix('ops.')}'; .*{told}"):
+        attrgetter(name)(dynamic)
+    for module in (dynamic, dynamic.ops):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'$"):
+            _ = module.nothing

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from interrupts import Interruption
 
 import dynamic
@@ -471,3 +473,30 @@ def test_a_pipeline_reads_from_it(kind, roots):
     pipe = made()
     assert [i for outputs in pipe.next_epoch() for i in kind.numbers(outputs)] == list(range(MOST))
     pipe.close()
+
+
+@pytest.mark.parametrize(("kind", "argument", "others"), [
+    ("File", "file_root", {}), ("File", "file_list", {}), ("File", "files", {}), ("Numpy", "file_root", {}),
+    ("Numpy", "files", {}), ("Webdataset", "paths", {"ext": "jpg"}), ("TFRecord", "path", {"features": {}}),
+    ("COCO", "file_root", {"annotations_file": "a.json"}), ("COCO", "annotations_file", {"file_root": "."}),
+])  # fmt: skip
+@given(scheme=st.sampled_from(["s3", "gs", "HTTPS", "hdfs", "az+blob", "abfs.x"]), rest=st.text("ab/.", max_size=9))
+def test_an_address_is_refused_by_name(kind, argument, others, scheme, rest):
+    address = f"{scheme}://{rest}"
+    for value in [address, address.encode()] if argument != "files" else [[address], [address.encode()]]:
+        with pytest.raises(ArgumentError, match=rf"'{argument}(\[0\])?' must be a path on this machine, not an addr"):
+            getattr(readers, kind)(**{argument: value, **others})
+
+
+def test_the_path_of_a_file_address_is_told():
+    for call in (lambda x: readers.File(files=[x]), dynamic.imread, dynamic.io.file.read):
+        with pytest.raises(ArgumentError, match=r"not an address; got str 'file:///a/b.jpg'. Write '/a/b.jpg'.$"):
+            call("file:///a/b.jpg")
+
+
+def test_a_name_with_a_colon_is_a_path(tmp_path):
+    for name in ("a:b", "s3:", "1://x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+        (files, _) = readers.File(files=[name], file_root=tmp_path)(1)
+        assert files.tolist() == [[120]]

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from dynamic._bytes import refuse_address
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read, sweep, write
@@ -105,6 +106,7 @@ class _Pattern:
 
     def __init__(self, filename: Any) -> None:
         self.text = os.fsdecode(filename) if isinstance(filename, (str, bytes, os.PathLike)) else ""
+        refuse_address("Checkpoint", "filename", self.text)
         folder, name = os.path.split(self.text)
         found = list(_SEQ.finditer(name))
         rest = _SEQ.sub("", name)

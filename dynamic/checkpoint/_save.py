@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
+from dynamic._bytes import refuse_address
 from dynamic._state import Stateful, way_back
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
@@ -20,7 +21,7 @@ from ._values import plain
 __all__ = ["applied", "collected", "load", "load_latest", "save", "type_name"]
 
 
-def save(path: str | os.PathLike[str], /, **objects: Stateful) -> str:
+def save(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) -> str:
     """Write the states of objects to a file, under the names that they are given here.
 
     The file is whole at any time: after a crash, or loss of power, it is the old one or the new one.
@@ -48,11 +49,11 @@ def save(path: str | os.PathLike[str], /, **objects: Stateful) -> str:
     >>> reader.position
     1
     """
-    _check("save", objects)
+    _check("save", unnamed, objects)
     return written(path, encoded(collected(objects)))
 
 
-def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
+def load(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) -> None:
     """Return objects to the states in a file: all of them, or none if there is an error.
 
     Args:
@@ -65,11 +66,12 @@ def load(path: str | os.PathLike[str], /, **objects: Stateful) -> None:
             object.
         FileNotFoundError: There is no such file.
     """
-    _check("load", objects)
+    _check("load", unnamed, objects)
+    refuse_address("checkpoint.load", "path", os.fsdecode(path))
     _give(decoded(read(Path(path), LARGEST), str(path)), str(path), objects)
 
 
-def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
+def load_latest(pattern: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) -> str:
     """Return objects to the states in the newest whole file that was saved under a pattern: all of them, or none.
 
     Args:
@@ -96,7 +98,7 @@ def load_latest(pattern: str | os.PathLike[str], /, **objects: Stateful) -> str:
     >>> ndd.checkpoint.load_latest(root / "step-{seq:03d}.json", rng=rng).removeprefix(str(root))
     '/step-002.json'
     """
-    _check("load_latest", objects)
+    _check("load_latest", unnamed, objects)
     path, entries = newest(pattern, stacklevel=2)
     _give(entries, path, objects)
     return path
@@ -165,10 +167,14 @@ def _returned(back: Callable[[], None]) -> bool:
     return True
 
 
-def _check(function: str, objects: Mapping[str, Any]) -> None:
+def _check(function: str, unnamed: Sequence[Any], objects: Mapping[str, Any]) -> None:
+    example = f"Write {function}(path, reader=reader, rng=rng)."
+    if unnamed:
+        raise ArgumentError(f"checkpoint.{function}", "objects", "takes objects by name, as they are in the file", "",
+                            example)  # fmt: skip
     if not objects:
         raise ArgumentError(f"checkpoint.{function}", "objects", "at least one object with a state, by a name", "none",
-                            f"{function}(path, reader=reader, rng=rng).")  # fmt: skip
+                            example)  # fmt: skip
     for name, value in objects.items():
         if isinstance(value, type) or not isinstance(value, Stateful):
             raise ArgumentError(f"checkpoint.{function}", name, "an object with get_state() and set_state()",

@@ -10,7 +10,7 @@ import numpy
 
 from dynamic import _pool
 from dynamic._array import Array
-from dynamic._bytes import can_be, contents, is_of_the_system
+from dynamic._bytes import can_be, contents, is_of_the_system, refuse_address
 from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
@@ -89,6 +89,7 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
         path = isinstance(item, (str, bytes, os.PathLike))
         if not path or not can_be(os.fsdecode(item).replace("\0", "")):  # one with NUL is a file that is not there
             raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
+        refuse_address(operator, argument if one else f"{argument}[{i}]", os.fsdecode(item))
     names = [os.fsdecode(item) for item in each]
     origin = Origin(0, sample_ids(map(os.fsencode, names)), names)
     files, failures = _read(names, limit)

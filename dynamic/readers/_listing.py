@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-from dynamic._bytes import can_be, contents, is_of_the_system, kind_of
+from dynamic._bytes import can_be, contents, is_of_the_system, kind_of, refuse_address
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
@@ -227,6 +227,7 @@ def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequenc
     for i, file in enumerate(files):
         if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
             raise ArgumentError(operator, f"files[{i}]", "a path", shown(file))
+        refuse_address(operator, f"files[{i}]", path)
         names.append(_relative(path, root))
     if labels is None:
         labels = range(len(names))

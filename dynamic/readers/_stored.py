@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
-from dynamic._bytes import can_be, is_of_the_system
+from dynamic._bytes import can_be, is_of_the_system, refuse_address
 from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -285,6 +285,7 @@ def a_path(operator: str, argument: str, value: Any) -> str:
     """A path made absolute, as the working folder may change."""
     if not isinstance(value, (str, bytes, os.PathLike)) or not can_be(path := absolute(value)):
         raise ArgumentError(operator, argument, "a path", shown(value))
+    refuse_address(operator, argument, os.fsdecode(value))
     return path
 
 
