@@ -9,7 +9,8 @@
      └─ StateError (ValueError)                 a saved state is damaged, or none of this kind
          └─ StateMismatch                       ... or of other data, or of other arguments
 
-StateWarning (UserWarning) says where a state cannot be returned to exactly.
+StateWarning (UserWarning) says where a state cannot be returned to exactly, OrderWarning (UserWarning) where readers
+that seem to belong together are shuffled apart.
 
 Every argument error has one shape:
 ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``,
@@ -31,6 +32,7 @@ __all__ = [
     "DynamicError",
     "Failure",
     "ImageTooLarge",
+    "OrderWarning",
     "StateError",
     "StateMismatch",
     "StateWarning",
@@ -204,6 +206,10 @@ class StateMismatch(StateError):
 
 class StateWarning(UserWarning):
     """A state is taken or returned to, but not exactly: the message says what is lost."""
+
+
+class OrderWarning(UserWarning):
+    """Readers that seem to belong together are shuffled apart: the message says how to pair them."""
 
 
 def displayed(path: str) -> str:

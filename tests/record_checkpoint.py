@@ -17,7 +17,7 @@ from dynamic.random import RNG, coin_flip, normal, uniform
 DATA = Path(__file__).with_name("data")
 #: Of each version, the present one last; all of them went on alike.
 SAVED = [DATA / f"checkpoint_{version}.json" for version in (1, 2)]
-OF_PIPELINE = [DATA / f"checkpoint_of_pipeline_{version}.json" for version in (1, 2, 3)]
+OF_PIPELINE = [DATA / f"checkpoint_of_pipeline_{version}.json" for version in (1, 2, 3, 4)]
 WENT_ON = DATA / "went_on_1.json"
 NAMES = [
     *(f"cats/{i}.bin" for i in range(7)),
@@ -41,8 +41,8 @@ def of_sample(info: Any) -> list[int]:
 
 
 @pipeline_def(batch_size=3, seed=12, prefetch_queue_depth=2)
-def drawn(root: Path) -> Any:
-    files, labels = fn.readers.file(file_root=root, files=NAMES, labels=LABELS, random_shuffle=True)
+def drawn(root: Path, seed: int | None) -> Any:
+    files, labels = fn.readers.file(file_root=root, files=NAMES, labels=LABELS, random_shuffle=True, seed=seed)
     return files, labels, fn.random.uniform(range=(-30.0, 30.0)), fn.random.coin_flip()
 
 
@@ -60,7 +60,9 @@ class Objects:
         }
         self.rng = RNG(2**63 + 5)
         self.source = ExternalSource(of_sample, batch=False)
-        self.pipeline = drawn(root, checkpoint=of_pipeline)
+        # Up to version 2 of its state a pipeline's own seed was that of its readers.
+        former = of_pipeline is not None and json.loads(of_pipeline)["states"]["pipeline"]["state"]["version"] < 3
+        self.pipeline = drawn(root, None if former else 12, checkpoint=of_pipeline)
 
     def states(self) -> dict[str, Any]:
         """What is saved in one checkpoint, by its name there; a pipeline has its own."""

@@ -391,7 +391,7 @@ def fail(monkeypatch, call, turn, late):
     return lambda: calls[0]
 
 
-@pytest.mark.parametrize(("saved", "of_pipeline"), [*zip([SAVED[0], *SAVED], OF_PIPELINE, strict=True)],
+@pytest.mark.parametrize(("saved", "of_pipeline"), [*zip([SAVED[0], *SAVED, SAVED[-1]], OF_PIPELINE, strict=True)],
                          ids=lambda path: path.stem)  # fmt: skip
 def test_a_run_goes_on_from_checkpoints_of_each_version_as_it_did(tmp_path, saved, of_pipeline):
     objects = Objects(tmp_path, of_pipeline.read_bytes())

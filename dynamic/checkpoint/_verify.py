@@ -13,6 +13,7 @@ __all__ = ["VerifiedEpoch", "verify_epoch"]
 
 _TYPES: dict[str, type] = {"epoch": int, "position": int, "samples": int, "given": str, "whole": str, "skipped": list}
 _SAME = ("epoch", "position", "late", "shuffle", "seed", "dealt", "samples", "names", "labels", "sizes", "whole")
+_ORDER = ("shuffle", "seed", "dealt")
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 
 
@@ -62,9 +63,12 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
     for i, state in enumerate(states):
         different = next((key for key in _SAME if state[key] != first[key]), None)
         if different is not None:
-            raise StateError(f"The states are not of one place in one data set: {different!r} is "
-                             f"{shown(first[different])} in number 0 and {shown(state[different])} in number {i}. "
-                             "Take all of them after the same step.")  # fmt: skip
+            what = "order" if different in _ORDER else "place in one data set"
+            hint = "Give all readers one seed." if different in _ORDER else "Take all of them after the same step."
+            raise StateError(
+                f"The states are not of one {what}: {different!r} is {shown(first[different])} in number 0 and "
+                f"{shown(state[different])} in number {i}. {hint}"
+            )
     epoch, samples = first["epoch"], first["samples"]
     if first["position"] == 0 and epoch > 0:
         epoch -= 1

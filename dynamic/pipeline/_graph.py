@@ -32,7 +32,8 @@ __all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline",
 
 X = TypeVar("X")
 
-_VERSION = 2
+_VERSION = 3
+_FORMER_ORDERS = 2  # up to this version a pipeline's seed made the orders of its readers, which were not paired
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": list, "ordered": bool}
 _FIRST_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
 
@@ -95,7 +96,7 @@ class Graph:
     Args:
         function: The pipeline's function.
         batch_size: The most samples in a batch.
-        seed: Of all random numbers, and of readers that are given none.
+        seed: Of all random numbers. Readers have seeds of their own, so that all ranks share one order.
         states: Of a checkpoint to go on from; each object takes its own when it is made.
         last_batch: How the first reader ends its epochs, if not as it is told to in the function.
         fed: What sources without a function are given.
@@ -126,12 +127,14 @@ class Graph:
         self._answers, self._hold = {} if answers is None else answers, answers is not None
         self._record = Record()
         self._runs = 0
+        self._version = _VERSION
         self._begun: dict[str, Progress] = {}  # where readers were before the run
         self._expected: Record | None = None
         self._given: dict[str, JSON] = {}  # the states of a checkpoint
         if states is not None:
             own = own_state(states)
             self._runs, self._expected = own["runs"], Record.of(own) or None
+            self._version = max(own["version"], _FORMER_ORDERS)
             self._given = {name: state for name, state in states.items() if name != OWN}
         self._waiting = dict(self._given)  # those whose objects are not made yet
         self._to_end = _to_end(self._given)  # sources whose epoch may end where another's has
@@ -254,7 +257,7 @@ class Graph:
 
     def _own_state(self, epoch: int) -> dict[str, JSON]:
         record = self._expected or self._record
-        return {"version": _VERSION, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch, **record.entries}
+        return {"version": self._version, "seed": self.rng.seed, "runs": self._runs, "epoch": epoch, **record.entries}
 
     def _places(self) -> dict[str, State]:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
@@ -289,6 +292,11 @@ class Graph:
                                     [f"{names} in the state, missing here"])  # fmt: skip
             self._record, self._expected = self._expected, None
         self._record.learn(calls)
+
+    @property
+    def former_orders(self) -> bool:
+        """Whether readers keep to the orders that they had when the run began, under a former version."""
+        return self._version <= _FORMER_ORDERS
 
     # -- what a function uses -----------------------------------------------------------------------------------------
 
@@ -366,7 +374,7 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
         hint = "dynamic.checkpoint.load is for objects that a program names itself."
         raise StateMismatch(f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
                             ["pipeline: missing in the state"])  # fmt: skip
-    if own["version"] != (_VERSION if kinds == _OWN_STATE else 1):
+    if own["version"] not in ((_FORMER_ORDERS, _VERSION) if kinds == _OWN_STATE else (1,)):
         raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
                             [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
     return own

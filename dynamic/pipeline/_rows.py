@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import ArgumentError, Batch, ExternalSource
+from dynamic import ArgumentError, Batch, ExternalSource, OrderWarning, StateMismatch
 from dynamic._origin import Origin
 from dynamic._state import way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress
 from dynamic.readers._reader import Reader, _Share, epoch_ended
+from dynamic.readers._stored import Stored
 
-__all__ = ["Rows", "check_beside", "columns", "from_samples", "left", "pass_over", "passed", "rows_of_first",
+__all__ = ["Rows", "check_beside", "columns", "from_samples", "left", "pair", "pass_over", "passed", "rows_of_first",
            "rows_of_shard", "taken"]  # fmt: skip
 
 
@@ -83,6 +86,51 @@ def check_beside(path: str, reader: Reader[Any], name: str, first: Any) -> None:
     if reader._stick_to_shard and reader._num_shards > 1 and not alike:
         expected = f"False beside {name!r}, which does not stick to its shard or has another number of samples"
         raise ArgumentError(f"fn.{path}", "stick_to_shard", expected, "True")
+
+
+def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: bool, former: bool) -> None:
+    """Let a new reader follow an earlier one of as many samples and the same shuffle, row by row.
+
+    Args:
+        path: The name of its call.
+        reader: The reader.
+        earlier: The readers and sources that were made before, by name.
+        seeded: Whether it was given a seed.
+        former: Whether the run began under a version that did not pair readers.
+
+    Raises:
+        ArgumentError: One of the two replaces samples by itself, which would part the pairs.
+        StateMismatch: The run began with samples that were not paired.
+
+    Warns:
+        OrderWarning: The reader was given the seed of one that has another number of samples.
+    """
+    reader._paired = True  # so that it is not compared with readers outside of the pipeline
+    for name, other in earlier.items():
+        if not isinstance(other, Stored) or not isinstance(reader, Stored) or other._rule != reader._rule:
+            continue
+        shuffled, here, there = reader._rule.shuffle, len(reader._ids), len(other._ids)
+        if here != there:
+            if seeded and shuffled:
+                text = (
+                    f"fn.{path}(): this reader has the seed of {name!r}, but {here} samples instead of {there}, so that "
+                    "they are not paired. Give it another seed if they do not belong together."
+                )
+                warnings.warn(text, OrderWarning, stacklevel=2)
+            continue
+        if numpy.array_equal(reader._ids, other._ids):  # in one order anyway
+            continue
+        for whose, one in ((f"as of {name!r}, which has as many samples", reader), (f"in {name!r}", other)):
+            if one._on_error == "replace":
+                expected = f"'raise' {whose}, as a sample in the place of another belongs to no pair"
+                raise ArgumentError(f"fn.{path}", "on_error", expected, "'replace'")
+        if shuffled and other._leader is None:
+            if former:
+                difference = f"order of {reader._name!r}: its own in the state, that of {name!r} here"
+                text = f"Pipeline: the checkpoint is of another order. {difference}. Begin the run anew."
+                raise StateMismatch(text, [difference])
+            reader._follow(other)
+            return
 
 
 def taken(reader: Reader[Any], rows: Rows) -> Any:

@@ -25,7 +25,7 @@ from ._calls import Call, call_of, seed_of
 from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, meant, members, reads
 from ._output import Output
-from ._rows import Rows, check_beside, columns, from_samples, pass_over, rows_of_first, rows_of_shard, taken
+from ._rows import Rows, check_beside, columns, from_samples, pair, pass_over, rows_of_first, rows_of_shard, taken
 
 __all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
 
@@ -88,6 +88,8 @@ class Kept(Protocol):
     primary: str | None
     fed: Fed
 
+    @property
+    def former_orders(self) -> bool: ...
     def source(self, name: str, make: Callable[[], Source]) -> Source: ...
     def stream(self, label: str, key: str) -> RNG: ...
     def forget_streams(self, labels: Iterable[str]) -> None: ...
@@ -360,13 +362,16 @@ class Run:
         if kind is None:
             known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
             raise ArgumentError.unknown("fn.readers", path.removeprefix("readers."), known, "reader")
-        arguments.setdefault("seed", self.graph.rng.seed)
+        seeded = "seed" in arguments
+        former = self.graph.former_orders
+        arguments.setdefault("seed", self.graph.rng.seed if former else None)
         first = self.graph.primary
         if self.graph.last_batch is not None and first is None:
             arguments = {**arguments, "pad_last_batch": False, "last_batch": self.graph.last_batch}
         reader: Reader[Any] = kind(*inputs, name=label, **arguments)
         if first is not None:
             check_beside(path, reader, first, self.graph.sources[first])
+        pair(path, reader, self.graph.sources, seeded=seeded, former=former)
         return reader
 
     def _take(self, label: str, source: Source) -> None:

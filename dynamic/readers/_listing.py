@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -57,11 +57,13 @@ class Listing:
         names: A path for each sample, relative to the root where it is below it, with "/" between its parts. Bytes
             that are not text are surrogates, as everywhere in Python (PEP 383).
         labels: int32 of shape (N,).
+        beside: Ids of the samples of another listing whose order this one takes, row by row; None for its own order.
     """
 
     root: str
     names: list[str]
     labels: Any
+    beside: Any = field(default=None, kw_only=True)
 
     @_Once
     def ids(self) -> Any:
@@ -105,18 +107,23 @@ class Listing:
         """What tells this data set from another: digests over the ids, labels, sizes and perhaps contents.
 
         Args:
-            sort: Whether the order of the list makes no difference.
+            sort: Whether the order of the list makes no difference. Samples beside others are sorted as these are, so
+                that the digests tell which stands beside which.
             contents: Whether to digest what is in the files; else that digest is empty.
         """
         known = self._sorted_digests if sort else self._listed_digests
         return known | {"contents": self._contents_digest(sort=sort) if contents else ""}
 
     def _contents_digest(self, *, sort: bool) -> str:
-        return _digest(self.contents[numpy.argsort(self.ids, kind="stable")] if sort else self.contents)
+        return _digest(self.contents[self._sorted] if sort else self.contents)
+
+    @property
+    def _sorted(self) -> Any:
+        return numpy.argsort(self.ids if self.beside is None else self.beside, kind="stable")
 
     @_Once
     def _sorted_digests(self) -> dict[str, str]:
-        return self._digests(numpy.argsort(self.ids, kind="stable"))
+        return self._digests(self._sorted)
 
     @_Once
     def _listed_digests(self) -> dict[str, str]:

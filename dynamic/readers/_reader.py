@@ -17,6 +17,7 @@ from dynamic.errors import ArgumentError, DataError, Failure
 from ._checks import flag, natural, word
 from ._place import Place, Tally
 from ._placed import Fingerprint, OnMismatch, Placed, Progress
+from ._ranks import check_order
 
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
@@ -55,6 +56,9 @@ class Reader(Placed, Generic[G]):
 
     Subclasses say which samples there are (`_ids`, `_names`, `_digests`) and read them (`_read`).
     """
+
+    _paired: bool = False  # whether its order is known to fit that of other readers, or need not
+    _compared: bool = False  # whether its order was compared with those of the other shards
 
     def __init__(
         self,
@@ -146,6 +150,7 @@ class Reader(Placed, Generic[G]):
 
     def _given_out(self, step: Callable[[Progress], tuple[X, Progress]]) -> X:
         """What a step gives, and go to where it ends: both, or neither where something interrupts it."""
+        self._compare_order()
         before = after = None
         try:
             with self._lock:
@@ -157,6 +162,12 @@ class Reader(Placed, Generic[G]):
                 self._progress = before
             raise
         return outputs
+
+    def _compare_order(self) -> None:
+        """Before the first batch, compare the order with those of the other shards."""
+        if not self._compared:
+            check_order(self)
+            self._compared = True
 
     def _next(self, progress: Progress, size: int | None) -> tuple[Outputs, Progress]:
         """The next batch, of the next epoch where this one has no more."""
@@ -207,6 +218,7 @@ class Reader(Placed, Generic[G]):
             IndexError: The epoch has no more batches for this shard.
         """
         size = self._batch_size("peek", batch_size)
+        self._compare_order()
         with self._lock:
             place = self._place
             while share := self._share(place, size or 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import inspect
@@ -53,6 +54,7 @@ class Common(TypedDict, total=False):
     shard_id: int | None
     num_shards: int | None
     stick_to_shard: bool | None
+    order_of: Reader[Any] | None
     pad_last_batch: bool | None
     last_batch: LastBatch | None
     on_error: OnError
@@ -117,6 +119,7 @@ class Stored(Reader[G], Generic[L, G]):
     """
 
     __signature__: ClassVar[inspect.Signature]
+    _leader: Stored[Any, Any] | None = None  # the reader whose order this one has
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -145,6 +148,7 @@ class Stored(Reader[G], Generic[L, G]):
         shard_id: int | None = None,
         num_shards: int | None = None,
         stick_to_shard: bool | None = False,
+        order_of: Reader[Any] | None = None,
         pad_last_batch: bool | None = False,
         last_batch: LastBatch | None = None,
         on_error: OnError = "raise",
@@ -164,6 +168,7 @@ class Stored(Reader[G], Generic[L, G]):
         Args:
             random_shuffle: Visit the samples in another random order each epoch.
             seed: Seed of the order, 0 to 2**64 - 1; None and -1 are 0: the same order in every run and on every rank.
+                All shards must have one.
             shuffle_after_epoch: The same as `random_shuffle`, seeded by `shuffle_after_epoch_seed`.
             shuffle_after_epoch_seed: Seed of that order.
             shard: Take the next two from the environment of a launcher: "torchrun" (RANK and WORLD_SIZE) or "slurm"
@@ -172,6 +177,10 @@ class Stored(Reader[G], Generic[L, G]):
             num_shards: How many readers share each epoch out; by default 1.
             stick_to_shard: Keep to one shard, of the same samples, in all epochs; by default take the next shard each
                 epoch. With a shuffle, a state then fits this number of shards only.
+            order_of: Another reader, of as many samples: each sample of this one comes where that of the same row of
+                the other's listing comes, as a mask beside its image, and has its id, so that keyed draws are the same
+                for both. Shuffle, seed, shards and last batch are those of the other. Neither leaves out or replaces
+                samples (`on_error`).
             pad_last_batch: The same as ``last_batch="pad"``.
             last_batch: What becomes of the last batch if the samples do not fill it on all shards: "partial" gives what
                 is left (a shard that nothing is left for makes one step less), "drop" leaves it out, and "pad" fills up
@@ -224,6 +233,15 @@ class Stored(Reader[G], Generic[L, G]):
         )
         self._list_samples = list_samples
         self._listed: L | None = None
+        if order_of is not None:
+            self._take_order(
+                order_of,
+                shuffled=shuffle or anew,
+                seeded=seed is not None,
+                sticks=stick,
+                sharded=(shard, shard_id, num_shards) != (None, None, None),
+                ended=last_batch is not None or bool(pad_last_batch),
+            )
         if not flag(operator, "lazy_init", lazy_init):
             _ = self._listing
 
@@ -232,12 +250,12 @@ class Stored(Reader[G], Generic[L, G]):
         listed = self._listed
         if listed is None:
             with self._lock:
-                listed = self._listed = self._listed or self._list_samples()
+                listed = self._listed = self._listed or self._beside_leader(self._list_samples())
         return listed  # without the lock: threads that read a batch ask for it while another holds that
 
     @property
     def _ids(self) -> Any:
-        return self._listing.ids
+        return self._listing.ids if self._leader is None else self._leader._ids
 
     def _names(self, indices: list[int]) -> list[str]:
         names = self._listing.names
@@ -245,6 +263,63 @@ class Stored(Reader[G], Generic[L, G]):
 
     def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
         return self._listing.digests(sort=sort, contents=contents)
+
+    # -- the order of another reader ----------------------------------------------------------------------------------
+
+    def _take_order(
+        self, other: Any, *, shuffled: bool, seeded: bool, sticks: bool, sharded: bool, ended: bool
+    ) -> None:
+        """Take the order and the shards of another reader, as `order_of` asks for.
+
+        Args:
+            other: The value of `order_of`.
+            shuffled: Whether a shuffle is asked for here as well; then it must be that of the other.
+            seeded: The same of a seed.
+            sticks: The same of `stick_to_shard`.
+            sharded: The same of a shard.
+            ended: The same of `last_batch`.
+        """
+        operator = self._operator
+        if not isinstance(other, Stored):
+            raise ArgumentError(operator, "order_of", "a reader of dynamic.readers, or None", shown(other))
+        pairs = {
+            "random_shuffle": (shuffled, self._rule.shuffle, other._rule.shuffle),
+            "seed": (seeded, self._rule.seed, other._rule.seed),
+            "stick_to_shard": (sticks, self._stick_to_shard, other._stick_to_shard),
+            "shard_id": (sharded, self._shard_id, other._shard_id),
+            "num_shards": (sharded, self._num_shards, other._num_shards),
+            "last_batch": (ended, self._last_batch, other._last_batch),
+        }
+        for argument, (given, here, there) in pairs.items():
+            if given and here != there:
+                expected = f"left out, or {there!r} as of the reader whose order this one has"
+                raise ArgumentError(operator, argument, expected, shown(here))
+        if other._on_error != "raise":
+            expected = "a reader with on_error='raise', of which every sample comes"
+            raise ArgumentError(operator, "order_of", expected, f"one with on_error={other._on_error!r}")
+        self._shard_id, self._num_shards = other._shard_id, other._num_shards
+        self._launcher, self._last_batch = other._launcher, other._last_batch
+        self._stick_to_shard, self._rule = other._stick_to_shard, other._rule
+        self._follow(other)
+
+    def _follow(self, leader: Stored[Any, Any]) -> None:
+        """Let each sample come where that of the same row of another reader comes, whose rule this one has."""
+        if self._on_error != "raise":
+            expected = f"'raise' in a reader whose samples belong to those of {leader._operator}"
+            raise ArgumentError(self._operator, "on_error", expected, shown(self._on_error))
+        self._leader, self._paired, leader._paired = leader, True, True
+        if self._listed is not None:
+            self._listed = self._beside_leader(self._listed)
+
+    def _beside_leader(self, listed: L) -> L:
+        """A listing, in the order of the reader that this one follows."""
+        if self._leader is None:
+            return listed
+        ids = self._leader._ids
+        if len(ids) != len(listed.names):
+            expected = f"a reader of as many samples as this one has, {len(listed.names)}"
+            raise ArgumentError(self._operator, "order_of", expected, f"one of {len(ids)}")
+        return dataclasses.replace(listed, beside=ids)
 
     def _each(self, indices: list[int], read: Callable[[int], X]) -> list[X]:
         """What a function makes of the number of each sample, on threads where files are slow to come.
