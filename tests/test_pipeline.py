@@ -585,8 +585,8 @@ def test_a_checkpoint_of_a_later_library_names_it(folder):
         rotated(folder, checkpoint=json.dumps(later))
     states = ndd.checkpoint.Checkpoint()
     states.deserialize(text)
-    states.set_state("pipeline", {**states.get_state("pipeline"), "version": 3})
-    with pytest.raises(StateMismatch, match="version 3, and this library knows 2"):
+    states.set_state("pipeline", {**states.get_state("pipeline"), "version": 4})
+    with pytest.raises(StateMismatch, match="version 4, and this library knows 3"):
         rotated(folder, checkpoint=states.serialize())
 
 
