@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic import ArgumentError, OrderWarning, StateMismatch, checkpoint
+from dynamic import ArgumentError, OrderWarning, StateError, StateMismatch, checkpoint
 from dynamic.random import RNG, uniform
 from dynamic.readers import File, Numpy, Webdataset, _ranks
 
@@ -113,7 +113,7 @@ def test_a_pair_is_pickled_lazily_listed_and_verified(root):
     ({}, {"rows": range(3)}, "'order_of' must be a reader of as many samples as this one has, 3; got one of 9"),
     ({"on_error": "skip"}, {}, "'order_of' must be a reader with on_error='raise', of which every sample comes"),
     ({"on_error": "replace"}, {}, "'order_of' must be a reader with on_error='raise'"),
-    ({}, {"on_error": "replace"}, "'on_error' must be 'raise' in a reader whose samples belong to those of readers.File"),
+    ({}, {"on_error": "replace"}, "'on_error' must be 'raise' in a reader whose samples belong to those of readers"),
     ({}, {"random_shuffle": True}, "'random_shuffle' must be left out, or False as of the reader"),
     ({"random_shuffle": True, "seed": 3}, {"seed": 4}, "'seed' must be left out, or 3"),
     ({"num_shards": 2}, {"num_shards": 3}, "'num_shards' must be left out, or 2"),
@@ -278,7 +278,7 @@ def test_states_of_other_orders_are_no_epoch(root):
     readers = [images(root, random_shuffle=True, seed=seed, num_shards=2) for seed in (1, 2)]
     with pytest.raises(StateMismatch, match="seed: 1 in the state, 2 here"):
         readers[1].set_state(readers[0].get_state())
-    with pytest.raises(ValueError, match="not of one order: 'seed' is int 1 in number 0 and int 2 in number 1. Give all"):
+    with pytest.raises(StateError, match="not of one order: 'seed' is int 1 in number 0 and int 2 in number 1"):
         checkpoint.verify_epoch([reader.get_state() for reader in readers])
 
 

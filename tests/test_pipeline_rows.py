@@ -252,7 +252,8 @@ def test_readers_are_paired_where_they_share_a_shuffle(folder):
 
         return [row[1] == row[2] for row in given_rows(two().run())]
 
-    shuffled, seeded, later = {"random_shuffle": True}, {"random_shuffle": True, "seed": 3}, {"shuffle_after_epoch": True}
+    shuffled, later = {"random_shuffle": True}, {"shuffle_after_epoch": True}
+    seeded = shuffled | {"seed": 3}
     for both in (shuffled, seeded, later, {}):
         assert all(pairs(both, both))
     assert all(pairs(seeded, later | {"shuffle_after_epoch_seed": 3}))

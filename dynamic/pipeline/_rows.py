@@ -113,8 +113,8 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
         if here != there:
             if seeded and shuffled:
                 text = (
-                    f"fn.{path}(): this reader has the seed of {name!r}, but {here} samples instead of {there}, so that "
-                    "they are not paired. Give it another seed if they do not belong together."
+                    f"fn.{path}(): this reader has the seed of {name!r}, but {here} samples instead of {there}, so "
+                    "that they are not paired. Give it another seed if they do not belong together."
                 )
                 warnings.warn(text, OrderWarning, stacklevel=2)
             continue

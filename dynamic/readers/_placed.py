@@ -79,6 +79,7 @@ class Placed(ABC):
     """
 
     _operator: ClassVar[str]
+    _paired: bool = False  # whether its order is known to fit that of other readers, or need not
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
@@ -20,13 +20,11 @@ from dynamic._locks import new_lock
 from dynamic.errors import ArgumentError, OrderWarning
 
 from ._place import Rule
-
-if TYPE_CHECKING:
-    from ._reader import Reader
+from ._placed import Placed
 
 __all__ = ["check_order"]
 
-_readers: weakref.WeakSet[Reader[Any]] = weakref.WeakSet()  # of this process, that have been asked for a batch
+_readers: weakref.WeakSet[Placed] = weakref.WeakSet()  # of this process, that have been asked for a batch
 _shards: dict[tuple[str, int, Rule], set[int]] = collections.defaultdict(set)  # that readers here have had, by order
 _counts: collections.Counter[str] = collections.Counter()  # of readers, by data set and number of shards
 _lock = new_lock()
@@ -36,7 +34,7 @@ _inherited: Any = None  # a store whose connection belongs to the parent of this
 _ARGUMENTS = {"shuffle": "random_shuffle", "seed": "seed", "dealt": "stick_to_shard"}
 
 
-def check_order(reader: Reader[Any]) -> None:
+def check_order(reader: Placed) -> None:
     """Compare the order of a reader with those of the others of its job.
 
     Raises:
@@ -56,18 +54,18 @@ def check_order(reader: Reader[Any]) -> None:
         _warn_unless_paired(reader, others)
 
 
-def _data(reader: Reader[Any]) -> str:
+def _data(reader: Placed) -> str:
     """A digest of the samples, in any order."""
     return reader._digests(sort=True, contents=False)["names"]
 
 
-def _rule(reader: Reader[Any]) -> Rule:
+def _rule(reader: Placed) -> Rule:
     """The rule of a reader's orders, without parts that make no difference."""
     rule = reader._rule
     return rule if rule.shuffle else Rule(shuffle=False, seed=0, dealt=1)
 
 
-def _check_process(reader: Reader[Any], others: Iterable[Reader[Any]]) -> None:
+def _check_process(reader: Placed, others: Iterable[Placed]) -> None:
     """Compare with the readers of the same data set in this process: other shards of it may be here."""
 
     def shards(rule: Rule) -> set[int]:
@@ -83,7 +81,7 @@ def _check_process(reader: Reader[Any], others: Iterable[Reader[Any]]) -> None:
             raise _another(reader, rule)
 
 
-def _check_ranks(reader: Reader[Any]) -> None:
+def _check_ranks(reader: Placed) -> None:
     """Compare with the other ranks, by a key of the store of torch.distributed that the first of them sets."""
     store = _store()
     if store is None:
@@ -121,7 +119,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def _another(reader: Reader[Any], rule: Rule) -> ArgumentError:
+def _another(reader: Placed, rule: Rule) -> ArgumentError:
     """The error that another shard has another order."""
     own = _rule(reader)
     part = next(name for name in Rule._fields if getattr(own, name) != getattr(rule, name))
@@ -134,7 +132,7 @@ def _another(reader: Reader[Any], rule: Rule) -> ArgumentError:
     )
 
 
-def _warn_unless_paired(reader: Reader[Any], others: Iterable[Reader[Any]]) -> None:
+def _warn_unless_paired(reader: Placed, others: Iterable[Placed]) -> None:
     """Tell of a reader that looks like the other half of pairs: of as many samples, with the same seed."""
     for other in others:
         alike = other._shard_id == reader._shard_id and other._rule == reader._rule and not other._paired

@@ -57,7 +57,6 @@ class Reader(Placed, Generic[G]):
     Subclasses say which samples there are (`_ids`, `_names`, `_digests`) and read them (`_read`).
     """
 
-    _paired: bool = False  # whether its order is known to fit that of other readers, or need not
     _compared: bool = False  # whether its order was compared with those of the other shards
 
     def __init__(
