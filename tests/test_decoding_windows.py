@@ -219,31 +219,68 @@ def damaged(file, chance):
     return bytes(file)
 
 
+def both_ways(file, monkeypatch, **arguments):
+    """A window without TurboJPEG and with it: None where it is refused."""
+    for library in (None, TURBO[0]):
+        monkeypatch.setattr(turbo, "library", lambda library=library: library)
+        try:
+            yield decoders.image_slice(file, **arguments).array
+        except (DecodeError, ArgumentError):  # no image, or a smaller one
+            yield None
+
+
 @needs_turbo
 def test_damage_is_found_alike_in_both_ways(with_turbo, monkeypatch):
     """A data set has the same samples on every machine: what "skip" leaves out does not depend on a TurboJPEG."""
     if with_turbo:
         pytest.skip("both ways are tried at once")
-    chance, other, found = random.Random(4), 0, []
+    chance, found = random.Random(4), []
     files = [file for name, file in FORMATS.items() if "JPEG baseline" in name or name == "JPEG restarts"]
     for _ in range(1000):
         file = damaged(chance.choice(files), chance)
         y, x = chance.randrange(70), chance.randrange(57)
         window = {"start": (x, y), "shape": (chance.randint(1, 57 - x), chance.randint(1, 70 - y))}
-        results = []
-        for library in (None, TURBO[0]):
-            monkeypatch.setattr(turbo, "library", lambda library=library: library)
-            try:
-                results.append(decoders.image_slice(file, **window).array)
-            except (DecodeError, ArgumentError):  # no image, or a smaller one
-                results.append(None)
-        one, two = results
-        if one is not None and two is not None:
-            assert np.array_equal(one, two)
-        other += (one is None) != (two is None)
+        one, two = both_ways(file, monkeypatch, **window)
+        assert (one is None) == (two is None)
+        assert one is None or np.array_equal(one, two)
         found.append(one is None)
     assert 200 < sum(found) < 900
-    assert other <= 2
+
+
+@needs_turbo
+@pytest.mark.parametrize("sampling", ["baseline 0", "baseline 1", "baseline 2", "440"])
+@pytest.mark.parametrize("damage", ["zeros", "a restart", "an end", "a taller frame"])
+def test_damage_at_any_place_is_found_alike_above_any_row(sampling, damage, with_turbo, monkeypatch):
+    """Rows of blocks below the window count in neither way, and those of its lowest row in both."""
+    if with_turbo:
+        pytest.skip("both ways are tried at once")
+    good = FORMATS.get(f"JPEG {sampling}") or simplejpeg.encode_jpeg(corpus.photo(70, 57), 90, colorsubsampling="440")
+    start, frame, found = good.index(b"\xff\xda") + 14, good.index(b"\xff\xc0"), set()
+    taller = good[: frame + 5] + b"\x01\x00" + good[frame + 7 :]
+    for at in range(start + 60, len(good) - 2, 150):
+        file = {
+            "zeros": good[:at] + bytes(6) + good[at + 6 :],
+            "a restart": good[:at] + b"\xff\xd0" + good[at + 2 :],
+            "an end": good[:at] + b"\xff\xd9",
+            "a taller frame": taller[: len(good) - 2 - (at - start) // 40] + b"\xff\xd9",
+        }[damage]
+        for bottom in range(1, 70, 3 if at % 2 else 2):
+            one, two = both_ways(file, monkeypatch, end=(40, bottom))
+            assert (one is None) == (two is None), (at, bottom)
+            assert one is None or np.array_equal(one, two), (at, bottom)
+            found.add(one is None)
+    assert found == ({True} if damage == "a restart" else {True, False})
+
+
+@needs_turbo
+def test_no_file_is_decoded_with_the_tables_of_another(with_turbo, monkeypatch):
+    if with_turbo:
+        pytest.skip("both ways are tried at once")
+    good = FORMATS["JPEG baseline 0"]
+    bare = good.replace(b"\xff\xdb", b"\xff\xec")
+    for file, refused in ((good, False), (bare, True), (good, False), (bare, True)):
+        for found in both_ways(file, monkeypatch, end=(30, 20)):
+            assert (found is None) is refused
 
 
 def test_random_windows_are_those_of_random_crop_generator():

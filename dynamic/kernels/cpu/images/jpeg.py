@@ -339,12 +339,14 @@ def _window(
     if not _is_plain(data, frame) or height * width > (1 - _WORTH_LEAVING_OUT) * head.height * head.width:
         return None
     rows = _rows_down_to(top + height, head)
+    if rows < head.height and not _ends_after_scan(data, frame):
+        return None
     library = turbo.library()
     if library is None or want == "CMYK":
         return _upper_rows(data, head, want, place, rows, fast_idct) if rows < head.height else None
-    if rows < head.height and not _ends_after_scan(data, frame):
-        return None
-    region = top, left, (height if rows < head.height else head.height - top), width
+    # As many rows of blocks as without TurboJPEG, and not the one below of which colours would be interpolated.
+    bottom = rows if rows == head.height else rows - _needed_below(frame)
+    region = top, left, bottom - top, width
     step = 8 * max(h for h, _ in frame.components.values())
     pixels, problem = turbo.window(library, data, want, region, head.width, step, fast_idct=fast_idct)
     return None if problem else pixels[:height]
@@ -357,11 +359,15 @@ def _rows_down_to(bottom: int, head: Header) -> int:
     libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
     """
     frame: _Frame = head.detail
-    down = max(v for _, v in frame.components.values())
-    row_of_blocks = 8 * down
-    # Where colour has half the height, its interpolation looks one row further.
-    rows = -(-(bottom + (down > 1)) // row_of_blocks) * row_of_blocks
+    row_of_blocks = 8 * max(v for _, v in frame.components.values())
+    rows = -(-(bottom + _needed_below(frame)) // row_of_blocks) * row_of_blocks
     return head.height if frame.restarts or head.height - rows < _WORTH_LEAVING_OUT * head.height else rows
+
+
+def _needed_below(frame: _Frame) -> int:
+    """How many rows of pixels below those that are wanted are looked at to interpolate colours of less height."""
+    down = max(v for _, v in frame.components.values())
+    return down if down > 1 else 0
 
 
 def _ends_after_scan(data: Buffer, frame: _Frame) -> bool:
@@ -380,5 +386,6 @@ def _upper_rows(
     try:
         simplejpeg.decode_jpeg(shorter, want, fastdct=fast_idct, buffer=pixels)
     except ValueError as error:
-        return part(pixels, head._replace(height=rows), place) if _MORE_ROWS in str(error) else None
-    return None
+        if _MORE_ROWS not in str(error):
+            return None
+    return part(pixels, head._replace(height=rows), place)

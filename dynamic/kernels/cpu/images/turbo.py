@@ -7,7 +7,6 @@ are results, and its decoder is the one that simplejpeg calls, so pixels are the
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import os
@@ -60,8 +59,6 @@ class Library:
         self.problem = _function(short.tj3GetErrorStr, ctypes.c_char_p, handle)
         long = ctypes.CDLL(path)
         self.decode = _function(long.tj3Decompress8, number, handle, pointer, size, pointer, number, number)
-        #: Decoders that no thread uses: one that has decoded takes a tenth less time than a new one.
-        self.idle: list[int] = []
 
 
 def _function(function: Any, result: Any, *arguments: Any) -> Any:
@@ -125,7 +122,7 @@ def window(
     last = min(left + width + _MARGIN, extent)
     pixels = empty((height, last - first, CHANNELS[colours]), numpy.dtype(numpy.uint8))
     data = numpy.frombuffer(file, numpy.uint8)
-    handle, failed = _decoder(found), True
+    handle = _decoder(found)
     try:
         failed = bool(
             found.set(handle, _FAST_DCT, int(fast_idct))
@@ -137,14 +134,12 @@ def window(
         )
         problem = found.problem(handle).decode(errors="replace") if failed else ""
     finally:
-        (found.destroy if failed else found.idle.append)(handle)
+        found.destroy(handle)
     return pixels[:, left - first : left - first + width], problem
 
 
 def _decoder(found: Library) -> int:
-    """A decoder, an idle one if there is one."""
-    with contextlib.suppress(IndexError):
-        return found.idle.pop()
+    """A new decoder: one that has decoded would lend the next file the tables that it lacks."""
     handle: int | None = found.create(_DECOMPRESS)
     if not handle or found.set(handle, _STOP_ON_WARNING, 1):
         raise MemoryError("TurboJPEG has no memory for a decoder")
