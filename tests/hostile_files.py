@@ -150,7 +150,7 @@ def _exact_jpegs() -> Iterator[File]:
         yield File(name, data, "decode", np.rint(stored * paper / 255).astype(np.uint8), 1)
     unmarked = sj.flat(levels, [(1, 1)] * 4)
     yield File("CMYK without a marker that says so", unmarked, "either", np.zeros((32, 48, 3), np.uint8))
-    for factors in ((2, 1), (1, 2), (2, 2), (4, 1), (1, 4)):
+    for factors in ((2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (3, 1), (1, 3), (4, 2), (3, 2)):
         luma = noise((2 * factors[1], 2 * factors[0])).astype(int) % 140 + 60
         blocks = [luma, np.full((2, 2), 100), np.full((2, 2), 150)]
         pixels = np.rint(_from_ycc(sj.enlarged(luma), 100, 150)).astype(np.uint8)
@@ -171,6 +171,7 @@ def _bad_jpegs() -> Iterator[File]:
     start, frame = base.index(b"\xff\xda"), base.index(b"\xff\xc0")
     bits = start + 14
     half = (bits + len(base)) // 2
+    rare = sj.flat([np.full((8, 16), 90), np.full((4, 4), 90), np.full((4, 4), 90)], [(4, 2), (1, 1), (1, 1)])
     sized = {"taller": (4000, 64), "wider": (48, 4000), "of no width": (48, 0), "of no height": (0, 64)}
     yield from refused(
         {
@@ -211,9 +212,12 @@ def _bad_jpegs() -> Iterator[File]:
             "a part missing": base[:half] + base[half + 40 :],
             "a frame of two bytes": base[:frame] + sj.segment(0xC0, b"\x08\0") + base[start:],
             "a frame with a byte more": base[:frame] + sj.segment(0xC0, base[frame + 4 : start] + b"\0") + base[start:],
-            "factors 4 and 2": sj.flat(
-                [np.full((4, 8), 90), np.full((2, 2), 90), np.full((2, 2), 90)], [(4, 2), (1, 1), (1, 1)]
+            "factors that do not divide the largest": sj.flat(
+                [np.full((2, 6), 90), np.full((2, 4), 90), np.full((2, 2), 90)], [(3, 1), (2, 1), (1, 1)]
             ),
+            "rare factors and an unknown component": patched(rare, rare.index(b"\xff\xda") + 5, b"\x09"),
+            "rare factors and no end": rare[:-2],
+            "rare factors and too few bits": rare[: rare.index(b"\xff\xda") + 20] + sj.EOI,
             "two frames, progressive": progressive[:-2] + base[frame:start] + sj.EOI,
             "an unknown component, progressive": patched(progressive, progressive.rindex(b"\xff\xda") + 5, b"\x09"),
             "a height that follows, progressive": progressive[:-2] + sj.segment(0xDC, b"\0\x30") + sj.EOI,

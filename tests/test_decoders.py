@@ -13,6 +13,7 @@ import corpus
 import hostile_files
 import numpy as np
 import pytest
+import small_jpegs
 from dali_oracle import Oracle, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +83,81 @@ def test_gray_and_cmyk_jpegs():
     ink = np.asarray(Image.open(io.BytesIO(cmyk)), np.int64)
     assert np.array_equal(decoded(cmyk, output_type="ANY_DATA"), ink)
     assert np.array_equal(decoded(cmyk), (255 - ink[..., :3]) * (255 - ink[..., 3:]) // 255)
+
+
+#: Of three components and of four; rows and columns of the last group are no multiples of blocks.
+_FACTORS = {
+    3: [((4, 2), (1, 1), (1, 1)), ((3, 1), (1, 1), (1, 1)), ((2, 2), (2, 1), (1, 1)), ((1, 2), (1, 1), (1, 2)),
+        ((1, 1), (2, 2), (2, 2)), ((4, 1), (2, 1), (1, 1))],
+    4: [((2, 2), (1, 1), (1, 1), (1, 1)), ((2, 1), (1, 1), (1, 1), (1, 1)), ((1, 1), (1, 1), (1, 1), (2, 2))],
+}  # fmt: skip
+_RARE = [(0 if len(factors) == 4 else None, factors) for kind in _FACTORS.values() for factors in kind]
+_RARE += [(2, factors) for factors in _FACTORS[4]] + [(0, _FACTORS[3][1]), (1, _FACTORS[3][0])]
+
+
+def rare_jpeg(transform, factors, size=(23, 17), **options):
+    """A JPEG of noise with such sampling factors; there are as many blocks as the size takes."""
+    chance = np.random.default_rng(size[0])
+    (across, down), (height, width) = (max(extent) for extent in zip(*factors, strict=True)), size
+    units = -(-height // (8 * down)), -(-width // (8 * across))
+    blocks = [chance.integers(0, 256, (units[0] * v, units[1] * h)) for h, v in factors]
+    return small_jpegs.flat(blocks, factors, transform=transform, size=size, **options)
+
+
+@pytest.mark.parametrize("size", [(23, 17), (64, 96), (1, 1)], ids=str)
+@pytest.mark.parametrize(("transform", "factors"), _RARE, ids=str)
+def test_rare_sampling_factors_are_libjpegs_too(transform, factors, size):
+    data = rare_jpeg(transform, factors, size, restart=2 if size[0] == 64 else 0)
+    stored = np.asarray(Image.open(io.BytesIO(data)))
+    assert np.array_equal(decoded(data, output_type="ANY_DATA"), stored)
+    rgb = stored if len(factors) == 3 else (255 - stored[..., :3].astype(int)) * (255 - stored[..., 3:]) / 255
+    assert np.abs(decoded(data).astype(int) - rgb).max() <= (0.5 if len(factors) == 4 else 0)
+    assert np.array_equal(decoded(data, output_type="BGR"), decoded(data)[..., ::-1])
+    assert np.array_equal(decoded(data, use_fast_idct=True), decoded(data))
+    gray = Image.open(io.BytesIO(data))
+    if len(factors) == 3:
+        gray.draft("L", None)
+        assert np.array_equal(decoded(data, output_type="GRAY")[..., 0], np.asarray(gray))
+    bottom, right = (extent // 2 + 1 for extent in size)
+    window = decoders.image_slice(data, end=(right, bottom))
+    assert np.array_equal(window.array, decoded(data)[:bottom, :right])
+    turned = corpus.with_exif(data, corpus.directory([(0x0112, 3, 1, [6])]), bytes(40))
+    assert np.array_equal(decoded(turned), decoded(data).swapaxes(0, 1)[:, ::-1])
+
+
+@pytest.mark.parametrize(("transform", "factors"), _RARE, ids=str)
+def test_rare_sampling_factors_are_dalis(dali: Oracle, transform, factors):
+    data = rare_jpeg(transform, factors)
+    for output_type in ("RGB", "GRAY"):
+        theirs = dali.call("decoders.image", [np.frombuffer(data, np.uint8)], output_type=output_type).array
+        within = 2 if len(factors) == 4 else 0  # of ink DALI makes colours in floats
+        assert np.abs(decoded(data, output_type=output_type).astype(int) - theirs).max() <= within
+
+
+def test_factors_that_do_not_divide_the_largest_are_luma_alone():
+    data = rare_jpeg(None, ((3, 1), (2, 1), (1, 1)))
+    with pytest.raises(errors.UnsupportedImage, match="sampling factors that do not divide the largest one"):
+        decoders.image(data)
+    gray = Image.open(io.BytesIO(data))
+    gray.draft("L", None)
+    assert np.array_equal(decoders.image(data, output_type="GRAY").array[..., 0], np.asarray(gray))
+
+
+def test_limits_hold_for_rare_sampling_factors():
+    data = rare_jpeg(None, _FACTORS[3][0], interleaved=False, scans=40)
+    with pytest.raises(errors.ImageTooLarge, match="max_scans=100"):
+        decoders.image(data)
+    with pytest.raises(errors.ImageTooLarge, match="max_pixels=390"):
+        decoders.image(data, max_pixels=390)
+
+
+@pytest.mark.parametrize("size", [(17, 23), (119, 119)], ids=str)
+def test_colours_of_half_the_size_under_all_of_the_black(size):
+    """YCCK as Adobe's programs write it: the black is in full beside colours of half the height and width."""
+    data = rare_jpeg(2, ((2, 2), (1, 1), (1, 1), (2, 2)), size)
+    ink = np.asarray(Image.open(io.BytesIO(data)), np.int64)
+    assert np.array_equal(decoded(data, output_type="ANY_DATA"), ink)
+    assert np.array_equal(decoded(data), ((255 - ink[..., :3]) * (255 - ink[..., 3:]) + 127) // 255)
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "TIFF"])
@@ -254,6 +330,59 @@ def test_varieties_of_tiff_are_those_of_dali(dali: Oracle, channels, options):
     for output_type in ("RGB", "ANY_DATA"):
         theirs = dali.call("decoders.image", [np.frombuffer(data, np.uint8)], output_type=output_type).array
         assert np.array_equal(decoded(data, output_type=output_type), theirs)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@given(st.data())
+def test_palettes_of_tiffs_are_of_bytes_where_no_colour_is_more(bits, data):
+    table = data.draw(npst.arrays(np.uint8, (3, 1 << bits)))
+    levels = data.draw(npst.arrays(np.uint8, (5, 9, 1), elements=st.integers(0, (1 << bits) - 1)))
+    colours, deep = table.T[levels[..., 0]], table.astype(int) * 256 + data.draw(st.integers(0, 255))
+    for entries in (table.astype(int), deep) if deep.max() > 255 else (table.astype(int),):
+        file = hostile_files.varied_tiff(levels, bits, tags={262: [3], 320: entries.ravel().tolist()})
+        assert np.array_equal(decoded(file), colours)
+        assert np.array_equal(decoded(file, output_type="ANY_DATA"), colours)
+        assert np.array_equal(decoded(file, dtype="uint16"), colours * np.uint16(257))
+
+
+def transparent(data, content):
+    """A PNG with a tRNS chunk."""
+    place = data.index(b"IDAT") - 4
+    return data[:place] + corpus.chunk(b"tRNS", content) + data[place:]
+
+
+def with_transparent_colours():
+    """PNGs of which some colours are transparent, with their pixels."""
+    shades, colours = np.arange(20).reshape(4, 5, 1), corpus.noise((4, 5, 3))
+    yield "colour", transparent(corpus.png(colours, 8, 2), bytes(6)), colours
+    for bits in (1, 2, 4, 8):
+        levels, palette = shades % 2**bits, corpus.noise((2**bits, 3))
+        indexed = corpus.png(levels, bits, 3, palette=palette.tobytes())
+        yield f"a palette of {bits} bits", transparent(indexed, bytes([7, 200])), palette[levels[..., 0]]
+        full = (levels * 255 // (2**bits - 1)).astype(np.uint8)
+        yield f"gray of {bits} bits", transparent(corpus.png(levels, bits, 0), b"\0\1"), full
+
+
+_TRANSPARENT = {name: (data, pixels) for name, data, pixels in with_transparent_colours()}
+
+
+@pytest.mark.parametrize("name", _TRANSPARENT)
+def test_transparency_of_colours_is_dropped(name):
+    """It is no channel: "ANY_DATA" gives as many as the header of a PNG says, or three for a palette."""
+    data, pixels = _TRANSPARENT[name]
+    rgb = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+    assert np.array_equal(decoded(data, output_type="ANY_DATA"), pixels)
+    assert np.array_equal(decoded(data), rgb)
+    luma = rgb @ [0.299, 0.587, 0.114]
+    assert np.abs(decoded(data, output_type="GRAY")[..., 0] - luma).max() <= 0.51
+
+
+@pytest.mark.parametrize("name", _TRANSPARENT)
+def test_transparency_of_colours_is_dropped_by_dali(dali: Oracle, name):
+    for output_type, within in {"RGB": 0, "GRAY": 1, "ANY_DATA": 0}.items():
+        data, _ = _TRANSPARENT[name]
+        theirs = dali.call("decoders.image", [np.frombuffer(data, np.uint8)], output_type=output_type).array
+        assert np.abs(decoded(data, output_type=output_type).astype(int) - theirs).max() <= within
 
 
 @pytest.mark.parametrize("compression", ["tiff_lzw", "packbits"])

@@ -1,6 +1,7 @@
 """JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo.
 
-It is the one of simplejpeg, and for windows the one of the machine if it has a TurboJPEG 3.
+It is the one of simplejpeg, for windows the one of the machine if it has a TurboJPEG 3, and for sampling factors that
+simplejpeg does not know the one of Pillow.
 """
 
 from __future__ import annotations
@@ -226,7 +227,12 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     """Refuse a file without end, with too many scans, or with fewer bits in them than its pixels need."""
     frame: _Frame = head.detail
     if bytes(data[-2:]) == b"\xff\xd9" and _is_plain(data, frame) and head.height * head.width <= _SOON_DECODED:
-        return None  # libjpeg warns wherever this would find fault
+        return  # libjpeg warns wherever this would find fault
+    _check_each_scan(data, head, limits)
+
+
+def _check_each_scan(data: Buffer, head: Header, limits: Limits) -> None:
+    frame: _Frame = head.detail
     scans = coded = 0
     missing = set(frame.components)
     position = frame.first_scan
@@ -294,22 +300,22 @@ def decode(
     if pixels is None:
         if out is None or want != colours:
             out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
-        pixels = part(_whole(data, want, fast_idct, out), head, place)
+        pixels = part(_whole(data, head, limits, want, fast_idct, out), head, place)
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
     return pixels, want
 
 
-def _whole(data: Buffer, want: Colours, fast_idct: bool, out: Array) -> Array:
+def _whole(data: Buffer, head: Header, limits: Limits, want: Colours, fast_idct: bool, out: Array) -> Array:
     """All pixels."""
     try:
         pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
     except ValueError as error:  # libjpeg's own errors and all its warnings
         reason = str(error)
         if _BAD_PROFILE in reason and len(bare := _without_profile(data)) < len(data):
-            return _whole(bare, want, fast_idct, out)
+            return _whole(bare, head, limits, want, fast_idct, out)
         if "Could not determine subsampling" in reason:
-            raise unsupported(FORMAT, "these sampling factors") from None
+            return _by_pillow(data, head, limits, want)
         raise (truncated if "remature end" in reason else corrupt)(FORMAT, reason) from None
     return pixels
 
@@ -324,6 +330,28 @@ def _without_profile(data: Buffer) -> Buffer:
         elif marker in (_SOS, _EOI):
             break
     return memoryview(b"".join([*parts, data[kept:]]))
+
+
+def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours) -> Array:
+    """All pixels of a file with sampling factors that simplejpeg does not know.
+
+    Its libjpeg-turbo says nothing where it warns, so all scans are checked here, whatever their size.
+    """
+    frame: _Frame = head.detail
+    shown = [factors for k, factors in enumerate(frame.components.values()) if k == 0 or want != "GRAY"]
+    largest = [max(extents) for extents in zip(*frame.components.values(), strict=True)]
+    if any(most % factor for factors in shown for most, factor in zip(largest, factors, strict=True)):
+        raise unsupported(FORMAT, "sampling factors that do not divide the largest one")
+    _check_each_scan(data, head, limits)
+    from PIL import Image  # takes a while, for a few files
+
+    mode = {"GRAY": "L", "CMYK": "CMYK"}.get(want, "RGB")
+    try:
+        image = Image.frombytes(mode, (head.width, head.height), bytes(data), "jpeg", mode, "")
+    except (OSError, ValueError) as error:
+        raise corrupt(FORMAT, f"Pillow cannot decode it ({error})") from None
+    pixels = numpy.asarray(image).reshape(head.height, head.width, -1)
+    return pixels[..., ::-1] if want == "BGR" else pixels
 
 
 def _window(

@@ -48,6 +48,7 @@ _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.ui
 _BIG = ord("+")  # in the place of the star
 _STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
 _TOGETHER = (1, 2, 3, 5, 7, 11)
+_MOST_OF_BYTE = 255  # colours of palettes have 16 bits
 _PIXELS = 1 << 16  # that are divided by their alpha at a time
 _LONGEST = 1 << 20  # rows and columns, for OpenCV
 
@@ -215,8 +216,10 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
             part = numpy.cumsum(part, axis=1, dtype=part.dtype)
         target[...] = part[: target.shape[0], : target.shape[1]]
     if _one(tags, 262) == _INDEX:
-        palette = tags[320].astype(numpy.uint16).reshape(3, -1).T
-        return (palette[image[..., 0]] >> 8).astype(numpy.uint8), "RGB"
+        palette = tags[320].reshape(3, -1).T
+        if int(palette.max()) > _MOST_OF_BYTE:  # else they are bytes, as some write them, and not almost black
+            palette = palette >> 8
+        return palette.astype(numpy.uint8)[image[..., 0]], "RGB"
     if bits < 8:
         image *= 255 // (2**bits - 1)
     if head.colours in ("GRAYA", "RGBA") and _one(tags, 338, 0) == _ASSOCIATED:
