@@ -364,6 +364,8 @@ def _bad_pngs() -> Iterator[File]:
             "of no width": SIGNATURE + ihdr(0, 3) + data + IEND,
             "of no height": SIGNATURE + ihdr(3, 0) + data + IEND,
             "no header": SIGNATURE + body,
+            "a filter 7 after 56 million pixels": _long_png(b"\7" + bytes(8000)),
+            "a row too few of 56 million pixels": _long_png(b""),
             "a header that is late": SIGNATURE + chunk(b"tEXt", b"a\0b") + base[8:],
             "two headers": first + three + data + IEND,
             "pixels in two places": first + data[:20] + chunk(b"tEXt", b"a\0b") + data + IEND,
@@ -390,6 +392,13 @@ def _bad_pngs() -> Iterator[File]:
         },
         "limit",
     )
+
+
+def _long_png(last: bytes) -> bytes:
+    """56 million pixels, of which the last row is this."""
+    squeeze, line = zlib.compressobj(9), bytes(8001)
+    packed = [squeeze.compress(line) for _ in range(6999)] + [squeeze.compress(last), squeeze.flush()]
+    return SIGNATURE + ihdr(8000, 7000, 8, 0) + chunk(b"IDAT", b"".join(packed)) + IEND
 
 
 # -- the other formats
@@ -616,8 +625,46 @@ def _tiffs() -> Iterator[File]:
             "no channels": varied_tiff(GRAY[..., None], tags={262: [1], 277: [0]}),
         }
     )
+    yield from refused(
+        {
+            **{
+                f"{word} of 125 bytes for 134 million": _in_strips(11585, 11585, kind, order, bytes(125))
+                for word, kind in {"LZW": 5, "PackBits": 32773, "deflate": 8, "plain": 1}.items()
+                for order in (1,)
+            },
+            **{
+                f"strips that share bytes, {word}, order {order}": _in_strips(11000, 1, kind, order, bytes(32000))
+                for word, kind in {"LZW": 5, "PackBits": 32773, "deflate": 8, "plain": 1}.items()
+                for order in (1, 2)
+            },
+            "deflate that holds nothing": _in_strips(8000, 1, 8, 1, b"\x78\1" + b"\0\0\0\xff\xff" * 9000),
+        }
+    )
+    for order in (1, 2):
+        data = bytes(_REVERSED[byte] for byte in GRAY[:9].tobytes()) if order == 2 else GRAY[:9].tobytes()
+        yield File(f"plain bytes in order {order}", _in_strips(9, 9, 1, order, data, 64), "decode", rgb(GRAY[:9]))
     size = patched(patched(deflated, entry[256] + 8, b"\0\0\2\0"), entry[257] + 8, b"\0\0\2\0")
     yield from refused({"of 131072 x 131072": size}, "limit")
+
+
+_REVERSED = [int(f"{byte:08b}"[::-1], 2) for byte in range(256)]
+
+
+def _in_strips(height: int, rows: int, compression: int, order: int, data: bytes, width: int = 11585) -> bytes:
+    """A gray TIFF whose strips, of so many rows, are all of these bytes."""
+    count = -(-height // rows)
+    tags = {256: width, 257: height, 258: 8, 259: compression, 262: 1, 266: order, 273: 0, 277: 1, 278: rows, 279: 0}
+    after = 8 + 2 + 12 * len(tags) + 4
+    content = after + 8 * count * (count > 1)
+    entries = b""
+    for tag, value in tags.items():
+        several = tag in (273, 279)
+        value = {273: after if count > 1 else content, 279: after + 4 * count if count > 1 else len(data)}.get(
+            tag, value
+        )
+        entries += struct.pack("<HHII", tag, 4, count if several else 1, value)
+    lists = struct.pack("<I", content) * count + struct.pack("<I", len(data)) * count if count > 1 else b""
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4) + lists + data
 
 
 def varied_tiff(

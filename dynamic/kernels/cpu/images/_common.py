@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from dynamic.errors import CorruptImage, DecodeError, Failure, ImageTooLarge, Tr
 
 __all__ = [
     "CHANNELS",
+    "MOST_INFLATED",
     "Array",
     "Buffer",
     "Colours",
@@ -25,6 +27,8 @@ __all__ = [
     "corrupt",
     "fields",
     "imdecode",
+    "inflated",
+    "is_bomb",
     "limited",
     "part",
     "too_large",
@@ -89,6 +93,10 @@ def too_large(format: str | None, reason: str) -> DecodeError:
     """The image is larger than a limit allows."""
     return _refusal(ImageTooLarge, format, reason)
 
+
+_PIECE = 1 << 20  # bytes that are inflated at a time
+_MUCH, _FACTOR = 48 << 20, 64  # bytes, and how often as many as they take packed, before they are looked at twice
+MOST_INFLATED = 1032  # deflate packs at most this many bytes into one
 
 _lock = new_lock()
 _quiet_calls = 0
@@ -155,6 +163,35 @@ def limited(format: str, what: str, most: int) -> Iterator[int]:
     """Numbers from 0 on, for a loop that ends by itself in all but hostile files: small parts make much work."""
     yield from range(most)
     raise corrupt(format, f"there are more than {most} {what}")
+
+
+def is_bomb(packed: int, size: int) -> bool:
+    """Whether so few bytes may hold so many that they are unpacked once before memory is taken for what they hold."""
+    return size > _MUCH and size > _FACTOR * packed
+
+
+def inflated(format: str, what: str, packed: bytes | Buffer, size: int) -> Iterator[bytes]:
+    """Inflate bytes piece by piece; refuses more or fewer than there must be."""
+    machine, done, rest, position = zlib.decompressobj(), 0, b"", 0
+    whole = memoryview(packed)
+    more = b""
+    try:
+        while not (machine.eof or more) and (rest or position < len(whole)):
+            part = rest or whole[position : position + _PIECE]
+            position += 0 if rest else _PIECE
+            piece = machine.decompress(part, min(_PIECE, size - done) or 1)
+            rest = machine.unconsumed_tail
+            if done == size:
+                more = piece
+            elif piece:
+                done += len(piece)
+                yield piece
+    except zlib.error as error:
+        raise corrupt(format, f"{what}: they cannot be inflated ({error})") from None
+    if more:
+        raise corrupt(format, f"{what}: there are more than {size} bytes")
+    if done < size or not machine.eof:
+        raise truncated(format, f"{what}: {done} of {size} bytes are there, or the last ones do not end them")
 
 
 def fields(rows: Array, bits: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy
 
 from . import exif
 from ._common import (
+    MOST_INFLATED,
     Array,
     Buffer,
     Colours,
@@ -22,6 +24,8 @@ from ._common import (
     check_size,
     corrupt,
     imdecode,
+    inflated,
+    is_bomb,
     limited,
     truncated,
     unsupported,
@@ -43,7 +47,6 @@ _TYPES: dict[int, tuple[Colours, int, tuple[int, ...]]] = {
 #: Adam7: first row, first column, and steps of each pass.
 _PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _LONGEST = 1_000_000  #: rows and columns that libpng takes
-_MOST = 1032  #: deflate packs at most this many bytes into one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,29 +139,29 @@ def _rows(head: Header) -> list[tuple[int, int]]:
     return [(rows, 1 + (columns * bits + 7) // 8) for rows, columns in sizes if rows > 0 and columns > 0]
 
 
-def _inflate(head: Header) -> bytes:
+def _packed(head: Header) -> bytes | Buffer:
+    """The compressed pixels, whose checksums are right and which may be enough."""
     found: _Chunks = head.detail
-    expected = sum(rows * size for rows, size in _rows(head))
     for whole in found.pixels:
         _check(whole)
     packed = found.pixels[0][4:-4] if len(found.pixels) == 1 else b"".join(whole[4:-4] for whole in found.pixels)
-    if (len(packed) + 1) * _MOST < expected:
+    if (len(packed) + 1) * MOST_INFLATED < sum(rows * size for rows, size in _rows(head)):
         raise truncated(FORMAT, f"{len(packed)} bytes cannot hold {head.width} x {head.height} pixels")
-    stream = zlib.decompressobj()
-    try:
-        raw = stream.decompress(packed, expected)
-        more = b"" if stream.eof else stream.decompress(stream.unconsumed_tail, 1)
-    except zlib.error as error:
-        raise corrupt(FORMAT, f"the compressed pixels are damaged ({error})") from None
-    if len(raw) < expected or not (stream.eof or more):
-        raise truncated(FORMAT, f"{len(raw)} of {expected} bytes of pixels are there")
-    if more:
-        raise corrupt(FORMAT, f"there are more than {expected} bytes of pixels")
-    position, values = 0, numpy.frombuffer(raw, numpy.uint8)
-    for rows, size in _rows(head):
-        check_range(FORMAT, "filter", values[position : position + rows * size : size], 5)
-        position += rows * size
-    return raw
+    return packed
+
+
+def _inflated(head: Header, packed: bytes | Buffer) -> Iterator[bytes]:
+    """The rows with their filters, piece by piece."""
+    parts, done = _rows(head), 0
+    for piece in inflated(FORMAT, "pixels", packed, sum(rows * size for rows, size in parts)):
+        values, first = numpy.frombuffer(piece, numpy.uint8), -done
+        for rows, size in parts:  # `first` and `last`: where this part lies in the piece
+            last = first + rows * size
+            if first < len(values) and last > 0:
+                check_range(FORMAT, "filter", values[first if first >= 0 else first % size : max(last, 0) : size], 5)
+            first = last
+        done += len(piece)
+        yield piece
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:
@@ -175,8 +178,13 @@ def decode(head: Header) -> tuple[Array, Colours]:
     # Palette indices are decoded as shades, so that a hostile index meets our check and not libpng's warning.
     kind = _GRAY if found.type == _PALETTE else found.type
     first = struct.pack(">IIBBBBB", head.width, head.height, found.depth, kind, 0, 0, found.interlaced)
-    pixels = zlib.compress(_inflate(head), 0)
-    clean = _SIGNATURE + _chunk(b"IHDR", first) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")
+    packed = _packed(head)
+    if is_bomb(len(packed), sum(rows * size for rows, size in _rows(head))):
+        collections.deque(_inflated(head, packed), 0)
+    stored, clean = zlib.compressobj(0), bytearray(_SIGNATURE + _chunk(b"IHDR", first))
+    for piece in _inflated(head, packed):
+        clean += _chunk(b"IDAT", stored.compress(piece))
+    clean += _chunk(b"IDAT", stored.flush()) + _chunk(b"IEND", b"")
     image = imdecode(FORMAT, "libpng", clean, cv2.IMREAD_UNCHANGED)
     if found.type == _PALETTE and found.palette is not None:
         palette = numpy.frombuffer(found.palette, numpy.uint8).reshape(-1, 3)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from dynamic.kernels.cpu.strips import strips
 from . import exif
 from ._common import (
     CHANNELS,
+    MOST_INFLATED,
     Array,
     Buffer,
     Colours,
@@ -25,6 +26,8 @@ from ._common import (
     corrupt,
     fields,
     imdecode,
+    inflated,
+    is_bomb,
     too_large,
     truncated,
     unsupported,
@@ -46,6 +49,7 @@ _ASSOCIATED = 1  # alpha, by which the colours are multiplied
 _LOWEST_FIRST = 2  # the order of the bits of a byte
 _TURNED_ROUND = numpy.packbits(numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1)[:, ::-1])
 _BIG = ord("+")  # in the place of the star
+_SHARED = 4  # how often the bytes of a file may be of several strips
 _STRICT = (16, 10, 12, 14)  # bits of values that libtiff fills nothing up with
 _TOGETHER = (1, 2, 3, 5, 7, 11)
 _MOST_OF_BYTE = 255  # colours of palettes have 16 bits
@@ -169,34 +173,38 @@ def _find_strips(
     if len(starts) != needed or len(counts) != needed:
         raise corrupt(FORMAT, f"{len(starts)} strips or tiles where {needed} are needed")
     compression = _one(tags, 259, _NONE)
-    strips = []
+    strips, claimed = [], 0
     for i, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
         if start + count > len(data):
             raise truncated(FORMAT, "a strip or tile lies beyond the end")
         rows = down if tiled else min(down, height - i % of_plane * down)
         size = -(-across * bits // 8) * rows
-        strip = data[start : start + count]
-        if _one(tags, 266, 1) == _LOWEST_FIRST:
-            strip = memoryview(_TURNED_ROUND[numpy.frombuffer(strip, numpy.uint8)].tobytes())
-        if compression == _NONE and count < size:
+        if _most_unpacked(compression, count) < size:
             raise truncated(FORMAT, f"a strip or tile has {count} bytes for {size}")
-        strips.append(strip)
+        strips.append(data[start : start + (min(count, size) if compression == _NONE else count)])
+        claimed += len(strips[-1])
+    if claimed > _SHARED * len(data) + (1 << 20):
+        raise corrupt(FORMAT, f"strips or tiles share bytes: they are of {claimed} in a file of {len(data)}")
     return strips
 
 
+def _most_unpacked(compression: int, size: int) -> int:
+    """How many bytes so many may hold at most."""
+    if compression == _PACKBITS:
+        return 128 * -(-size // 2)
+    if compression == _LZW:
+        codes = 8 * size // 9
+        return codes * min(codes, 4096)  # the first stand for one byte each, and others for one more than those before
+    return size if compression == _NONE else MOST_INFLATED * (size + 1)
+
+
 def _inflated(strip: Buffer, size: int) -> bytes:
-    machine = zlib.decompressobj()
-    try:
-        content = machine.decompress(strip, size)
-        if len(content) == size:
-            machine.decompress(machine.unconsumed_tail, 1)
-    except zlib.error as error:
-        raise corrupt(FORMAT, f"a strip or tile cannot be inflated: {error}") from None
-    if len(content) < size:
-        raise truncated(FORMAT, f"a strip or tile holds {len(content)} of {size} bytes")
-    if not machine.eof and machine.unconsumed_tail:
-        raise corrupt(FORMAT, "a strip or tile holds more than its rows")
-    return content
+    """The bytes of a strip or tile, all of which are there."""
+    pieces = inflated(FORMAT, "a strip or tile", strip, size)
+    if is_bomb(len(strip), size):
+        collections.deque(pieces, 0)
+        pieces = inflated(FORMAT, "a strip or tile", strip, size)
+    return b"".join(pieces)
 
 
 def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001 - the strips are in the header
@@ -240,6 +248,8 @@ def _divided(image: Array, alpha: int) -> Array:
 def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
     """The values of a strip or tile: (rows, pixels, channels)."""
     bits, (across, _) = directory.bits, directory.part
+    if _one(directory.tags, 266, 1) == _LOWEST_FIRST:
+        strip = memoryview(_TURNED_ROUND[numpy.frombuffer(strip, numpy.uint8)].tobytes())
     kind = numpy.dtype(f"{directory.order}u{-(-bits // 8)}")
     row = -(-across * directory.samples * bits // 8)
     size = rows * row
