@@ -970,3 +970,39 @@ def test_a_former_name_stays_where_an_operator_has_no_such_argument():
 
     with numbers() as pipe, pytest.raises(ArgumentError, match="output_dtype"):
         pipe.run()
+
+
+@given(batch_size=st.integers(1, 9), shards=st.integers(1, 4), stop=st.integers(0, 9), shard=st.integers(0, 3),
+       last_batch=st.sampled_from(["partial", "drop", "pad"]))  # fmt: skip
+@settings(max_examples=15)
+def test_an_epoch_of_a_pipeline_tells_how_many_batches_are_left(folder, batch_size, shards, stop, shard, last_batch):
+    @pipeline_def(batch_size=batch_size, num_threads=1)
+    def labels():
+        return fn.readers.file(file_root=str(folder), random_shuffle=True, num_shards=shards, shard_id=shard % shards,
+                               last_batch=last_batch)[1]  # fmt: skip
+
+    with labels() as pipe:
+        for number in range(3):
+            epoch = pipe.next_epoch()
+            assert pipe.epoch == number
+            left, least = len(epoch), 1 if last_batch == "pad" else 0
+            assert left >= least
+            assert f"the rest of epoch {number} of" in repr(epoch)
+            for k, _ in enumerate(epoch, 1):
+                assert len(epoch) == left - k
+                if k == stop and number == 0:
+                    with labels(checkpoint=pipe.checkpoint()) as again:
+                        assert (len(again.next_epoch()), again.epoch) == (left - k, 0)
+            assert len(epoch) == 0
+            assert epoch
+        assert pipe.epoch == 3
+
+
+def test_an_epoch_without_a_reader_has_no_length():
+    with pipeline_def(batch_size=2)(
+        lambda: fn.external_source(lambda info: [info.idx_in_epoch], batch=False)
+    )() as pipe:
+        epoch = pipe.next_epoch()
+        with pytest.raises(TypeError, match="where its first source is a reader"):
+            len(epoch)
+        assert len(next(epoch)[0]) == 2

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from dynamic import Batch, Tensor
 from dynamic._origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
+from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import COCO, File, Numpy, TFRecord, Webdataset, _listing
 from dynamic.readers._order import Order, keys
 from dynamic.readers.tfrecord import VarLenFeature
@@ -90,6 +91,20 @@ def test_folders_are_classes_in_the_order_of_their_bytes(tmp_path):
         (".hid/y.jpg", 0), ("a/link.jpg", 2), ("a-b/x.jpg", 3), ("b/.h.jpg", 4), ("zlink/.h.jpg", 6)]  # fmt: skip
     assert listed(file_root=tmp_path, dir_filters=["B"]) == [("B/z.jpg", 0), ("b/.h.jpg", 1), ("b/1.jpg", 1)]
     assert listed(file_root=tmp_path, dir_filters=["B"], case_sensitive_filter=True) == [("B/z.jpg", 0)]
+
+
+def test_the_classes_of_labels_have_the_names_of_their_folders(tmp_path):
+    written(tmp_path, "b/1.jpg", "a/2.PNG", "B/z.jpg", "top.jpg")
+    (tmp_path / "empty").mkdir()
+    for reader in (File(file_root=tmp_path), File(file_root=tmp_path, lazy_init=True, random_shuffle=True)):
+        assert reader.classes == ("B", "a", "b", "empty")
+        for files, labels in pickle.loads(pickle.dumps(reader)).next_epoch(1):
+            assert files.origin.names[0].startswith(reader.classes[labels[0].item()] + "/")
+    assert File(file_root=tmp_path, dir_filters=["[aB]"]).classes == ("B", "a", "b")
+    (tmp_path / "list.txt").write_text("b/1.jpg 7\n")
+    for reader in (File(file_root=tmp_path, files=["b/1.jpg"]), File(file_root=tmp_path, files=["b/1.jpg"], labels=[7]),
+                   File(file_list=tmp_path / "list.txt")):  # fmt: skip
+        assert reader.classes is None
 
 
 @given(names=st.sets(st.binary(min_size=1, max_size=9).map(lambda b: b.replace(b"/", b"-").replace(b"\0", b"\n")),
@@ -173,6 +188,33 @@ def test_a_batch_is_bytes_and_labels_that_know_where_they_are_from(folder):
         assert output.origin.epoch == 0
         assert output.origin.names == ["c/00.jpg", "c/01.jpg", "c/02.jpg", "c/03.jpg"]
         assert output.origin.ids.tolist() == sample_ids([b"c/00.jpg", b"c/01.jpg", b"c/02.jpg", b"c/03.jpg"]).tolist()
+
+
+def test_labels_may_be_numbers_without_dimensions(folder):
+    plain, scalar = (File(file_root=folder, random_shuffle=True, scalar_labels=flag) for flag in (False, True))
+    for (_, labels), (files, numbers) in zip(plain.next_epoch(3), scalar.next_epoch(3), strict=True):
+        assert (labels.dtype, set(labels.shape)) == ("int32", {(1,)})
+        assert (numbers.dtype, set(numbers.shape)) == ("int64", {()})
+        assert numbers.numpy().tolist() == [label for (label,) in labels.tolist()]
+        assert numbers.origin is files.origin
+    assert plain.get_state() == scalar.get_state()
+    assert File(file_root=folder, scalar_labels=True).peek()[1].shape == ()
+    with pytest.raises(ArgumentError, match="'scalar_labels' must be True or False"):
+        File(file_root=folder, scalar_labels="int64")
+
+
+@pytest.mark.parametrize("make", [None, "pipeline"])
+def test_labels_without_dimensions_are_those_of_cross_entropy(make, folder):
+    torch = pytest.importorskip("torch")
+    if make:
+        with pipeline_def(batch_size=4)(
+            lambda: fn.readers.file(file_root=str(folder), scalar_labels=True)[1]
+        )() as pipe:
+            (labels,) = pipe.run()
+    else:
+        _, labels = File(file_root=folder, scalar_labels=True)(4)
+    scores = torch.zeros(4, 99)
+    assert torch.nn.functional.cross_entropy(scores, labels.torch()).item() == pytest.approx(np.log(99))
 
 
 def test_without_a_batch_size_samples_come_as_tensors(folder):

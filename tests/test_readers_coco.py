@@ -955,3 +955,20 @@ def test_dali_reads_half_a_file(dali, tmp_path):
     assert of_dali(dali, **where)[1][2].tolist() == [0]
     with pytest.raises(DataError, match="no JSON file"):
         COCO(**where)
+
+
+@pytest.mark.parametrize(("categories", "by_place", "by_id"), [
+    ([{"id": 7, "name": "cat"}, {"id": 3, "name": "dog"}], {1: "cat", 2: "dog"}, {7: "cat", 3: "dog"}),
+    ([{"id": 7}, {"id": 3, "name": "dog"}, {"id": 9, "name": None}], {2: "dog"}, {3: "dog"}),
+    ([{"id": 7, "name": "cat"}, {"id": 7, "name": "late"}, {"id": 3}], {1: "cat"}, {7: "cat"}),
+])  # fmt: skip
+def test_categories_have_their_names_by_label(tmp_path, categories, by_place, by_id):
+    file = document(thing(5, 7), thing(2, 3)) | {"categories": categories}
+    arguments = written(tmp_path, file)
+    assert COCO(**arguments).classes == by_place
+    assert COCO(**arguments, avoid_class_remapping=True, random_shuffle=True).classes == by_id
+    (stored := tmp_path / "stored").mkdir()
+    COCO(**arguments, save_preprocessed_annotations=True, save_preprocessed_annotations_dir=stored)
+    assert COCO(file_root=tmp_path, preprocessed_annotations=stored).classes is None
+    del file["categories"]
+    assert COCO(**written(tmp_path, file), avoid_class_remapping=True).classes == {}

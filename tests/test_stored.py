@@ -180,6 +180,16 @@ def test_an_epoch_is_every_sample_in_order_and_knows_where_it_is_from(kind, root
 
 
 @kinds
+@pytest.mark.parametrize("late", [False, True])
+def test_the_length_of_a_reader_is_that_of_its_data_set_and_of_an_epoch_its_steps(kind, late, roots):
+    reader = kind.made(roots[kind.name], num_shards=2, random_shuffle=True, lazy_init=late)
+    assert reader  # an empty one would be true as well
+    assert len(reader.next_epoch(5)) == -(-MOST // 10)
+    reader(5)
+    assert len(reader) == MOST == reader.get_metadata()["epoch_size"]
+
+
+@kinds
 def test_without_a_batch_size_samples_come_as_tensors(kind, roots):
     reader = kind.made(roots[kind.name])
     for sample in (next(reader.next_epoch()), reader(), reader.peek()):

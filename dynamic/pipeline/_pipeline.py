@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self, overload
 
@@ -24,6 +24,7 @@ from ._calls import seed_of
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
 from ._output import Declared
+from ._rest import Rest
 from ._run import ITERATOR, OWN, Outputs
 
 __all__ = ["Pipeline", "pipeline_def"]
@@ -115,6 +116,11 @@ class Pipeline:
         return self._batch_size
 
     max_batch_size = batch_size
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch of the first reader that the next batch belongs to, from 0 on."""
+        return self._epoch
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -318,34 +324,16 @@ class Pipeline:
         """`release_outputs`, and then `share_outputs`."""
         return self.share_outputs()
 
-    def next_epoch(self) -> Iterator[Outputs]:
+    def next_epoch(self) -> Rest:
         """Iterate over the rest of the epoch of the first reader; then the pipeline stands at the start of the next.
 
         As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
         has an epoch of no more batches before it, and then the next.
+
+        Returns:
+            An iterator over tuples of Batches, whose ``len`` is the number of batches that are left.
         """
-        epoch, begun = self._epoch, False
-        while True:
-            with self._alone():
-                if self._epoch != epoch:  # another thread has ended it
-                    return
-                try:
-                    step = self._peek() if begun else self._peek_anew()
-                except StopIteration as end:
-                    beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
-                    self._epoch = epoch if beside else epoch + 1
-                    return
-                if step.epoch != epoch:
-                    self._states = step.ends[epoch].next if epoch in step.ends else self._states
-                    self._epoch, self._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
-                    return
-                step, begun = self._take(), True
-                self._states, self._end_of_epoch = step.states, step.end
-            yield step.outputs
-            with self._alone():
-                if step.end is not None and (self._states is step.states or self._states is step.end.last):
-                    self._states, self._epoch, self._end_of_epoch = step.end.next, epoch + 1, None
-                    return
+        return Rest(self)
 
     def _go_back(self, *place: Any) -> None:
         """Return to where it was: its states, its epoch, the end of that, and the state of what goes round it."""

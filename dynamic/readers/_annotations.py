@@ -266,7 +266,8 @@ def parsed(wanted: Wanted) -> Annotated:
         sizes[:] = 0
     nothing = numpy.zeros((len(chosen), 0), numpy.int32)
     return Annotated(wanted.root, [_relative(names[i], wanted.root) for i in chosen.tolist()], nothing, given, sizes,
-                     starts, boxes, _categories(objects, document, wanted), masks)  # fmt: skip
+                     starts, boxes, _categories(objects, document, wanted), masks,
+                     classes=_classes(document, remapped=wanted.remapped))  # fmt: skip
 
 
 def starts_of(counts: Array) -> Array:
@@ -344,6 +345,18 @@ def _categories(objects: _Rows, document: dict[str, Any], wanted: Wanted) -> Arr
     for row in numpy.flatnonzero((places == 0) if wanted.remapped else places != ids).tolist():
         raise objects.refused(row, "category_id", expected, int(ids[row]))
     return places.astype(numpy.int32)
+
+
+def _classes(document: dict[str, Any], *, remapped: bool) -> dict[int, str]:
+    """The names of categories by what they are given out as. Nothing else needs them, so those that are none may be."""
+    found: dict[int, str] = {}
+    places: dict[int, int] = {}  # of the first of each id
+    rows = document.get("categories")
+    for place, row in enumerate(rows if isinstance(rows, list) else [], 1):
+        number, name = (row.get("id"), row.get("name")) if isinstance(row, dict) else (None, None)
+        if type(number) is int and places.setdefault(number, place) == place and isinstance(name, str):
+            found[place if remapped else number] = name
+    return found
 
 
 def _masks(objects: _Rows, starts: Array, owner: Array, *, pixels: bool) -> Masks:

@@ -58,12 +58,14 @@ class Listing:
             that are not text are surrogates, as everywhere in Python (PEP 383).
         labels: int32 of shape (N,).
         beside: Ids of the samples of another listing whose order this one takes, row by row; None for its own order.
+        classes: Their names by label, where labels have names.
     """
 
     root: str
     names: list[str]
     labels: Any
     beside: Any = field(default=None, kw_only=True)
+    classes: Any = field(default=None, kw_only=True)
 
     @_Once
     def ids(self) -> Any:
@@ -198,7 +200,7 @@ def listed_folder(
         raise ArgumentError("readers.File", "file_root", "a folder with a folder of data files for each class",
                             f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
                             "Name other files by file_filters=.")  # fmt: skip
-    return Listing(root, names, numpy.array(labels, numpy.int32))
+    return Listing(root, names, numpy.array(labels, numpy.int32), classes=tuple(folders))
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

@@ -182,6 +182,13 @@ class Reader(Placed, Generic[G]):
         raise ArgumentError(self._operator, "batch_size", "so small that there is a batch for this shard", str(size),
                             f"There are {len(self._ids)} samples on {self._num_shards} shards.")  # fmt: skip
 
+    def __len__(self) -> int:
+        """Number of samples of the data set, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
+        return len(self._ids)
+
+    def __bool__(self) -> bool:
+        return True
+
     def get_metadata(self, batch_size: int | None = None) -> dict[str, int]:
         """The size of the data set and how it is divided.
 

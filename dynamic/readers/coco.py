@@ -166,6 +166,12 @@ class COCO(Stored[Annotated, Batches]):
         self._masks, self._with_ids = wanted.masks, wanted.ids
         super().__init__(max_batch_size, name, device, num_inputs, functools.partial(_listed, wanted), **common)
 
+    @property
+    def classes(self) -> dict[int, str] | None:
+        """The names of the categories by label, as far as the file has names; None for preprocessed annotations."""
+        classes: dict[int, str] | None = self._listing.classes
+        return None if classes is None else dict(classes)
+
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
         starts, masks = listing.starts, listing.masks

@@ -42,6 +42,8 @@ class File(Stored[Listing, Batches]):
         file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
         dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes.
         case_sensitive_filter: Whether patterns distinguish "a" from "A".
+        scalar_labels: Give labels as int64 without dimensions: ``labels.torch()`` of a batch is what `cross_entropy` of
+            PyTorch takes. By default they are int32 of shape (1,), as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or there are no files.
@@ -60,6 +62,7 @@ class File(Stored[Listing, Batches]):
     """
 
     _operator: ClassVar[str] = "readers.File"
+    _scalar_labels = False  # of one that was pickled before there was the argument
 
     @called_with("file_root", "files", "file_list")
     def __init__(
@@ -76,6 +79,7 @@ class File(Stored[Listing, Batches]):
         file_filters: Sequence[str] | None = None,
         dir_filters: Sequence[str] | None = None,
         case_sensitive_filter: bool | None = False,
+        scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
         list_samples = _source(
@@ -87,11 +91,19 @@ class File(Stored[Listing, Batches]):
             _patterns("dir_filters", dir_filters),
             case_sensitive=flag(self._operator, "case_sensitive_filter", case_sensitive_filter),
         )
+        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the class folders, by label; None for a reader of `files` or of a `file_list`."""
+        classes: tuple[str, ...] | None = self._listing.classes
+        return classes
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, Batch]:
         listing = self._listing
-        labels = Batch(listing.labels[indices][:, None], origin=origin)
+        numbers = listing.labels[indices]
+        labels = Batch(numbers.astype(numpy.int64) if self._scalar_labels else numbers[:, None], origin=origin)
         if not indices:
             return Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1), labels
         return Batch(self._each(indices, lambda i: contents(listing.path(i))), origin=origin), labels

@@ -1,0 +1,86 @@
+"""The rest of an epoch of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from dynamic.data import Batch
+from dynamic.readers._place import Place
+
+from ._graph import Ended
+
+__all__ = ["Rest"]
+
+
+class Rest(Iterator["tuple[Batch, ...]"]):
+    """The rest of an epoch of a pipeline, made by `Pipeline.next_epoch`.
+
+    Args:
+        pipeline: A `Pipeline`, which also says where the epoch has got to.
+    """
+
+    def __init__(self, pipeline: Any) -> None:
+        self._pipeline, self._steps = pipeline, _steps(pipeline)
+        self._epoch: int | None = None
+        self._ended = False
+
+    def __next__(self) -> tuple[Batch, ...]:
+        if self._epoch is None:
+            self._epoch = self._pipeline.epoch
+        outputs = next(self._steps, None)
+        if outputs is None:
+            self._ended = True
+            raise StopIteration
+        return outputs
+
+    def __len__(self) -> int:
+        """Number of batches that are left; where none has been made yet, the first one is.
+
+        Raises:
+            TypeError: The function has no reader, whose epoch it would be.
+        """
+        pipeline = self._pipeline
+        pipeline.reader_meta()  # makes the readers known
+        reader, primary = pipeline._graph._first, pipeline._graph.primary
+        if reader is None:
+            raise TypeError("An epoch of a pipeline has a length where its first source is a reader.")
+        if self._ended or pipeline._end_of_epoch is not None or self._epoch not in (None, pipeline.epoch):
+            return 0
+        state: dict[str, Any] = (pipeline._states or {}).get(primary, {})
+        position = state["position"] if state.get("epoch") == pipeline.epoch else 0
+        steps: int = reader._steps(Place(pipeline.epoch, position), pipeline.batch_size)
+        return steps
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        epoch = self._pipeline.epoch if self._epoch is None else self._epoch
+        return f"<the rest of epoch {epoch} of {self._pipeline!r}>"
+
+
+def _steps(pipeline: Any) -> Generator[tuple[Batch, ...]]:
+    """The batches of the rest of the epoch; then the pipeline stands at the start of the next."""
+    epoch, begun = pipeline._epoch, False
+    while True:
+        with pipeline._alone():
+            if pipeline._epoch != epoch:  # another thread has ended it
+                return
+            try:
+                step = pipeline._peek() if begun else pipeline._peek_anew()
+            except StopIteration as end:
+                beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
+                pipeline._epoch = epoch if beside else epoch + 1
+                return
+            if step.epoch != epoch:
+                pipeline._states = step.ends[epoch].next if epoch in step.ends else pipeline._states
+                pipeline._epoch, pipeline._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
+                return
+            step, begun = pipeline._take(), True
+            pipeline._states, pipeline._end_of_epoch = step.states, step.end
+        yield step.outputs
+        with pipeline._alone():
+            if step.end is not None and (pipeline._states is step.states or pipeline._states is step.end.last):
+                pipeline._states, pipeline._epoch, pipeline._end_of_epoch = step.end.next, epoch + 1, None
+                return
