@@ -10,8 +10,9 @@ import hashlib
 import operator
 import os
 import re
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -319,6 +320,8 @@ class Turn:
 class _Default(threading.local):
     rng: RNG | None = None
     random_key: int | None = None  # the seed that the system gave it
+    forks = 0  # of this thread since its seed was set
+    of_program = False  # whether a program that begins anew in each child has set the seed
 
 
 _default = _Default()
@@ -333,11 +336,18 @@ def get_default_rng() -> RNG:
     if _default.rng is None:
         _default.rng = RNG()
         _default.random_key = _default.rng.seed
+    if _default.of_program:
+        _default.of_program = False
+        _default.rng._go_to(*_of_child(_default.rng, getattr(_process(), "_identity", ())))
     return _default.rng
 
 
 def set_seed(seed: int) -> None:
     """Start this thread's default stream anew from a seed; other threads keep theirs.
+
+    A process that is forked later has a stream of its own, by the seed and by how many this thread has forked since; so
+    has one that is spawned, where its program sets the seed as it begins. So no two workers of a loader draw the same,
+    nor those of two epochs, and the next run draws what this one did.
 
     Args:
         seed: An integer in [0, 2**64).
@@ -347,17 +357,41 @@ def set_seed(seed: int) -> None:
     5
     """
     get_default_rng()._go_to(_checked_seed("set_seed", seed), 0)
+    _default.forks = 0
+    _default.of_program = getattr(_process(), "_inheriting", False)  # as long as the program is imported there
+
+
+def _process() -> Any:
+    """This process, as multiprocessing knows it, which need not be imported here: it is in each child of its own."""
+    known = sys.modules.get("multiprocessing.process")
+    return None if known is None else known.current_process()
+
+
+def _before_fork() -> None:
+    _default.forks += 1
 
 
 def _after_fork() -> None:
-    """A child does not repeat its parent's draws unless these were asked for by a seed."""
-    if _default.rng is not None and _default.rng.seed == _default.random_key:
+    """A child repeats the draws neither of its parent nor of other children; by a seed, if its parent has one."""
+    if _default.rng is None:
+        return
+    if _default.rng.seed == _default.random_key:
         _default.random_key = _random_seed()
         _default.rng._go_to(_default.random_key, 0)
+    else:
+        _default.rng._go_to(*_of_child(_default.rng, (_default.forks,)))
+    _default.forks = 0
+
+
+def _of_child(rng: RNG, numbers: Sequence[int]) -> tuple[int, int]:
+    """Key and place of the stream of a child process, which is told from others by numbers."""
+    text = f"{rng.state} {' '.join(map(str, numbers))}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8, person=b"dynamic.child").digest()
+    return int.from_bytes(digest, "little"), 0
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _random_seed() -> int:

@@ -18,7 +18,7 @@ from dynamic import ArgumentError, Batch, StateError
 from dynamic._locks import new_lock
 from dynamic._state import JSON, State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Source
+from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ STATE = "state"
 class Batches:
     """Batches of a reader or a pipeline through `tf.data`, with a place that `tf.train.Checkpoint` saves and restores.
 
-    Each ``iter`` gives the rest of an epoch: dicts of tensors, (N, ...). The place is that after the batch which was
-    taken last, whatever `tf.data` has made ahead, because each batch carries its states. ::
+    Each ``iter`` gives the rest of an epoch, or the next where nothing is left: dicts of tensors, (N, ...). The place
+    is that after the batch which was taken last, whatever `tf.data` has made ahead, because each batch carries its
+    states. ::
 
         data = Dataset(lambda: augmented(folder), transform=lambda dataset: dataset.prefetch(2))
         checkpoint = tf.train.Checkpoint(model=model, data=data)
@@ -128,8 +129,8 @@ class Batches:
     # -- an epoch -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rest of the epoch, which may be nothing; then the place is at the start of the next."""
-        with contextlib.closing(_Rest(self._epochs.rest(self._states))) as rest:
+        """The rest of the epoch, or the next where nothing is left; then the place is at the start of the one after."""
+        with contextlib.closing(self._rest()) as rest:
             if rest.first is not None:
                 self._waiting = rest
                 if self._whole is None:
@@ -138,6 +139,15 @@ class Batches:
                 for batch in self._whole:
                     yield self.taken(batch)
             self._states = rest.states
+
+    def _rest(self) -> _Rest:
+        rest = _Rest(self._epochs.rest(self._states))
+        return _Rest(self._epochs.rest(rest.states)) if rest.first is None else rest
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next ``iter`` goes on with, or begins: ``range(data.epoch, epochs)``."""
+        return self._epochs.epoch(self._states) + (self._epochs.left(self._states) == 0)
 
     def taken(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Note that a batch of `dataset` has been used.
@@ -163,9 +173,7 @@ class Batches:
 
         Its elements have an entry "state" more, for `taken`, without which nobody knows where the run is.
         """
-        rest = _Rest(self._epochs.rest(self._states))
-        if rest.first is None:
-            rest = _Rest(self._epochs.rest(rest.states))
+        rest = self._rest()
         assert rest.first is not None, "an epoch has a batch"
         self._waiting = rest
         return self._made(rest.first)
@@ -226,9 +234,9 @@ class _Rest:
         states: Where the next epoch begins, once this one has ended.
     """
 
-    def __init__(self, batches: Generator[tuple[tuple[Batch, ...] | None, dict[str, JSON]]]) -> None:
+    def __init__(self, batches: Generator[Item]) -> None:
         self._batches = batches
-        self.first, self.states = next(batches)
+        self.first, self.states, _ = next(batches)
         self._lock, self._closed = new_lock(), False
 
     def __iter__(self) -> Iterator[tuple[tuple[Batch, ...], dict[str, JSON]]]:
@@ -238,7 +246,7 @@ class _Rest:
             with self._lock:  # tf.data asks in a thread of its own
                 if self._closed:
                     return
-                outputs, states = next(self._batches)
+                outputs, states, _ = next(self._batches)
         self.states = states
         self.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -117,10 +118,59 @@ def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch)
         return seen
 
     whole = trained(code, 100)
-    assert sum(map(len, whole)) == len(list(photos.glob("*/*.jpg")))
+    steps, rest = divmod(len(whole), 3)
+    assert (sum(map(len, whole)), rest) == (3 * len(list(photos.glob("*/*.jpg"))), 0)
     Path("run.json").unlink()
-    begun = trained(code, 3)
-    rest = trained(code, 100)
-    assert len(begun) + len(rest) == len(whole)
-    for a, b in zip(whole, begun + rest, strict=True):
+    stops = [3, steps - 3, steps + 2, 100]  # the second at the end of an epoch
+    found = [batch for stop in stops for batch in trained(code, stop)]
+    assert len(found) == len(whole)
+    for a, b in zip(whole, found, strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    assert trained(code, 100) == []
+
+
+KILLED = """
+import os
+import signal
+import sys
+
+import dynamic as ndd
+
+steps = 0
+
+
+def train(images, labels):
+    global steps
+    if steps == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    steps += 1
+    print(reader.epoch, *labels.origin.names, flush=True)
+
+
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+def test_the_loop_of_the_readme_is_killed_and_started_again_until_it_has_trained(photos, tmp_path):
+    """Every start trains, also where an epoch has just ended, until nothing is left."""
+    text = (ROOT / "README.md").read_text()
+    code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "next_epoch" in block)
+    for place in ("whole", "killed"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "photos").symlink_to(photos)
+        (tmp_path / place / "train.py").write_text(KILLED + code)
+
+    def lines(place: str, kill: int) -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [sys.executable, "train.py", str(kill)],
+            cwd=tmp_path / place, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return done.returncode, done.stdout.splitlines()
+
+    code, whole = lines("whole", 100)
+    assert code == 0
+    steps = len(whole) // 3
+    starts = [lines("killed", kill) for kill in (steps, steps, 100, 100)]
+    assert [code for code, _ in starts] == [-signal.SIGKILL, -signal.SIGKILL, 0, 0]
+    assert [len(found) for _, found in starts] == [steps, steps, steps, 0]
+    assert [line for _, found in starts for line in found] == whole

@@ -29,6 +29,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from dynamic.pytorch import (  # noqa: E402
     ClassificationIterator,
+    DataLoader,
     Dataset,
     GenericIterator,
     LastBatchPolicy,
@@ -649,21 +650,24 @@ def test_a_loader_gives_the_same_with_any_number_of_workers_and_goes_on_with_ano
             state = json.loads(json.dumps(batch.state))
         resumed = Dataset(make(folder), output_map)
         resumed.load_state_dict(state)
-        assert [listed(loader(resumed, after)) for _ in range(2)] == [epochs[0][k:], epochs[1]]
+        rest = [epochs[0][k:], epochs[1]] if k < length or kind == "source" else epochs[1:]
+        assert [listed(loader(resumed, after)) for _ in range(2)] == rest
 
 
 def test_every_place_can_be_gone_on_from(folder):
     dataset = Dataset(pipelines(folder), NAMES)
     whole = [list(dataset) for _ in range(3)]
-    expected = [batch for epoch in whole[:2] for batch in listed(epoch)]
+    expected = [listed(epoch) for epoch in whole]
     for e in range(2):
-        for k, batch in enumerate(whole[e], 1):
+        for k, batch in enumerate(whole[e][:-1], 1):
             dataset.load_state_dict(batch.state)
-            found = listed(dataset)
-            if k < len(whole[e]):
-                assert dataset.state_dict()["states"]["pipeline"]["epoch"] == e + 1
-            assert found == expected[6 * e + k : 6 * e + 6]
-            assert listed(dataset) == listed(whole[e + 1])
+            assert dataset.epoch == e
+            assert listed(dataset) == expected[e][k:]
+            assert dataset.epoch == dataset.state_dict()["states"]["pipeline"]["epoch"] == e + 1
+            assert listed(dataset) == expected[e + 1]
+        dataset.load_state_dict(whole[e][-1].state)
+        assert dataset.epoch == e + 1
+        assert listed(dataset) == expected[e + 1]
 
 
 def test_the_state_of_this_process(folder):
@@ -755,7 +759,7 @@ def test_what_a_data_set_refuses(folder):
         Dataset(pipelines(folder), batch_size=3)
     dataset, other = Dataset(pipelines(folder), NAMES), Dataset(reader_of(folder))
     with pytest.raises(TypeError, match="no length"):
-        len(dataset)
+        len(Dataset(KINDS["source"][0](folder), ["x"]))
     with pytest.raises(ArgumentError, match="'batch_size' must be None with a pytorch.Dataset"):
         next(iter(torch.utils.data.DataLoader(other, batch_size=2)))
     state, of_reader = next(iter(dataset)).state, next(iter(other)).state
@@ -778,6 +782,150 @@ def test_what_a_data_set_refuses(folder):
         next(iter(dataset))
 
 
+# Trainers, which stop where an epoch's length says so, and begin an epoch as they like
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "two readers"])
+def test_an_epoch_is_over_for_whoever_stops_at_its_length(folder, kind, workers):
+    make, output_map = KINDS[kind]
+    whole = Dataset(make(folder), output_map)
+    epochs = [list(whole) for _ in range(3)]
+    for made in (loader(Dataset(make(folder), output_map), workers),
+                 loader(Dataset(make(folder), output_map), workers, **{"persistent_workers": True} if workers else {}),
+                 DataLoader(Dataset(make(folder), output_map), workers)):  # fmt: skip
+        for epoch in epochs:
+            batches = iter(made)
+            found = [next(batches) for _ in range(len(made))]
+            assert listed(found) == listed(epoch)
+            assert [batch.state for batch in found] == [batch.state for batch in epoch]
+
+
+@given(size=st.integers(1, 30), shards=st.integers(1, 3), last=st.sampled_from(["partial", "drop", "pad"]))
+@settings(max_examples=20)
+def test_the_length_is_that_of_the_shard_with_most_batches(folder, size, shards, last):
+    how = {"num_shards": shards, "last_batch": last}
+    if last == "drop" and size * shards > COUNT:
+        return
+    for make in (lambda k: numbers(folder, batch_size=size, shard_id=k, **how),
+                 lambda k: File(file_root=folder, files=FILES, max_batch_size=size, shard_id=k, **how)):  # fmt: skip
+        datasets = [Dataset(functools.partial(make, k), NAMES[: 3 if make(0).__class__ is Pipeline else 2])
+                    for k in range(shards)]  # fmt: skip
+        assert len({len(dataset) for dataset in datasets}) == 1
+        assert len(datasets[0]) == len(loader(datasets[0], 0)) == max(len(list(dataset)) for dataset in datasets)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "two readers", "source"])
+def test_an_epoch_that_is_left_early_has_ended(folder, kind, workers):
+    """However far workers were ahead; else a loop that always stops there would see nothing else."""
+    make, output_map = KINDS[kind]
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(4)]
+    made = loader(Dataset(make(folder), output_map), workers)
+    assert [listed(itertools.islice(made, stop)) for stop in (1, 2, 1)] == [epochs[0][:1], epochs[1][:2], epochs[2][:1]]
+    assert listed(made) == epochs[3]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "two readers"])
+def test_any_epoch_can_be_begun(folder, kind, workers):
+    make, output_map = KINDS[kind]
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(4)]
+    dataset = Dataset(make(folder), output_map)
+    made = loader(dataset, workers)
+    for epoch in (0, 2, 3):
+        dataset.set_epoch(epoch)
+        assert dataset.epoch == epoch
+        assert listed(made) == epochs[epoch]
+        dataset.set_epoch(epoch + 1)  # where it is already
+    shuffled = kind != "two readers"  # the first of which is not: nothing is lost there
+    with (
+        pytest.warns(UserWarning, match="epoch 3 comes again, in the same order")
+        if shuffled
+        else contextlib.nullcontext()
+    ):
+        dataset.set_epoch(3)
+    assert listed(made) == epochs[3]
+    dataset.set_epoch(1)
+    batch = next(iter(made))
+    dataset.load_state_dict(batch.state)
+    dataset.set_epoch(1)
+    assert listed(made) == epochs[1][1:]
+    dataset.load_state_dict(batch.state)
+    with pytest.raises(
+        ArgumentError, match=r"'epoch' must be 1, of which a state was loaded; got 0.*set_epoch\(dataset"
+    ):
+        dataset.set_epoch(0)
+    advanced = reader_of(folder)
+    advanced.seek(0, 2)
+    with pytest.raises(ArgumentError, match="'epoch' must be at least 2, where the source stands; got 1"):
+        Dataset(advanced).set_epoch(1)
+
+
+def test_batches_keep_their_state_wherever_trainers_move_them(folder):
+    batch = next(iter(loader(Dataset(reader_of(folder)), 0)))
+    moved = batch.to("cpu", non_blocking=True)
+    assert type(moved) is type(batch)
+    assert (listed([moved]), moved.state) == (listed([batch]), batch.state)
+    with pytest.raises(AttributeError, match="has no state any more"):
+        type(batch)(dict(batch)).state
+    with pytest.raises(AttributeError, match="no attribute 'stat'"):
+        batch.stat
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "reader", "two readers"])
+def test_a_loader_of_ours_has_the_state_of_the_batch_that_was_taken(folder, kind):
+    make, output_map = KINDS[kind]
+    whole = Dataset(make(folder), output_map)
+    epochs = [listed(whole) for _ in range(3)]
+    for stop, before, after in [(0, 2, 0), (1, 2, 3), (5, 0, 2), (6, 2, 0), (7, 2, 2)]:
+        first = DataLoader(Dataset(make(folder), output_map), before)
+        if stop > 6:
+            assert listed(first) == epochs[0]
+        taken = list(itertools.islice(first, stop % 6)) if stop % 6 else list(first)[: stop and 6]
+        resumed = DataLoader(Dataset(make(folder), output_map), num_workers=after)
+        if stop:
+            resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+            assert not taken or stop == 6 or taken[-1].state == first.state_dict()
+        epoch, place = divmod(stop, 6)
+        assert [listed(resumed), listed(resumed)] == [epochs[epoch][place:], epochs[epoch + 1]]
+
+
+def test_what_a_loader_of_ours_refuses(folder):
+    dataset = Dataset(reader_of(folder))
+    for arguments, told in [
+        (([],), "'dataset' must be a dynamic.pytorch.Dataset"),
+        ((dataset, 0), "'batch_size' must be left out; got int 4"),
+        ((dataset, 2), "'in_order' must be True"),
+    ]:  # fmt: skip
+        how = {"batch_size": 4} if "batch" in told else {"in_order": False}
+        with pytest.raises(ArgumentError, match=told):
+            DataLoader(*arguments, **how)
+
+
+def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
+    """By Accelerate, whose loaders tell their data set the epoch first."""
+
+    class DataLoaderDispatcher:
+        def __init__(self, dataset):
+            self.dataset = dataset
+
+        def begin(self):
+            self.dataset.set_epoch(0)
+
+    class IterableDatasetShard(DataLoaderDispatcher):
+        def begin(self):
+            self.dataset.set_epoch(0)
+
+    DataLoaderDispatcher(Dataset(pipelines(folder), NAMES)).begin()
+    for dealer, shards in [(DataLoaderDispatcher, 2), (IterableDatasetShard, 2), (IterableDatasetShard, 1)]:
+        for source in (pipelines(folder, num_shards=shards), reader_of(folder, num_shards=shards)):
+            with pytest.raises(ArgumentError, match=rf"(?s){shards} shards, which a {dealer.__name__}.*shard='torch'"):
+                dealer(Dataset(source, NAMES)).begin()
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["pipeline", "reader"])
 def test_torchdatas_loader_goes_on(folder, workers, kind):
@@ -790,15 +938,20 @@ def test_torchdatas_loader_goes_on(folder, workers, kind):
     whole = Dataset(make(folder), output_map)
     epochs = [listed(whole) for _ in range(3)]
     for stop in range(8):
-        first, epoch = made(), stop // 7  # after 6 batches the epoch has not ended yet
+        first, epoch = made(), stop // 6
         if epoch:
-            assert listed(first) == epochs[0]
-        for _, batch in zip(range(stop - 6 * epoch), first, strict=False):
-            assert listed([batch])[0] in epochs[epoch]
+            for _ in zip(range(6), first, strict=False):  # and no more: nobody asks for a seventh
+                pass
+        if stop % 6:
+            for _, batch in zip(range(stop % 6), first, strict=False):
+                assert listed([batch])[0] in epochs[epoch]
         state = first.state_dict()
         resumed = made()
         resumed.load_state_dict(state)
-        assert [listed(resumed) for _ in range(2)] == [epochs[epoch][stop - 6 * epoch :], epochs[epoch + 1]], stop
+        rest = [epochs[epoch][stop % 6 :], epochs[epoch + 1]]
+        if stop == 6 and workers:  # whether that loader has said so, its workers are not told
+            rest = [[], epochs[1]]
+        assert [listed(resumed) for _ in range(2)] == rest, stop
     finished = made()
     assert listed(finished) == epochs[0]
     resumed = made()
@@ -819,13 +972,13 @@ def test_torchdatas_loader_that_has_ended_goes_on_with_the_next_epoch(folder, ki
     how = {"batch_size": None, "num_workers": 2, "persistent_workers": persistent}
     whole = Dataset(make(folder), output_map)
     epochs = [listed(whole) for _ in range(3)]
-    end = Shared.end
+    follow = Shared.follow
 
     def later(*arguments):
         time.sleep(0.3)
-        end(*arguments)
+        follow(*arguments)
 
-    monkeypatch.setattr(Shared, "end", later)  # in the workers, which are forked
+    monkeypatch.setattr(Shared, "follow", later)  # in the workers, which are forked
     finished = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), **how)
     assert listed(finished) == epochs[0]
     resumed = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), **how)
@@ -833,24 +986,26 @@ def test_torchdatas_loader_that_has_ended_goes_on_with_the_next_epoch(folder, ki
     assert [listed(resumed) for _ in range(2)] == epochs[1:]
 
 
-def test_workers_of_an_epoch_that_was_left_early_do_not_end_another(folder, monkeypatch):
+def test_what_workers_of_an_earlier_epoch_still_say_counts_for_nothing(folder, monkeypatch):
     """A loader of torchdata's begins an epoch while the workers of the one before are still there."""
     torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
     make, output_map = KINDS["reader"]
-    whole = listed(Dataset(make(folder), output_map))
-    end = Shared.end
+    dataset = Dataset(make(folder), output_map)
+    epochs = [listed(dataset) for _ in range(3)]
+    follow = Shared.follow
 
     def later(*arguments):
         time.sleep(0.5)
-        end(*arguments)
+        follow(*arguments)
 
-    monkeypatch.setattr(Shared, "end", later)
+    monkeypatch.setattr(Shared, "follow", later)
     loader = torchdata.StatefulDataLoader(Dataset(make(folder), output_map), batch_size=None, num_workers=2)
     assert [batch["data"].tolist() for _, batch in zip(range(5), loader, strict=False)]
-    for _ in loader:  # by now the others have come to their end
+    for batch in loader:  # by now the others have come to their end
+        assert listed([batch]) == epochs[1][:1]
         time.sleep(1)
         break
-    assert listed(loader) == whole
+    assert listed(loader) == epochs[2]
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
@@ -870,7 +1025,8 @@ def test_a_loop_that_is_left_goes_on_by_the_state_of_its_batch(folder, kind, per
                 time.sleep(0.1)
                 break
         dataset.load_state_dict(taken[-1].state)
-        assert [listed(taken) + listed(loader), listed(loader)] == epochs[:2]
+        rest = [] if stop == len(epochs[0]) and kind != "source" else listed(loader)
+        assert [listed(taken) + rest, listed(loader)] == epochs[:2]
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "reader", "source"])
@@ -900,7 +1056,7 @@ def test_torchdatas_nodes_go_on(folder, kind, ahead):
         assert [found + rest[0], rest[1]] == epochs[epoch : epoch + 2], stop
     found, state = [], None
     for stop in (length, 1, length - 1, 2, 1):  # from the end of an epoch on too
-        resumed = made(restart_on_stop_iteration=False)
+        resumed = made(**{"restart_on_stop_iteration": False} if kind == "source" else {})
         if state is not None:
             resumed.load_state_dict(state)
         batches = itertools.chain.from_iterable(resumed for _ in range(2))
@@ -947,8 +1103,9 @@ def test_the_examples_of_the_page(folder):
         return seen, names
 
     whole, _ = run(iterator, 99, checkpoint=None)
+    assert len(whole) == 3 * 6
     for code, name in ((iterator, "checkpoint"), (data_set, "state")):
-        first, names = run(code, 2, **{name: None})
-        rest, _ = run(code, 99, **{name: names[name]})
-        assert first + rest == whole
-        assert len(whole) == 6
+        for stop in (2, 6, 17, 18):  # at the end of an epoch, and of the last one, too
+            first, names = run(code, stop, **{name: None})
+            rest, _ = run(code, 99, **{name: names[name]})
+            assert first + rest == whole

@@ -15,6 +15,8 @@ import math
 import os
 import pickle
 import random
+import subprocess
+import sys
 import threading
 import types
 from fractions import Fraction
@@ -25,7 +27,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dali_oracle import Oracle, Samples, connect, dali_fixture  # noqa: F401
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import dynamic
@@ -326,31 +328,80 @@ def test_default_streams_belong_to_threads():
     assert default.state == at(17, 7).state
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_forked_children_repeat_draws_only_if_asked_to(seeded):
-    result = []
-
-    def in_a_thread_of_its_own():
-        if seeded:
-            set_seed(5)
-        else:
-            get_default_rng()
+def drawn_in_children(family):
+    """What a process draws and what its children do, each of which forks as many as it is told to, in turn."""
+    found = [uniform(shape=4).array.tobytes()]
+    for grandchildren in family:
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            os.write(write, uniform(shape=4).array.tobytes())
+            os.write(write, b"".join(drawn_in_children(grandchildren)))
             os._exit(0)
         os.waitpid(child, 0)
-        result.append(os.read(read, 100) == uniform(shape=4).array.tobytes())
+        data = os.read(read, 65536)
+        found += [data[i : i + 16] for i in range(0, len(data), 16)]
         os.close(read)
         os.close(write)
+    return found
+
+
+families = st.recursive(st.just([]), lambda children: st.lists(children, max_size=3), max_leaves=4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@given(families, st.integers(0, 2**64 - 1), st.booleans())
+@settings(max_examples=10)
+def test_forked_children_draw_what_no_other_process_draws(family, seed, seeded):
+    """Nor the same again in the next epoch; but a seed says all of it."""
+    runs = []
+
+    def in_a_thread_of_its_own():
+        for _ in range(2):
+            if seeded:
+                set_seed(seed)
+            runs.append(drawn_in_children(family))
 
     thread = threading.Thread(target=in_a_thread_of_its_own)
     thread.start()
     thread.join()
-    assert result == [seeded]
+    first, second = runs
+    assert len(set(first)) == len(first)
+    assert (first == second) == seeded
+
+
+PROGRAM = """
+import multiprocessing
+
+from dynamic.random import set_seed, uniform
+
+set_seed(5)
+
+
+def drawn(results):
+    results.put(uniform(shape=4).tolist())
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    results = context.SimpleQueue()
+    for _ in range(3):
+        process = context.Process(target=drawn, args=(results,))
+        process.start()
+        process.join()
+        print(results.get())
+    print(uniform(shape=4).tolist())
+"""
+
+
+def test_spawned_children_of_a_program_with_a_seed_draw_what_no_other_does(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    runs = [
+        subprocess.run([sys.executable, tmp_path / "program.py"], check=True, text=True, stdout=subprocess.PIPE).stdout
+        for _ in range(2)
+    ]
+    assert runs[0] == runs[1]
+    assert len(set(runs[0].splitlines())) == 4
 
 
 # -- distributions: arithmetic ----------------------------------------------------------------------------------------

@@ -6,20 +6,20 @@ import collections
 import difflib
 import enum
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy
 
 import dynamic
-from dynamic import Batch, StateError, StateMismatch, StateWarning, Tensor
+from dynamic import ArgumentError, Batch, StateError, StateMismatch, StateWarning, Tensor
 from dynamic._argument import WITHOUT_EFFECT
 from dynamic._state import JSON
 from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.errors import shown
 from dynamic.readers._checks import natural
 
-__all__ = ["Call", "Record", "call_of", "seed_of"]
+__all__ = ["Call", "Record", "call_of", "function_of", "seed_of"]
 
 #: Arguments that may differ after a resume: where and how things are done, and what becomes of bad samples.
 _OF_ALL = frozenset(["device", "num_threads", "prefetch_queue_depth", "on_error", "bytes_per_sample_hint", "preserve"])
@@ -73,6 +73,18 @@ def call_of(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], *,
     named = [(name, worded(value)) for name, value in sorted(arguments.items()) if name not in left_out]
     given = [*((str(i), worded(value)) for i, value in enumerate(inputs)), *named]
     return Call(path, tuple(given), not (reads or draws or "name" in arguments or "seed" in arguments))
+
+
+def function_of(given: Any) -> Callable[..., Any]:
+    """The function of a pipeline.
+
+    Raises:
+        ArgumentError: It cannot be called.
+    """
+    if not callable(given):
+        raise ArgumentError("Pipeline", "function", "a function", shown(given))
+    function: Callable[..., Any] = given
+    return function
 
 
 def seed_of(name: str, seed: Any) -> int | None:

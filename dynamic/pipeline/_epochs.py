@@ -8,22 +8,33 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch
 from dynamic._state import JSON, way_back
 from dynamic.errors import shown
-from dynamic.readers._reader import Reader
+from dynamic.readers._place import Place
+from dynamic.readers._placed import Progress
+from dynamic.readers._reader import Reader, epoch_ended
 
 from ._ahead import Ahead
 from ._graph import Ended, Graph, Step, of_pipeline, seed_here
 from ._pipeline import Pipeline
 from ._run import OWN, columns
 
-__all__ = ["Epochs", "Source", "States"]
+__all__ = ["Epochs", "Item", "Source", "States"]
 
+X = TypeVar("X")
 Source: TypeAlias = "Reader[Any] | Callable[[], Reader[Any] | Pipeline]"
 States: TypeAlias = "dict[str, JSON]"
+
+
+class Item(NamedTuple):
+    """A batch of an epoch."""
+
+    outputs: tuple[Batch, ...] | None  #: None after the last
+    states: States  #: after it; at the start of the next epoch, after the last
+    following: States | None = None  #: at the start of the next epoch, where this is known to be the last
 
 
 class Epochs:
@@ -48,6 +59,7 @@ class Epochs:
         made: Any = source() if callable(source) and not isinstance(source, Reader) else source
         self._reader = made if isinstance(made, Reader) else None
         self._batch_size: int | None = None
+        self._length: int | None = None
         if isinstance(made, Reader):
             self._batch_size = made._batch_size(operator, batch_size)
             if self._batch_size is None:
@@ -80,9 +92,88 @@ class Epochs:
         finally:
             back()
 
-    def rest(
-        self, states: States, skip: int = 0, stride: int = 1
-    ) -> Generator[tuple[tuple[Batch, ...] | None, States]]:
+    # -- places -------------------------------------------------------------------------------------------------------
+
+    def epoch(self, states: States) -> int:
+        """The number of the epoch in which states are."""
+        state: Any = states[OWN if self._reader is None else "reader"]
+        number: int = state["epoch"]
+        return number
+
+    def left(self, states: States) -> int | None:
+        """How many batches are left of the epoch after states; None where the first source is no reader."""
+        return self._asked(states, lambda reader, size: reader._steps(reader._place, size))
+
+    def start(self, states: States, epoch: int | None = None) -> States:
+        """The states at the start of a later epoch, by default the next, whatever was given of this one.
+
+        A source of a pipeline that is no reader stays where it is; where the first one is none, its own next epoch
+        begins, if it has a place.
+        """
+        epoch = self.epoch(states) + 1 if epoch is None else epoch
+        return self._start(states, epoch) if self._reader is None else self._start_of_reader(states, epoch)
+
+    def _start_of_reader(self, states: States, epoch: int) -> States:
+        def started(reader: Reader[Any], _: int) -> States:
+            after = epoch_ended(reader._progress)
+            return {"reader": reader._state_at(after if after.place.epoch == epoch else Progress(Place(epoch, 0)))}
+
+        return self._of_states(states, started)
+
+    def _start(self, states: States, epoch: int) -> States:
+        """The same of a pipeline. A batch of it is made: only then it is known what it uses."""
+        here = self.epoch(states)
+        name, first, _ = self._first(states)
+        if isinstance(first, ExternalSource):
+            own: Any = states[OWN]
+            place: Any = {**first.get_state(), "epoch": first.epoch + epoch - here, "iteration": 0, "sample": 0}
+            return {**states, OWN: {**own, "epoch": epoch}, name: place} if first.resumable else states
+        pipeline, seed = self._pipeline(states)
+        graph = pipeline._graphed(states, seed)
+        step = of_pipeline(weakref.ref(pipeline), pipeline._context.num_threads, graph.step)
+        started = graph.start(epoch) if step.epoch < epoch else step.ends[here].next
+        beside = {name: state for name, state in states.items() if name != OWN and name not in graph.readers}
+        return {**started, **beside}
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards the first reader has; 1 where the first source is none."""
+        return self._asked(self.first, lambda reader, _: reader._num_shards) or 1
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether the first reader visits its samples in another order each epoch."""
+        return bool(self._asked(self.first, lambda reader, _: reader._rule.shuffle))
+
+    def _asked(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X | None:
+        """What the first reader says at states, and for a batch size; None where the first source is none."""
+        if self._reader is not None:
+            return self._of_states(states, ask)
+        _, first, size = self._first(states)
+        return ask(first, size) if isinstance(first, Reader) else None
+
+    def _first(self, states: States) -> tuple[str, Any, int]:
+        """The first reader or source of a pipeline at states, its name, and the batch size."""
+        pipeline, seed = self._pipeline(states)
+        graph = pipeline._graphed(states, seed)
+        name, first = of_pipeline(weakref.ref(pipeline), pipeline._context.num_threads, graph.first_source)
+        return name, first, pipeline.batch_size
+
+    def _of_states(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X:
+        """What the reader says at states; then it is where it was."""
+        reader, size = self._reader, self._batch_size
+        assert reader is not None
+        assert size is not None
+        back = way_back(reader)
+        try:
+            reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
+            return ask(reader, size)
+        finally:
+            back()
+
+    # -- batches ------------------------------------------------------------------------------------------------------
+
+    def rest(self, states: States, skip: int = 0, stride: int = 1) -> Generator[Item]:
         """The rest of an epoch: batches with the states after them; at last None, and the states of the next epoch.
 
         Args:
@@ -94,7 +185,7 @@ class Epochs:
             return self._of_pipeline(states, skip, stride)
         return self._of_reader(self._reader, states, skip, stride)
 
-    def _of_reader(self, reader: Reader[Any], states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
+    def _of_reader(self, reader: Reader[Any], states: States, skip: int, stride: int) -> Generator[Item]:
         size = self._batch_size
         assert size is not None
         reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
@@ -103,9 +194,13 @@ class Epochs:
             for _ in range(skip):
                 reader._pass_over(size)
             outputs = next(rest, None)
-            yield None if outputs is None else columns(outputs), {"reader": reader.get_state()}
             if outputs is None:
+                yield Item(None, {"reader": reader.get_state()})
                 return
+            progress = reader._progress
+            over = not reader._steps(progress.place, size)
+            following: States | None = {"reader": reader._state_at(epoch_ended(progress))} if over else None
+            yield Item(columns(outputs), {"reader": reader._state_at(progress)}, following)
             skip = stride - 1
 
     def _pipeline(self, states: Mapping[str, JSON]) -> tuple[Pipeline, int]:
@@ -114,7 +209,7 @@ class Epochs:
         assert isinstance(pipeline, Pipeline)
         return pipeline, seed_here(pipeline._seed if pipeline._seeded else None, states)
 
-    def _of_pipeline(self, states: States, skip: int, stride: int) -> Generator[tuple[Any, States]]:
+    def _of_pipeline(self, states: States, skip: int, stride: int) -> Generator[Item]:
         pipeline, seed = self._pipeline(states)
         graph = pipeline._graphed(states, seed)
         threads = pipeline._context.num_threads
@@ -124,19 +219,28 @@ class Epochs:
             ahead.start()
             while True:
                 step = ahead.take()
-                yield step.outputs or None, step.states
+                yield Item(step.outputs or None, step.states, step.end and step.end.next)
                 if not step.outputs:
                     return
         finally:
             ahead.close()
 
     def __len__(self) -> int:
-        """How many batches an epoch of the reader has; a TypeError for a pipeline, which tells that as it runs."""
-        if self._reader is None:
-            raise TypeError(f"{self._operator} of a pipeline has no length.")
-        meta, drop = self._reader.get_metadata(self._batch_size), self._reader._last_batch == "drop"
-        chunk = (self._batch_size or 1) * meta["number_of_shards"]
-        return meta["epoch_size"] // chunk if drop else -(-meta["epoch_size"] // chunk)
+        """How many batches a whole epoch of the first reader has, on the shard that has most.
+
+        Raises:
+            TypeError: The first source is no reader, so that nobody knows before it ends.
+        """
+        if self._length is None:
+            self._length = self._asked(self.first, _steps_of_epoch)
+        if self._length is None:
+            raise TypeError(f"{self._operator} has no length: the first source of its pipeline is no reader.")
+        return self._length
+
+
+def _steps_of_epoch(reader: Reader[Any], batch_size: int) -> int:
+    samples, chunk = len(reader._ids), batch_size * reader._num_shards
+    return samples // chunk if reader._last_batch == "drop" else -(-samples // chunk)
 
 
 class _Share:

@@ -90,6 +90,10 @@ def _go_to(object_: Any, state: Any) -> None:
     (object_._go_to if isinstance(object_, ExternalSource) else object_.set_state)(state)
 
 
+class _Made(BaseException):
+    """The first source has been made, and the function is left."""
+
+
 class Graph:
     """What lasts from one run to the next.
 
@@ -138,6 +142,7 @@ class Graph:
             self._given = {name: state for name, state in states.items() if name != OWN}
         self._waiting = dict(self._given)  # those whose objects are not made yet
         self._to_end = _to_end(self._given)  # sources whose epoch may end where another's has
+        self._leaving = False  # the function, as soon as it has a source
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -189,6 +194,15 @@ class Graph:
         """The end of an epoch of which the first reader has no more batches."""
         return self._end({**self._waiting, **self._places()}, self._progress, epoch)[0]
 
+    def start(self, epoch: int) -> dict[str, JSON]:
+        """The states at the start of a later epoch than that of the first reader, whatever is left until there."""
+        states, progress = {**self._waiting, **self._places()}, self._progress
+        started = states
+        for over in range(progress[self.primary or ""].place.epoch, epoch):
+            end, progress = self._end(states, progress, over)
+            started = end.next
+        return started
+
     def _end(
         self, states: Mapping[str, JSON], progress: Mapping[str, Progress], epoch: int
     ) -> tuple[End, dict[str, Progress]]:
@@ -201,7 +215,7 @@ class Graph:
         """
         first, primary = self._first, self.primary or ""
         rows = 0 if first is None else left(first, progress[primary])
-        readers = {name: reader for name, reader in self.sources.items() if isinstance(reader, Reader)}
+        readers = self.readers
         last = {name: passed(reader, progress[name], rows) for name, reader in readers.items()}
         following = last if first is None else {**last, primary: epoch_ended(last[primary])}
         there, after = (
@@ -215,9 +229,14 @@ class Graph:
         return End(there, after), following
 
     @property
+    def readers(self) -> dict[str, Reader[Any]]:
+        """The readers among the sources."""
+        return {name: reader for name, reader in self.sources.items() if isinstance(reader, Reader)}
+
+    @property
     def _progress(self) -> dict[str, Progress]:
         """Where readers are."""
-        return {name: reader._progress for name, reader in self.sources.items() if isinstance(reader, Reader)}
+        return {name: reader._progress for name, reader in self.readers.items()}
 
     @property
     def _first(self) -> Reader[Any] | None:
@@ -242,6 +261,19 @@ class Graph:
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
         return self._first is not None and not len(self._first.next_epoch(self.batch_size))
+
+    def first_source(self) -> tuple[str, Source]:
+        """The first reader or source of the function, and its name. The function is left there, and nothing is read."""
+        self._leaving = True
+        try:
+            Run(self, conditionals=self._conditionals).made(self._function)
+        except _Made:
+            pass
+        finally:
+            self._leaving = False
+        if self.primary is None:
+            raise ArgumentError("Pipeline", "function", "one that calls a reader or a source", "one that calls none")
+        return self.primary, self.sources[self.primary]
 
     def skip(self) -> Step | None:
         """Do as if the function had been run; it is, unless a reader is all that would move, and was made before."""
@@ -313,6 +345,8 @@ class Graph:
                 self._begun[name] = made._progress
             if self.primary is None:
                 self.primary = name
+        if self._leaving:
+            raise _Made
         return self.sources[name]
 
     def stream(self, label: str, key: str) -> RNG:

@@ -20,7 +20,7 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead, depth_of
-from ._calls import seed_of
+from ._calls import function_of, seed_of
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
 from ._output import Declared
@@ -93,7 +93,7 @@ class Pipeline:
             raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
         self._declared = Declared(output_dtype, output_ndim, output_layout)
         self._context = EvalContext(num_threads=num_threads)
-        self._function, self._conditionals = _function(function), bool(enable_conditionals)
+        self._function, self._conditionals = function_of(function), bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(checkpoint)
         self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
         seed = seed_of("Pipeline", seed)
@@ -471,7 +471,7 @@ def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any
 
 
 def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Callable[..., Pipeline]:
-    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(_function(function)).parameters.keys()
+    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(function_of(function)).parameters.keys()
 
     @functools.wraps(function)
     def make(*inputs: Any, **given: Any) -> Pipeline:
@@ -480,9 +480,3 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
         return Pipeline(functools.partial(function, *inputs, **rest), **{**defaults, **own})
 
     return make
-
-
-def _function(given: Callable[..., Any]) -> Callable[..., Any]:
-    if not callable(given):
-        raise ArgumentError("Pipeline", "function", "a function", shown(given))
-    return given

@@ -1,6 +1,6 @@
-"""Pipelines and readers for PyTorch: DALI's iterators, a data set for `torch.utils.data.DataLoader`, and `nodes`.
+"""Pipelines and readers for PyTorch: DALI's iterators, `Dataset` and `DataLoader`, and `nodes`.
 
-torch is imported when a batch, or `Dataset`, is first asked for.
+torch is imported when a batch, `Dataset` or `DataLoader` is first asked for.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ._ragged import RaggedIterator as RaggedIterator
 
 if TYPE_CHECKING:
     from ._dataset import Batches as Dataset
+    from ._dataset import Loading as DataLoader
 
-__all__ = ["ClassificationIterator", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
+__all__ = ["ClassificationIterator", "DataLoader", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Dataset`, which has a base class of torch's, is made when it is first asked for."""
-    if name != "Dataset":
+    """`Dataset` and `DataLoader`, which have base classes of torch's, are made when they are first asked for."""
+    if name not in ("Dataset", "DataLoader"):
         raise AttributeError(f"dynamic.pytorch has no {name!r}")
     from ._dataset import made
 

@@ -7,21 +7,26 @@ gives what one process alone would give, in that order, and the state after a ba
 from __future__ import annotations
 
 import itertools
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from dynamic import ArgumentError, Batch, StateError, StateMismatch
-from dynamic._state import JSON, State
+from dynamic._state import JSON, MOST_COUNTED, State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Source
+from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names
+from dynamic.readers._checks import natural
 
 from ._shared import Shared, Worker
 
-__all__ = ["Batches", "Outputs", "made"]
+__all__ = ["Batches", "Loading", "Outputs", "made"]
 
 _OPERATOR = "pytorch.Dataset"
 _TYPES = {"version": int, "states": dict, "skip": int, "workers": int, "ended": bool}
+#: Classes of Accelerate that deal the batches of one data set out to all processes.
+_DEALERS = ("DataLoaderDispatcher", "IterableDatasetShard")
 
 
 class Place(NamedTuple):
@@ -42,6 +47,25 @@ class Outputs(dict[str, Any]):
 
     state: State
 
+    def to(self, device: Any, **how: Any) -> Self:
+        """The same batch on a device, with its state: trainers look for this method.
+
+        Args:
+            device: As of ``torch.Tensor.to``.
+            how: Further arguments of that, such as ``non_blocking=True``.
+        """
+        moved = type(self)({name: value.to(device, **how) for name, value in self.items()})
+        moved.__dict__.update(self.__dict__)
+        return moved
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "state":
+            raise AttributeError(
+                "This batch has no state any more: it is a copy that was made of its tensors alone, as trainers make "
+                "when they deal out, join or change batches. Take batch.state before, or save the loader's state."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
 
 class Batches:
     """A `torch.utils.data.IterableDataset` of whole batches of a reader or a pipeline.
@@ -50,8 +74,8 @@ class Batches:
     process, and so is the state that each batch carries, ``batch.state``. So a run goes on with another number of
     workers, and after `load_state_dict` gives every sample that is left of the epoch once.
 
-    Each `iter` begins an epoch, or the rest of the one whose state was loaded. One that is left early begins again,
-    unless a state is loaded, or workers had read it to its end: what was taken, nobody tells them.
+    Each `iter` begins the next epoch, or the rest of the one whose state was loaded. An epoch is over when its last
+    batch was given, or when another begins, however far it has been read.
 
     Args:
         source: A function without arguments that makes a `Pipeline` or a reader, or a reader. Where workers are not
@@ -82,9 +106,61 @@ class Batches:
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
+        self._loaded = False  # a state, since the last that was begun
         self._shared = Shared(self._epochs.first)
 
     # -- states -------------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next `iter` begins, or goes on with: ``range(dataset.epoch, epochs)``."""
+        following, start = self._shared.following, self._shared.start
+        return self._epochs.epoch(start) + self._shared.begun if following is None else self._epochs.epoch(following)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next `iter` begin an epoch, unless it does so, or goes on with that one, by itself.
+
+        Args:
+            epoch: 0 or more; as of samplers of PyTorch.
+
+        Raises:
+            ArgumentError: A state of another epoch was loaded, the epoch lies before the source's own, or Accelerate is
+                about to deal out batches that are one process's own.
+        """
+        operator = f"{_OPERATOR}.set_epoch"
+        natural(operator, "epoch", epoch, 0, MOST_COUNTED)
+        self._refuse_dealers(sys._getframe(1).f_locals.get("self"))
+        here = self.epoch
+        if epoch == here:
+            return
+        if self._loaded and not self._shared.begun:
+            hint = "Let the loader begin there: loader.set_epoch(dataset.epoch) with Accelerate."
+            raise ArgumentError(operator, "epoch", f"{here}, of which a state was loaded", str(epoch), hint)
+        if self._shared.begun and epoch == self._epochs.epoch(self._shared.start):
+            self._warn_of_repetition(f"{operator}: epoch {epoch}")
+        first = self._epochs.first
+        if epoch < (least := self._epochs.epoch(first)):
+            raise ArgumentError(operator, "epoch", f"at least {least}, where the source stands", str(epoch))
+        self._now = None
+        self._shared.put(first if epoch == least else self._epochs.start(first, epoch))
+
+    def _warn_of_repetition(self, epoch: str) -> None:
+        if self._epochs.shuffled:
+            hint = "Accelerate counts an epoch only when it is asked for one batch more than there are."
+            warnings.warn(f"{epoch} comes again, in the same order. {hint}", stacklevel=3)
+
+    def _refuse_dealers(self, caller: Any) -> None:
+        """Refuse to be dealt out where that loses samples; whoever would do it calls `set_epoch` first."""
+        dealer = next((kind.__name__ for kind in type(caller).__mro__ if kind.__name__ in _DEALERS), None)
+        if dealer is None:
+            return
+        shards = self._epochs.num_shards
+        if shards > 1 or dealer != _DEALERS[0]:
+            hint = ("Leave the loader out of Accelerate's prepare() and give the reader shard='torch': so each process "
+                    "reads its own samples, and batches keep their state.")  # fmt: skip
+            got = f"one of {shards} shards, which a {dealer} would share out again"
+            expected = "a loader of all samples in prepare(), with dispatch_batches=True"
+            raise ArgumentError(_OPERATOR, "source", expected, got, hint)
 
     def state_dict(self) -> State:
         """The state after the batch that was made last in this process.
@@ -98,11 +174,13 @@ class Batches:
             if not worker.total and self._shared.used:
                 raise RuntimeError("pytorch.Dataset: workers make the batches, ahead of whoever takes them. Take the "
                                    "state of the batch that was used last: batch.state.")  # fmt: skip
-            place = Place(self._shared.get(), worker.number, worker.total)
+            place = Place(self._next(), worker.number, worker.total)
         return _state(place)
 
     def load_state_dict(self, state_dict: State) -> None:
         """Let the next `iter` begin after the batch whose state this is, in any number of workers.
+
+        After the last batch of an epoch that is the next epoch.
 
         Raises:
             StateError: This is no state of a data set.
@@ -115,50 +193,73 @@ class Batches:
             hint = "The state of a batch, batch.state, is good for any number of workers."
             raise StateMismatch(f"{_OPERATOR}: the state is of one of several workers. {difference}. {hint}",
                                 [difference])  # fmt: skip
-        self._now = None
+        states = place.states
+        if not place.workers and self._epochs.left(states) == 0:
+            states = self._epochs.start(states)
+        self._now, self._loaded = None, True
         if worker.total:
-            self._own = place
+            self._own = place if place.workers else Place(states, worker.number, worker.total)
         else:
-            self._shared.put(place.states)
+            self._shared.put(states)
+
+    def _next(self) -> dict[str, JSON]:
+        """Where the next iteration begins."""
+        if (following := self._shared.following) is not None:
+            return following
+        start = self._shared.start
+        if not self._shared.begun:
+            return start
+        return self._epochs.start(start if self._shared.used or self._now is None else self._now.states)
 
     # -- an epoch -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of an epoch that are this process's, from the place that was loaded or the start."""
-        worker = Worker.here()
-        begun = Place(self._shared.begin(worker), worker.number, worker.total)
+        worker, shared = Worker.here(), self._shared
         loaded, self._own = self._own, None
-        place = loaded or begun
-        self._now = place if worker.total else None
-        rest: Iterator[Any] = iter([(None, place.states)])
-        if not place.ended:
-            rest = self._epochs.rest(place.states, place.skip, max(worker.total, 1))
+        if not worker.total:
+            place = Place(self._next())
+            shared.put(place.states)
+            self._now, self._loaded = None, False
+        elif loaded is None:
+            place = self._now = Place(shared.begin(worker, self._next), worker.number, worker.total)
+        else:
+            shared.begin(worker, lambda: loaded.states)
+            place = self._now = loaded
+        if place.ended:
+            return iter(())
+        rest = self._epochs.rest(place.states, place.skip, max(worker.total, 1))
         if loaded is None:
             return self._epoch(rest, worker)
         # A loader whose state says that it has ended begins its next epoch at once, in other workers. By then all
         # workers that have nothing left of this one must have said so: they do it before they are asked for a batch.
         first = next(rest)
-        if first[0] is None:
-            self._end(first[1], worker)
+        if first.outputs is None:
+            self._end(first, worker)
             return iter(())
         return self._epoch(itertools.chain([first], rest), worker)
 
-    def _end(self, states: dict[str, JSON], worker: Worker) -> None:
-        self._shared.end(worker, states)
-        self._now = Place(states, worker.number, worker.total, ended=True) if worker.total else None
-
-    def _epoch(self, rest: Iterator[Any], worker: Worker) -> Iterator[Outputs]:
-        stride = max(worker.total, 1)
-        for outputs, states in rest:
-            if outputs is None:
-                self._end(states, worker)
+    def _epoch(self, rest: Iterator[Item], worker: Worker) -> Iterator[Outputs]:
+        stride, shared = max(worker.total, 1), self._shared
+        for item in rest:
+            if item.outputs is None:
+                self._end(item, worker)
                 return
             varying = self.output_map if self._dynamic_shape else ()
-            found = named(_OPERATOR, self.output_map, self._transformed(outputs), varying)
+            found = named(_OPERATOR, self.output_map, self._transformed(item.outputs), varying)
             batch = Outputs({name: output.torch(pad=self._dynamic_shape) for name, output in found.items()})
-            batch.state = _state(Place(states))
-            self._now = Place(states, stride - 1, worker.total)
+            batch.state = _state(Place(item.states))
+            self._now = Place(item.states, stride - 1, worker.total)
+            if not worker.total:
+                shared.begun = True
+            if item.following is not None:
+                shared.follow(item.following)
             yield batch
+
+    def _end(self, item: Item, worker: Worker) -> None:
+        self._now = Place(item.states, worker.number, worker.total, ended=True) if worker.total else None
+        if self._shared.following is None and worker.number == 0:
+            self._shared.follow(item.states)
 
     def _transformed(self, outputs: Sequence[Batch]) -> Sequence[Batch]:
         if self._transform is None:
@@ -170,7 +271,11 @@ class Batches:
         return results
 
     def __len__(self) -> int:
-        """How many batches an epoch of the reader has; a TypeError for a pipeline, which tells that as it runs."""
+        """How many batches a whole epoch has, on the shard that has most.
+
+        Raises:
+            TypeError: The first source of the pipeline is no reader.
+        """
         return len(self._epochs)
 
     def __bool__(self) -> bool:
@@ -189,14 +294,66 @@ def _place(state: Any) -> Place:
     return Place(state["states"], state["skip"], state["workers"], state["ended"])
 
 
+class Loading:
+    """A `torch.utils.data.DataLoader` of a `Dataset`, whose state is that after the batch which was taken last.
+
+    So trainers that save the state of their loader go on exactly, in the middle of an epoch too, with any number of
+    workers. With several processes the state of one of them is good for all.
+
+    Args:
+        dataset: A `Dataset`.
+        num_workers: How many processes make batches; with 0 this one does.
+        arguments: Further ones of ``torch.utils.data.DataLoader``. A `batch_size` is not among them, as the data set
+            gives whole batches.
+
+    Raises:
+        ArgumentError: An argument is wrong.
+    """
+
+    dataset: Batches
+
+    def __init__(self, dataset: Batches, num_workers: int = 0, **arguments: Any) -> None:
+        operator = "pytorch.DataLoader"
+        if not isinstance(dataset, Batches):
+            raise ArgumentError(operator, "dataset", "a dynamic.pytorch.Dataset", shown(dataset))
+        if arguments.setdefault("batch_size") is not None:
+            hint = "The data set gives whole batches."
+            raise ArgumentError(operator, "batch_size", "left out", shown(arguments["batch_size"]), hint)
+        if not arguments.get("in_order", True):
+            raise ArgumentError(operator, "in_order", "True, as a place is one in an order", "False")
+        super().__init__(dataset, num_workers=num_workers, **arguments)  # type: ignore[call-arg] # of torch's class
+        self._taken: State | None = None
+
+    def __iter__(self) -> Iterator[Outputs]:
+        """The batches of the next epoch, or the rest of the one whose state was loaded."""
+        return self._noted(super().__iter__())  # type: ignore[misc] # of torch's class
+
+    def _noted(self, batches: Iterator[Outputs]) -> Iterator[Outputs]:
+        for batch in batches:
+            self._taken = batch.state
+            yield batch
+        self._taken = None
+
+    def state_dict(self) -> State:
+        """The state after the batch that was taken last, whatever the workers have made ahead."""
+        return self._taken or _state(Place(self.dataset._next()))
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Let the next `iter` begin after the batch whose state this is; see `Dataset.load_state_dict`."""
+        self.dataset.load_state_dict(state_dict)
+        self._taken = None
+
+
 def made(module: str, name: str) -> type:
-    """`Batches` as a class of torch's, which `DataLoader` asks for."""
+    """A class of this module as one of torch's, which its loaders and trainers ask for."""
     import torch.utils.data
     from torch.utils.data._utils.collate import default_collate_fn_map
 
     default_collate_fn_map[Outputs] = _refuse
-    documented = {"__module__": module, "__qualname__": name, "__doc__": Batches.__doc__}
-    return type(name, (Batches, torch.utils.data.IterableDataset), documented)
+    body, base = {
+        "Dataset": (Batches, torch.utils.data.IterableDataset), "DataLoader": (Loading, torch.utils.data.DataLoader)
+    }[name]  # fmt: skip
+    return type(name, (body, base), {"__module__": module, "__qualname__": name, "__doc__": body.__doc__})
 
 
 def _refuse(*_: Any, **__: Any) -> Any:

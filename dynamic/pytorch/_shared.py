@@ -1,10 +1,11 @@
-"""What the processes of a loader tell each other: where an epoch begins, and that all of them have ended it."""
+"""What the processes of a loader tell each other: where an epoch begins, and the one after it."""
 
 from __future__ import annotations
 
 import json
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dynamic import StateError
@@ -12,10 +13,9 @@ from dynamic._state import JSON
 
 __all__ = ["Shared", "Worker"]
 
-_MOST = 1024  # workers
-_ROOM = 1 << 18  # bytes of a state, compressed
-_USED, _RUN, _TOTAL, _START, _NEXT, _ENDED = range(6)  # numbers in the memory; from the last one on, one a worker
-_FIRST = 8 * (_ENDED + _MOST)  # where in it the two states are
+_ROOM = 1 << 18  # bytes of a text, compressed
+_USED, _RUN, _BEGUN, _START, _FOLLOWING, _NUMBERS = range(6)  # numbers in the memory, and how many there are
+_FIRST = 8 * _NUMBERS  # where in it the two texts are
 _PATIENCE = 300  # seconds
 
 
@@ -36,10 +36,10 @@ class Worker(NamedTuple):
 
 
 class Shared:
-    """Memory of all processes of a loader, with the states at which the next epoch begins.
+    """Memory of all processes of a loader, with the states at which epochs begin.
 
-    Of the workers, the first one alone writes, so there is nothing to lock: it opens an epoch, for which the others
-    wait, and says where the next one begins. That holds once all of them have ended the epoch.
+    The first worker alone opens an epoch, for which the others wait. Whoever makes its last batch writes where the next
+    one begins, with the number of the run, so that what a worker of an earlier run still writes counts for nothing.
     """
 
     def __init__(self, states: dict[str, JSON]) -> None:
@@ -62,70 +62,81 @@ class Shared:
         """Whether there are, or were, workers."""
         return bool(self._numbers[_USED])
 
-    def put(self, states: dict[str, JSON]) -> None:
-        """Let the next epoch begin here."""
-        self._numbers[[_USED, _RUN, _TOTAL]] = 0
+    @property
+    def begun(self) -> bool:
+        """Whether batches have been made from the start on."""
+        return bool(self._numbers[_BEGUN])
+
+    @begun.setter
+    def begun(self, value: bool) -> None:
+        self._numbers[_BEGUN] = value
+
+    @property
+    def start(self) -> dict[str, JSON]:
+        """Where the last iteration began, or, where there was none since `put`, the next will."""
+        start: dict[str, JSON] = self._read(_START)
+        return start
+
+    @start.setter
+    def start(self, states: dict[str, JSON]) -> None:
         self._write(_START, states)
 
-    def get(self) -> dict[str, JSON]:
-        """Where the next epoch begins."""
-        return self._read(_NEXT if self._all_ended() else _START)
+    @property
+    def following(self) -> dict[str, JSON] | None:
+        """Where the next iteration begins; None unless the last batch of this one has been made."""
+        if not self._numbers[_FOLLOWING]:
+            return None
+        try:
+            run, states = self._read(_FOLLOWING)
+        except (ValueError, zlib.error):  # a worker of an earlier run writes at this moment
+            return None
+        return states if run == self._numbers[_RUN] else None
 
-    def begin(self, worker: Worker) -> dict[str, JSON]:
-        """Begin an epoch; workers must all do so before one of them can have ended it.
+    def put(self, states: dict[str, JSON]) -> None:
+        """Let the next iteration begin here."""
+        self._numbers[[_USED, _RUN, _BEGUN, _FOLLOWING]] = self._run = 0
+        self.start = states
+
+    def begin(self, worker: Worker, states: Callable[[], dict[str, JSON]]) -> dict[str, JSON]:
+        """Begin an iteration, in all workers.
+
+        Args:
+            worker: This one.
+            states: Tells the first worker where.
 
         Returns:
             Where it begins.
         """
         numbers = self._numbers
-        if not worker.total:
-            return self.get()
         self._run = run = worker.run + self._iterations + 1
         self._iterations += 1
-        if worker.total > _MOST:
-            raise ValueError(f"pytorch.Dataset: {worker.total} workers are more than {_MOST}.")
         if worker.number == 0:
-            self._write(_START, self.get())
-            numbers[_RUN] = 0  # from now on workers of an epoch that was left early end it for nobody
-            numbers[_USED], numbers[_TOTAL] = 1, worker.total
-            numbers[_ENDED : _ENDED + worker.total] = 0
+            self.start = states()
+            numbers[_FOLLOWING] = 0
+            numbers[_USED] = numbers[_BEGUN] = 1
             numbers[_RUN] = run
         until = time.monotonic() + _PATIENCE
         while numbers[_RUN] != run:
             time.sleep(0.001)
             if time.monotonic() > until:
                 raise RuntimeError("pytorch.Dataset: the first worker has not begun.")
-        return self._read(_START)
+        return self.start
 
-    def end(self, worker: Worker, states: dict[str, JSON]) -> None:
-        """End the epoch in this process; the next one begins at these states."""
-        if not worker.total:
-            self._write(_START, states)
-            self._numbers[_TOTAL] = 0
-            return
-        if self._numbers[_RUN] != self._run:
-            return
-        if worker.number == 0:
-            self._write(_NEXT, states)
-        self._numbers[_ENDED + worker.number] = 1
-        if self._all_ended():
-            self._numbers[_RUN] = 0
+    def follow(self, states: dict[str, JSON]) -> None:
+        """Let the iteration after this one begin here."""
+        if self._run == self._numbers[_RUN]:
+            self._write(_FOLLOWING, [self._run, states])
 
-    def _all_ended(self) -> bool:
-        total = int(self._numbers[_TOTAL])
-        return total > 0 and bool(self._numbers[_ENDED : _ENDED + total].all())
-
-    def _write(self, which: int, states: dict[str, JSON]) -> None:
-        text = zlib.compress(json.dumps(states).encode())
+    def _write(self, which: int, value: JSON) -> None:
+        text = zlib.compress(json.dumps(value).encode())
         if len(text) > _ROOM:
             raise StateError(f"pytorch.Dataset: the state is too long for workers to share: {len(text)} bytes.")
         self._bytes(which)[: len(text)] = memoryview(text)
         self._numbers[which] = len(text)
 
-    def _read(self, which: int) -> dict[str, JSON]:
-        states: dict[str, JSON] = json.loads(zlib.decompress(self._bytes(which)[: int(self._numbers[which])].tobytes()))
-        return states
+    def _read(self, which: int) -> Any:
+        return json.loads(zlib.decompress(self._bytes(which)[: int(self._numbers[which])].tobytes()))
 
     def _bytes(self, which: int) -> Any:
-        first = _FIRST + _ROOM * (which == _NEXT)
+        first = _FIRST + _ROOM * (which == _FOLLOWING)
         return self._numbers.view("uint8")[first : first + _ROOM]

@@ -171,8 +171,8 @@ class Stored(Reader[G], Generic[L, G]):
                 All shards must have one.
             shuffle_after_epoch: The same as `random_shuffle`, seeded by `shuffle_after_epoch_seed`.
             shuffle_after_epoch_seed: Seed of that order.
-            shard: Take the next two from the environment of a launcher: "torchrun" (RANK and WORLD_SIZE) or "slurm"
-                (SLURM_PROCID and SLURM_NTASKS).
+            shard: Who tells the next two: "torch" (torch.distributed, which must be initialised), or a launcher's
+                environment, "torchrun" (RANK and WORLD_SIZE) or "slurm" (SLURM_PROCID and SLURM_NTASKS).
             shard_id: Which shard this reader starts with, 0 to `num_shards` - 1; by default 0.
             num_shards: How many readers share each epoch out; by default 1.
             stick_to_shard: Keep to one shard, of the same samples, in all epochs; by default take the next shard each
