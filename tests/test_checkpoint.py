@@ -136,6 +136,11 @@ def test_a_state_that_is_too_deep_or_too_large_is_refused(tmp_path, monkeypatch)
     monkeypatch.setattr(_file, "LARGEST", 10_000)
     with pytest.raises(StateError, match="at most 10000"):
         checkpoint.save(tmp_path / "c.json", a=Counter("x" * 10_000))
+    monkeypatch.setattr(_file, "_MOST_VALUES", 100)
+    monkeypatch.setattr(_file, "_MOST_NESTED", 50)
+    for many, told in (([0] * 100, r"10\d values, where a checkpoint has at most 100"), ([[]] * 50, "lists and dicts")):
+        with pytest.raises(StateError, match=f"The states have .*{told}"):  # what could not be loaded again
+            checkpoint.save(tmp_path / "c.json", a=Counter(many))
     assert names(tmp_path) == []
 
 
@@ -299,6 +304,9 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
     (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
     (b'{"format": NaN}', "NaN is no JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
+    (b"[" + b"1," * 4_200_000 + b"1]", "it has 4200001 values, where a checkpoint has at most 4194304"),
+    (b"[" + b"[]," * 1_100_000 + b"1]", "it has 1100001 lists and dicts, where a checkpoint has at most 1048576"),
+    (b"[" + b"{}," * 1_100_000 + b"1]", "1100001 lists and dicts"), (b"[" * 1_100_000, "1100000 lists and dicts"),
     (b"[]", "its format is not 'dynamic-checkpoint'"), (b'{"version": 2, "states": {}}', "not a checkpoint of DALI"),
     (b'{"format": "dynamic-checkpoint"}', "version None"),
     (b'{"format": "dynamic-checkpoint", "version": 2}', "version int 2, and this library knows 1"),

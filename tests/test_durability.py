@@ -429,6 +429,44 @@ def test_the_last_whole_files_are_kept(tmp_path):
     assert names(tmp_path) == ["other.json", "plain.json", "run-5.json"]
 
 
+def unreadable(path, how):
+    """Something with the name of a checkpoint that gives nothing when it is read."""
+    if how == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"dangling": "nowhere", "looping": path.name, "faulty disk": "/proc/self/mem"}[how])
+
+
+@pytest.mark.parametrize("how", ["dangling", "looping", "faulty disk", "folder"])
+def test_older_files_are_loaded_where_the_newest_cannot_be_read(tmp_path, how):
+    pattern, value = tmp_path / "run-{seq}.json", Value()
+    path = checkpoint.save(pattern, a=Value(7))
+    unreadable(tmp_path / "run-5.json", how)
+    with pytest.warns(StateWarning, match=r"Left out: .*run-5\.json (cannot be read: \w|is not a checkpoint)"):
+        assert checkpoint.load_latest(pattern, a=value) == path
+    assert value.value == 7
+    with pytest.raises((OSError, StateError)):
+        Checkpoint().load(pattern, strict=True)
+    os.unlink(path)
+    with pytest.raises((OSError, StateError)):
+        checkpoint.load_latest(pattern, a=value)
+
+
+@pytest.mark.parametrize("how", ["dangling", "looping", "faulty disk", "folder"])
+def test_what_bears_the_name_of_a_file_and_is_none_is_no_reason_to_fail_once_all_is_saved(tmp_path, how):
+    pattern = tmp_path / "run-{seq}.json"
+    states = Checkpoint()
+    states.set_state("a", {"value": 1})
+    paths = [states.save(pattern) for _ in range(3)]
+    unreadable(tmp_path / "run-1000.json", how)
+    (tmp_path / "run-0000.json").mkdir()
+    paths += [states.save(pattern, keep=2) for _ in range(2)]
+    assert [os.path.basename(path) for path in paths[3:]] == ["run-1001.json", "run-1002.json"]
+    left = {name for name in names(tmp_path) if (tmp_path / name).is_file() and not (tmp_path / name).is_symlink()}
+    assert left == {"run-1001.json", "run-1002.json"}
+    assert (tmp_path / "run-0000.json").is_dir()
+
+
 def test_files_that_vanish_while_they_are_looked_at_are_no_error(tmp_path, monkeypatch):
     """Another process keeps fewer files."""
     pattern = tmp_path / "run-{seq}.json"

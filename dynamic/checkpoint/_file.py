@@ -21,6 +21,7 @@ __all__ = ["LARGEST", "Entry", "decoded", "encoded"]
 FORMAT = "dynamic-checkpoint"
 VERSION = 1
 LARGEST = 64 << 20  # bytes
+_MOST_VALUES, _MOST_NESTED = 1 << 22, 1 << 20  # values, and lists and dicts among them: each takes many bytes of memory
 _DIGITS = 80  # of an integer: more than 256 bits have
 _KEYS = ("format", "version", "library", "states", "digest")
 _EARLIER = "Use an earlier checkpoint."
@@ -57,7 +58,17 @@ def encoded(entries: Mapping[str, Entry]) -> bytes:
     if len(data) > LARGEST:
         raise StateError(f"The states are {len(data)} bytes of JSON; a checkpoint has at most {LARGEST}. "
                          "Keep data in files of its own.")  # fmt: skip
+    if told := _too_many(data):
+        raise StateError(f"The states have {told}. Keep data in files of its own.")
     return data
+
+
+def _too_many(data: bytes) -> str:
+    """What a text of JSON has too many of to be parsed, by the signs that stand for it, in texts too; or nothing."""
+    values, nested = data.count(b",") + 1, data.count(b"[") + data.count(b"{")
+    if values > _MOST_VALUES:
+        return f"{values} values, where a checkpoint has at most {_MOST_VALUES}"
+    return f"{nested} lists and dicts, where a checkpoint has at most {_MOST_NESTED}" if nested > _MOST_NESTED else ""
 
 
 def decoded(data: bytes, source: str) -> dict[str, Entry]:
@@ -126,6 +137,8 @@ def _parsed(data: bytes, source: str) -> Any:
     if pickle is not None:
         raise StateError(f"{source} is not a checkpoint: it is a pickle of protocol {pickle.protocol}, which could run "
                          "any code if it were loaded. See dynamic.checkpoint.legacy.read.")  # fmt: skip
+    if told := _too_many(data):
+        raise _damaged(source, f"it has {told}")
     try:
         return json.loads(data.decode("ascii"), object_pairs_hook=_unique, parse_constant=_refused, parse_int=_integer,
                           parse_float=_finite)  # fmt: skip

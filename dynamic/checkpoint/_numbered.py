@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from dynamic._bytes import refuse_address
+from dynamic._bytes import is_of_the_system, refuse_address
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read, sweep, write
@@ -57,6 +57,7 @@ def newest(filename: Any, *, strict: bool = False, stacklevel: int) -> tuple[str
     Raises:
         FileNotFoundError: There is no such file.
         StateError: The file, or with `strict` the one with the highest number, or all of them, are damaged.
+        OSError: They cannot be read, as links that lead nowhere.
 
     Warns:
         StateWarning: For each file with a higher number that was left out, and why.
@@ -64,24 +65,26 @@ def newest(filename: Any, *, strict: bool = False, stacklevel: int) -> tuple[str
     pattern = _Pattern(filename)
     gone = True
     while gone:  # there may be newer ones than those that another process has removed meanwhile
-        gone, damaged = False, []
+        gone, unusable = False, list[tuple[str, OSError | StateError]]()
         for number, path in _from_the_highest(pattern):
             try:
                 entries = decoded(read(Path(path), LARGEST), path)
-            except FileNotFoundError:
-                if not pattern.numbered or number in pattern.files():
+            except (OSError, StateError) as error:
+                if not pattern.numbered or not (isinstance(error, StateError) or is_of_the_system(error)):
                     raise
-                gone = True
-            except StateError as error:
-                if strict or not pattern.numbered:
+                if isinstance(error, FileNotFoundError) and number not in pattern.files():
+                    gone = True
+                elif strict:
                     raise
-                damaged.append(error)
+                else:
+                    unusable.append((path, error))
             else:
-                for reason in damaged:
-                    warnings.warn(f"Left out: {reason}", StateWarning, stacklevel=stacklevel + 1)
+                for left, reason in unusable:
+                    told = reason if isinstance(reason, StateError) else f"{left} cannot be read: {reason.strerror}."
+                    warnings.warn(f"Left out: {told}", StateWarning, stacklevel=stacklevel + 1)
                 return path, entries
-    if damaged:
-        raise damaged[0]
+    if unusable:
+        raise unusable[0][1]
     raise FileNotFoundError(f"There is no checkpoint file {str(filename)!r}.")
 
 
@@ -90,15 +93,23 @@ def _from_the_highest(pattern: _Pattern) -> list[tuple[int, str]]:
 
 
 def _prune(pattern: _Pattern, keep: int) -> None:
-    """Remove all files that come before the last so many whole ones."""
+    """Remove all files that come before the last so many whole ones.
+
+    The newest is in its place by now: of those that cannot be read or removed, and folders, nothing more is asked.
+    """
     for _, path in _from_the_highest(pattern):
-        if keep:
-            with contextlib.suppress(StateError, FileNotFoundError):  # it is damaged, or another process removed it
-                decoded(read(Path(path), LARGEST), path)
-                keep -= 1
-        else:
-            with contextlib.suppress(FileNotFoundError):
+        try:
+            if not keep:
                 os.unlink(path)
+                continue
+            decoded(read(Path(path), LARGEST), path)
+        except StateError:
+            continue  # it is damaged
+        except OSError as error:
+            if not is_of_the_system(error):
+                raise
+        else:
+            keep -= 1
 
 
 class _Pattern:
