@@ -120,6 +120,10 @@ def _good_jpegs() -> Iterator[File]:
     for orientation in range(1, 9):
         data = base[:2] + exif([(0x112, 3, 1, orientation)], "<>"[orientation % 2]) + base[2:]
         yield good(f"EXIF orientation {orientation}", data, upright(PHOTO, orientation))
+    for name, entry in {"LONG": (4, 1, 6), "BYTE": (1, 1, 6), "no number": (3, 0, 6), "two": (3, 2, 6)}.items():
+        yield good(f"EXIF orientation of {name}", base[:2] + exif([(0x112, *entry)]) + base[2:], upright(PHOTO, 6))
+    twice = exif([(0x112, 3, 1, 6)]) + exif([]) + sj.segment(0xE1, b"Exif\0\0goes on")
+    yield good("EXIF that goes on", base[:2] + twice + base[2:], upright(PHOTO, 6))
     for name, entries in {
         "9": [(0x112, 3, 1, 9)],
         "0": [(0x112, 3, 1, 0)],
@@ -148,6 +152,10 @@ def _exact_jpegs() -> Iterator[File]:
         paper = sj.enlarged(levels[3])[..., None]
         data = sj.flat(levels, [(1, 1)] * 4, transform=transform)
         yield File(name, data, "decode", np.rint(stored * paper / 255).astype(np.uint8), 1)
+    inks = [noise((4, 6)).astype(int), *(np.full((2, 3), level) for level in (90, 200, 150))]
+    stored = np.stack([sj.enlarged(inks[0]), *(np.full((32, 48), level) for level in (90, 200))], axis=-1)
+    data = sj.flat(inks, [(2, 2), (1, 1), (1, 1), (1, 1)], transform=0)
+    yield File("CMYK with one ink in full", data, "decode", np.rint(stored * 150 / 255).astype(np.uint8), 1)
     unmarked = sj.flat(levels, [(1, 1)] * 4)
     yield File("CMYK without a marker that says so", unmarked, "either", np.zeros((32, 48, 3), np.uint8))
     for factors in ((2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (3, 1), (1, 3), (4, 2), (3, 2)):
@@ -217,6 +225,8 @@ def _bad_jpegs() -> Iterator[File]:
             ),
             "rare factors and an unknown component": patched(rare, rare.index(b"\xff\xda") + 5, b"\x09"),
             "rare factors and no end": rare[:-2],
+            **{f"rare factors, {k}": v for k, v in cuts(rare, 0.8, 0.95).items()},
+            "rare factors and an early end": rare[:-12] + sj.EOI,
             "rare factors and too few bits": rare[: rare.index(b"\xff\xda") + 20] + sj.EOI,
             "two frames, progressive": progressive[:-2] + base[frame:start] + sj.EOI,
             "an unknown component, progressive": patched(progressive, progressive.rindex(b"\xff\xda") + 5, b"\x09"),
@@ -740,6 +750,8 @@ def _varied_tiffs() -> Iterator[File]:
         table = noise((3, 2**bits)).astype(int)
         data = varied_tiff(levels, bits, tags={262: [3], 320: (table * 257).ravel().tolist()})
         yield good(f"a palette of {bits} bits", data, table.T[levels[..., 0]].astype(np.uint8))
+        data = varied_tiff(levels, bits, tags={262: [3], 320: table.ravel().tolist()})
+        yield good(f"a palette of {bits} bits, of bytes", data, table.T[levels[..., 0]].astype(np.uint8))
     for compression, word in {"raw": "", "packbits": "PackBits ", "tiff_lzw": "LZW "}.items():
         line = encoded(Image.fromarray(GRAY > 99), "TIFF", compression=compression)
         yield good(f"{word}1 bit", line, np.uint8(255) * (GRAY > 99))

@@ -6,6 +6,7 @@ simplejpeg does not know the one of Pillow.
 
 from __future__ import annotations
 
+import collections
 import functools
 import re
 import struct
@@ -71,6 +72,8 @@ _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
 _END_OF_SCAN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 #: The same where there are no restarts.
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
+_END_OF_CODES = re.compile(rb"\xff[\xd0-\xd7]")  # within a scan: a restart
+_NO_CODES = b"\x5a\xa5" * 8  # libjpeg passes over what is behind the codes of a scan, unless it lacks some
 #: Up to so many pixels libjpeg may find out by itself that a scan is too short: it decodes all rows before it says so.
 _SOON_DECODED = 1 << 23
 #: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
@@ -228,10 +231,11 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
     frame: _Frame = head.detail
     if bytes(data[-2:]) == b"\xff\xd9" and _is_plain(data, frame) and head.height * head.width <= _SOON_DECODED:
         return  # libjpeg warns wherever this would find fault
-    _check_each_scan(data, head, limits)
+    collections.deque(_scans(data, head, limits), maxlen=0)
 
 
-def _check_each_scan(data: Buffer, head: Header, limits: Limits) -> None:
+def _scans(data: Buffer, head: Header, limits: Limits) -> Iterator[tuple[int, int]]:
+    """Where the codes of each scan begin and end; what is wrong with the scans is told by the end of the last."""
     frame: _Frame = head.detail
     scans = coded = 0
     missing = set(frame.components)
@@ -257,6 +261,7 @@ def _check_each_scan(data: Buffer, head: Header, limits: Limits) -> None:
             raise truncated(FORMAT, "the bytes end before the end-of-image marker")
         position = following.start()
         coded += position - end
+        yield end, position
 
 
 def _is_plain(data: Buffer, frame: _Frame) -> bool:
@@ -335,19 +340,32 @@ def _without_profile(data: Buffer) -> Buffer:
 def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours) -> Array:
     """All pixels of a file with sampling factors that simplejpeg does not know.
 
-    Its libjpeg-turbo says nothing where it warns, so all scans are checked here, whatever their size.
+    Pillow does not say what its libjpeg-turbo warns of. So all scans are checked here, and the file is decoded again,
+    with bytes behind the codes of each: they change the pixels where libjpeg would make up codes that are missing.
     """
     frame: _Frame = head.detail
     shown = [factors for k, factors in enumerate(frame.components.values()) if k == 0 or want != "GRAY"]
     largest = [max(extents) for extents in zip(*frame.components.values(), strict=True)]
     if any(most % factor for factors in shown for most, factor in zip(largest, factors, strict=True)):
         raise unsupported(FORMAT, "sampling factors that do not divide the largest one")
-    _check_each_scan(data, head, limits)
+    longer, kept = bytearray(), 0
+    for start, end in _scans(data, head, limits):
+        longer += data[kept:start]
+        longer += _END_OF_CODES.sub(_NO_CODES + rb"\g<0>", bytes(data[start:end])) + _NO_CODES
+        kept = end
+    longer += data[kept:]
+    pixels = _one_by_pillow(bytes(data), head, want)
+    if not numpy.array_equal(pixels, _one_by_pillow(bytes(longer), head, want)):
+        raise truncated(FORMAT, "premature end of a scan")
+    return pixels
+
+
+def _one_by_pillow(data: bytes, head: Header, want: Colours) -> Array:
     from PIL import Image  # takes a while, for a few files
 
     mode = {"GRAY": "L", "CMYK": "CMYK"}.get(want, "RGB")
     try:
-        image = Image.frombytes(mode, (head.width, head.height), bytes(data), "jpeg", mode, "")
+        image = Image.frombytes(mode, (head.width, head.height), data, "jpeg", mode, "")
     except (OSError, ValueError) as error:
         raise corrupt(FORMAT, f"Pillow cannot decode it ({error})") from None
     pixels = numpy.asarray(image).reshape(head.height, head.width, -1)
