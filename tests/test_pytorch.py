@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from dynamic import ArgumentError, Batch, StateMismatch, checkpoint
 from dynamic.errors import StateError
 from dynamic.pipeline import Pipeline, fn, pipeline_def
-from dynamic.readers import File
+from dynamic.readers import File, _ranks
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -1109,3 +1109,29 @@ def test_the_examples_of_the_page(folder):
             first, names = run(code, stop, **{name: None})
             rest, _ = run(code, 99, **{name: names[name]})
             assert first + rest == whole
+
+
+@pytest.mark.parametrize("of_pipeline", [False, True])
+def test_a_data_set_of_another_order_than_on_other_ranks_is_refused(folder, monkeypatch, of_pipeline):
+    """Also where only workers read, which cannot ask. Ranks share a store; here, one process is both."""
+    store = torch.distributed.HashStore()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed.distributed_c10d, "_get_default_store", lambda: store)
+
+    def made(rank, seed):
+        for known in (_ranks._readers, _ranks._shards, _ranks._counts):
+            known.clear()
+        arguments = {"file_root": folder, "files": FILES, "random_shuffle": True, "seed": seed}
+        arguments |= {"shard_id": rank, "num_shards": 2}
+        if not of_pipeline:
+            return Dataset(File(**arguments), batch_size=4)
+
+        @pipeline_def(batch_size=4, num_threads=1, seed=12 + rank)
+        def read():
+            return fn.readers.file(name="reader", **arguments)
+
+        return Dataset(read)
+
+    assert [len(made(rank, 3)) for rank in range(2)] == [math.ceil(math.ceil(COUNT / 2) / 4)] * 2
+    with pytest.raises(ArgumentError, match="'seed' must be the same on all 2 shards"):
+        made(1, 4)

@@ -15,6 +15,7 @@ from dynamic._state import JSON, way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress
+from dynamic.readers._ranks import check_order
 from dynamic.readers._reader import Reader, epoch_ended
 
 from ._ahead import Ahead
@@ -144,6 +145,14 @@ class Epochs:
     def shuffled(self) -> bool:
         """Whether the first reader visits its samples in another order each epoch."""
         return bool(self._asked(self.first, lambda reader, _: reader._rule.shuffle))
+
+    def check_order(self) -> None:
+        """Compare the order of the first reader with those of other ranks.
+
+        Raises:
+            ArgumentError: Another rank has another order.
+        """
+        self._asked(self.first, lambda reader, _: check_order(reader))
 
     def _asked(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X | None:
         """What the first reader says at states, and for a batch size; None where the first source is none."""

@@ -108,6 +108,10 @@ class Batches:
         self._now: Place | None = None  # after the batch that was made last in this process
         self._loaded = False  # a state, since the last that was begun
         self._shared = Shared(self._epochs.first)
+        import torch.distributed
+
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._epochs.check_order()  # here, as workers cannot ask the other ranks
 
     # -- states -------------------------------------------------------------------------------------------------------
 
