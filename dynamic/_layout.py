@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, LayoutWarning, shown, warn_caller
 
-__all__ = ["after_indexing", "checked", "combined", "fitting", "spatial"]
+__all__ = ["after_indexing", "checked", "combined", "fitting", "spatial", "warn_of_channels_first"]
 
 
 def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
@@ -38,6 +38,27 @@ def combined(layouts: Sequence[str | None], ndim: int, operator: str) -> str | N
             hint = "Give one of them the other's layout with as_tensor(x, layout=...)."
             raise ArgumentError(operator, "layout", f"a suffix of {result!r}, or the reverse", repr(layout), hint)
     return result if result is not None and len(result) == ndim else None
+
+
+_USUAL_CHANNELS, _MOST_CHANNELS = frozenset((1, 3, 4)), 4
+
+
+def warn_of_channels_first(operator: str, shape: Sequence[int] | None, layout: str) -> None:
+    """Warn where data without a layout, which is read as laid out in some way, looks channels first.
+
+    Args:
+        operator: Reads it.
+        shape: Of a sample; none where there are no samples.
+        layout: How it is read.
+    """
+    if layout[-3:] != "HWC" or shape is None or shape[-1] <= _MOST_CHANNELS or shape[-3] not in _USUAL_CHANNELS:
+        return
+    fix = "as_tensor" if len(shape) == 3 else "as_batch"
+    text = (
+        f"{operator}(): data of shape {tuple(shape)} without a layout is read as {layout}, with {shape[-1]} channels. "
+        f'If its channels come first, say so: {fix}(x, layout="CHW"). If they do not: as_tensor(x, layout="{layout}").'
+    )
+    warn_caller(text, LayoutWarning)
 
 
 def fitting(layout: str | None, ndim: int) -> str | None:

@@ -19,8 +19,8 @@ from . import _frames, _pool
 from ._argument import WITHOUT_EFFECT, Argument, argument, is_layout
 from ._array import GATHERED, SMALL, asarray, current
 from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs
-from ._layout import fitting
-from .data import Batch, Tensor, checked_batch_size
+from ._layout import fitting, warn_of_channels_first
+from .data import Batch, Tensor, checked_batch_size, first_shape
 from .devices import Device, DeviceLike, device_of_call
 from .dtypes import ALL, dtype, numpy_dtype
 from .errors import ArgumentError, DataError, DeviceError
@@ -206,7 +206,9 @@ class Operator(Generic[P]):
         if self.layouts is None or layout in self.layouts:
             return layout
         if layout is None and data.ndim in self._usual_layout:
-            return self._usual_layout[data.ndim]
+            layout = self._usual_layout[data.ndim]
+            warn_of_channels_first(self.name, first_shape(data), layout)
+            return layout
         got = f"layout {layout!r}" if layout else f"{data.ndim} dimensions, no layout"
         raise ArgumentError(self.name, name, f"laid out as {', '.join(self.layouts)}", got)
 

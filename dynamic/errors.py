@@ -10,7 +10,8 @@
          └─ StateMismatch                       ... or of other data, or of other arguments
 
 StateWarning (UserWarning) says where a state cannot be returned to exactly, OrderWarning (UserWarning) where readers
-that seem to belong together are shuffled apart.
+that seem to belong together are shuffled apart, LayoutWarning (UserWarning) where data without a layout looks channels
+first.
 
 Every argument error has one shape:
 ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``,
@@ -20,8 +21,11 @@ and names and numbers of arguments another: ``operator() has no argument 'name'.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 
 __all__ = [
     "ArgumentError",
@@ -32,6 +36,7 @@ __all__ = [
     "DynamicError",
     "Failure",
     "ImageTooLarge",
+    "LayoutWarning",
     "OrderWarning",
     "StateError",
     "StateMismatch",
@@ -210,6 +215,19 @@ class StateWarning(UserWarning):
 
 class OrderWarning(UserWarning):
     """Readers that seem to belong together are shuffled apart: the message says how to pair them."""
+
+
+class LayoutWarning(UserWarning):
+    """Data without a layout is read as channels last, but its shape looks like channels first."""
+
+
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn of the line that called this library, however deep within: so it is told once for each such line."""
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and (frame.f_globals.get("__package__") or "").split(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def displayed(path: str) -> str:

@@ -9,6 +9,7 @@ import pickle
 import threading
 import time
 import types
+import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import dynamic as ndd
 from dynamic import ArgumentError, Batch, Tensor, _array, _operator, _pool, as_batch, as_tensor
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._origin import Origin
-from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, TruncatedImage
+from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, LayoutWarning, TruncatedImage
 
 Array = Any
 
@@ -348,6 +349,37 @@ def test_outputs_without_declared_shape():
 
     head, tail = split(as_batch([[1, 2], [3, 4, 5]]))
     assert (head.tolist(), tail.tolist()) == ([[1], [3]], [[2], [4, 5]])
+
+
+@pytest.mark.parametrize("operator", [
+    lambda x: ndd.flip(x), lambda x: ndd.resize(x, size=8), lambda x: ndd.gaussian_blur(x, sigma=1.0),
+    lambda x: ndd.crop_mirror_normalize(x, crop=(2, 4)), lambda x: ndd.random_resized_crop(x, size=8)])  # fmt: skip
+def test_data_without_a_layout_that_looks_channels_first_is_warned_of(operator):
+    image = np.zeros((3, 32, 48), np.float32)
+    several = image[None].repeat(2, axis=0)
+    for data, fix in ((image, "as_tensor"), (as_batch(several), "as_tensor"), (as_batch([image] * 2), "as_tensor"),
+                      (several, "as_batch")):  # fmt: skip
+        read = "read as FHWC" if fix == "as_batch" else "read as HWC"
+        with pytest.warns(LayoutWarning, match=rf'{read}, with 48 channels.*{fix}\(x, layout="CHW"\)') as told:
+            operator(data)
+        assert all(warning.filename == __file__ for warning in told)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default", LayoutWarning)
+        for _ in range(3):
+            operator(image)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LayoutWarning)
+        operator(image)
+
+
+@given(shape=st.tuples(*[st.integers(1, 9)] * 3), layout=st.sampled_from(["HWC", "CHW"]))
+def test_nothing_is_said_of_data_with_a_layout_or_with_channels_last(shape, layout):
+    image = np.zeros(shape, np.uint8)
+    assert ndd.flip(as_tensor(image, layout=layout)).shape == shape
+    if shape[-1] <= 4 or shape[0] not in (1, 3, 4):
+        assert ndd.flip(image).shape == shape
+    assert ndd.flip(as_batch([image])[:0]).shape == []
 
 
 def test_optional_inputs_defaults_and_layout():

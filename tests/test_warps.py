@@ -166,6 +166,7 @@ def test_a_rotation_is_that_of_rotate(angle, height, width, filled):
 )  # fmt: skip
 def test_a_shift_by_whole_pixels_copies_them(shape, size, shift, dtype, to, fill, part):
     image = noise(shape, dtype)
+    laid = as_tensor(image, layout="HWC")
     rows, columns = (np.arange(n) + by for n, by in zip(size, shift[::-1], strict=True))
     inside = ((rows >= 0) & (rows < shape[0]))[:, None] & ((columns >= 0) & (columns < shape[1]))
     expected = image[np.clip(rows, 0, shape[0] - 1)][:, np.clip(columns, 0, shape[1] - 1)]
@@ -173,10 +174,10 @@ def test_a_shift_by_whole_pixels_copies_them(shape, size, shift, dtype, to, fill
         outside = ndd.cast(np.full((1, 1, shape[2]), fill), dtype=dtype).array
         expected = np.where(inside[..., None], expected, outside)
     matrix = [[1, 0, shift[0] + part], [0, 1, shift[1] + part]]
-    found = warp_affine(image, matrix, size=size, fill_value=fill, interp_type="nn", dtype=to).array
+    found = warp_affine(laid, matrix, size=size, fill_value=fill, interp_type="nn", dtype=to).array
     np.testing.assert_array_equal(found, ndd.cast(expected, dtype=to).array)
     if not part:
-        found = warp_affine(image, matrix, size=size, fill_value=fill, dtype=to).array
+        found = warp_affine(laid, matrix, size=size, fill_value=fill, dtype=to).array
         np.testing.assert_array_equal(found, ndd.cast(expected, dtype=to).array)
 
 
@@ -337,7 +338,9 @@ def test_what_is_far_outside_of_an_image_is_that_of_numpy(border, interp_type):
 def test_a_perspective_is_that_of_numpy(case, dtype, border, interp_type):
     shape, size, matrix = case
     image = noise(shape, dtype)
-    found = warp_perspective(image, matrix, size=size, border_mode=border, fill_value=1, interp_type=interp_type).array
+    found = warp_perspective(
+        as_tensor(image, layout="HWC"), matrix, size=size, border_mode=border, fill_value=1, interp_type=interp_type
+    ).array
     assert found.shape == (*size, shape[2])
     assert found.dtype == dtype
     x, y = points(matrix, size)
@@ -358,9 +361,13 @@ def test_origins_and_inverses(case, dtype, origin, inverse):
     if abs(np.linalg.det(matrix)) < 0.1:
         matrix = np.eye(3)
     shift = maps.moved(0.5) if origin == "center" else np.eye(3)
-    plain = warp_perspective(image, shift @ matrix @ np.linalg.inv(shift), size=size).array.astype(float)
+    plain = warp_perspective(
+        as_tensor(image, layout="HWC"), shift @ matrix @ np.linalg.inv(shift), size=size
+    ).array.astype(float)
     given_ = np.linalg.inv(matrix) if inverse else matrix
-    found = warp_perspective(image, given_, size=size, inverse_map=not inverse, pixel_origin=origin).array
+    found = warp_perspective(
+        as_tensor(image, layout="HWC"), given_, size=size, inverse_map=not inverse, pixel_origin=origin
+    ).array
     assert np.abs(found - plain).max() <= (1 if dtype == "uint8" else 1e-3)
 
 

@@ -16,7 +16,8 @@ import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic._argument import check_given
 from dynamic._drawing import OfInput
-from dynamic.data import checked_batch_size
+from dynamic._layout import warn_of_channels_first
+from dynamic.data import checked_batch_size, first_shape
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
 
@@ -141,7 +142,10 @@ def on_samples(
 def laid_out(samples: Batch) -> Batch:
     """Samples with the layout that operators on images take them to have without one."""
     usual = {2: "HW", 3: "HWC", 4: "FHWC"}.get(samples.ndim)
-    return samples if samples.layout or usual is None else dynamic.as_batch(samples, layout=usual)
+    if samples.layout or usual is None:
+        return samples
+    warn_of_channels_first("auto_aug", first_shape(samples), usual)
+    return dynamic.as_batch(samples, layout=usual)
 
 
 def whole_number(numbers: NDArray[numpy.float64], count: int) -> NDArray[numpy.int64]:

@@ -163,6 +163,15 @@ def checked_batch_size(operator: str, value: Any) -> int:
     return int(value)
 
 
+def first_shape(data: Any) -> tuple[int, ...] | None:
+    """The shape of a Tensor, or of the first sample of a Batch; None where there is no sample."""
+    if not hasattr(data, "samples"):
+        return cast("tuple[int, ...]", data.shape)
+    if data._whole is not None:
+        return data._whole.shape[1:] if len(data) else None
+    return data.shape[0] if len(data) else None
+
+
 def wanted_device(value: DeviceLike) -> Device:
     """The device of a `to_device` call."""
     found = device(value)

@@ -16,6 +16,7 @@ from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, 
 from dynamic._array import Array
 from dynamic._call import Call
 from dynamic._described import Described
+from dynamic._layout import warn_of_channels_first
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import convert
@@ -60,7 +61,10 @@ def _each(name: str, argument: str, value: Any, count: int) -> tuple[Any, ...]:
     return values * count if len(values) == 1 else values
 
 
-def _same(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
+def _same(operator: str, image: Array, /, *, dtype: Any = None, layout: str, **_: Any) -> Spec:
+    """The shape and the dtype of a result; a warning for images without a layout that look channels first."""
+    if not layout:
+        warn_of_channels_first(operator, image.shape, _USUAL.get(image.ndim, ""))
     return image.shape, image.dtype if dtype is None else dtype.dtype
 
 
@@ -95,7 +99,7 @@ def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...])
             raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
 
 
-@operator(output=_same, kernel=_blur_on_gpu)
+@operator(output=functools.partial(_same, "gaussian_blur"), kernel=_blur_on_gpu)
 def gaussian_blur(
     image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
     window_size: PerSample[_Extents] = 0, layout: Layout = GIVEN, out: Array = None,
@@ -191,7 +195,7 @@ def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized:
     return total
 
 
-@operator(output=_same, kernel=_laplacian_on_gpu)
+@operator(output=functools.partial(_same, "laplacian"), kernel=_laplacian_on_gpu)
 def laplacian(
     image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
     scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
@@ -274,6 +278,7 @@ def _filtered(
     data: Array, filter: Array, fill_value: Any = None, /, *, dtype: Any = None, mode: str, layout: str, **_: Any
 ) -> Spec:
     """Shape and dtype of what `filter` makes of an image."""
+    kind = _same("filter", data, dtype=dtype, layout=layout)[1]
     spatial = _spatial("filter", "data", data.ndim, layout)
     if filter.ndim != len(spatial):
         expected = f"of {len(spatial)} dimensions, one for each spatial dimension"
@@ -287,7 +292,7 @@ def _filtered(
             if shape[place] < 1:
                 expected = f"no larger than the image, {data.shape[place]}, where mode is 'valid'"
                 raise ArgumentError("filter", "filter", expected, f"an extent of {extent}")
-    return tuple(shape), data.dtype if dtype is None else dtype.dtype
+    return tuple(shape), kind
 
 
 def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:

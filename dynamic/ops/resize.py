@@ -18,10 +18,10 @@ from dynamic._call import Call as Together
 from dynamic._call import Memory, Planned
 from dynamic._described import Described
 from dynamic._drawing import Call, distribution
-from dynamic._layout import spatial
+from dynamic._layout import spatial, warn_of_channels_first
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source
-from dynamic.data import Batch, Tensor
+from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError, shown
@@ -421,7 +421,8 @@ def random_resized_crop(
     call = Call(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
     if device is not None:
         image = image.to_device(call.device)
-    extents = _extents_of(image)
+    layout = _layout_of(image)
+    extents = _extents_of(image, layout)
     wanted = call.values["size"]
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     if len(wanted) > 2 or not wanted:
@@ -431,12 +432,11 @@ def random_resized_crop(
     if not len(windows):
         empty: Batch = resize(image, size=both, dtype=dtype, batch_size=0)
         return empty
-    return _shown(call, image, both, windows)
+    return _shown(call, image, layout, both, windows)
 
 
-def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
+def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
     """What `resize` makes of a region of each image, given by its corner and its shape: without asking it for each."""
-    layout = _layout_of(image)
     places, n = (layout.index("H"), layout.index("W")), len(windows)
     samples = image.samples if isinstance(image, Batch) else [image.array] * n
     together = Together([image], image.device, n, call.n is not None, {}, {}, layout, image.origin)
@@ -476,9 +476,8 @@ def _shown(call: Call, image: Tensor | Batch, sizes: tuple[int, ...], windows: A
     return Batch(storage, layout, image.origin)
 
 
-def _extents_of(image: Tensor | Batch) -> list[tuple[int, int]]:
+def _extents_of(image: Tensor | Batch, layout: str) -> list[tuple[int, int]]:
     """Height and width of each image."""
-    layout = _layout_of(image)
     down, across = layout.index("H"), layout.index("W")
     arrays = image.samples if isinstance(image, Batch) else [image.array]
     extents = [(array.shape[down], array.shape[across]) for array in arrays]
@@ -495,4 +494,6 @@ def _layout_of(image: Tensor | Batch) -> str:
     if layout not in _FLAT:
         got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"
         raise ArgumentError("random_resized_crop", "image", f"laid out as {', '.join(_FLAT)}", got)
+    if not image.layout:
+        warn_of_channels_first("random_resized_crop", first_shape(image), layout)
     return layout
