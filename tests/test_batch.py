@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import array
+import base64
 import copy
+import html
 import pickle
 import types
 import weakref
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, any_dtype, arrays, read_only
 
 import dynamic as ndd
@@ -380,22 +384,92 @@ def test_members_and_devices():
         hash(b)
 
 
-def test_a_notebook_shows_pictures_of_images_and_text_of_everything():
-    from base64 import b64decode
+def drawn(data):
+    """The pictures of a notebook as RGB images, and the text of all of it."""
+    shown = data._repr_html_()
+    pictures = [base64.b64decode(part.split('"')[0]) for part in shown.split("base64,")[1:]]
+    images = [cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_UNCHANGED) for picture in pictures]
+    return [image if image.ndim == 2 else image[..., [2, 1, 0, 3][: image.shape[2]]] for image in images], shown
 
-    image = np.arange(300 * 200 * 3, dtype=np.uint8).reshape(300, 200, 3)
-    shown = as_batch([image] * 20, layout="HWC")._repr_html_()
-    assert shown.count("<img") == 8
-    assert "num_samples=20" in shown
-    pictures = [b64decode(part.split('"')[0]) for part in shown.split("base64,")[1:]]
-    assert np.array_equal(ndd.decoders.image(pictures[0]).array, image[::3, ::3])
-    gray = as_tensor(np.arange(6, dtype=np.uint8).reshape(2, 3), layout="HW")
-    picture = b64decode(gray._repr_html_().split("base64,")[1].split('"')[0])
-    assert np.array_equal(ndd.decoders.image(picture, output_type="GRAY").array[..., 0], gray.array)
-    for other in (as_tensor([1.5]), as_tensor(image), as_batch([], dtype="u8", layout="CHW"), as_batch([[1], [2, 3]])):
-        assert "<img" not in other._repr_html_()
-        assert "dtype=" in other._repr_html_()
+
+IMAGES = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 4])).flatmap(
+    lambda shape: npst.arrays(np.uint8, shape)
+)
+
+
+@given(
+    image=IMAGES,
+    layout=st.sampled_from(["HWC", "CHW", "FHWC", "FCHW", "HW"]),
+    kind=st.sampled_from(["uint8", "float32"]),
+)
+def test_a_notebook_draws_images_of_every_layout_as_they_are(image, layout, kind):
+    expected = image[..., 0] if layout == "HW" or image.shape[2] == 1 else image
+    given_ = image[..., 0] if layout == "HW" else image.transpose(2, 0, 1) if "CHW" in layout else image
+    if layout[0] == "F":
+        given_ = np.stack([given_, given_ // 2])
+    if kind != "uint8":
+        given_ = (given_ / 255).astype(kind)
+    given_.flags.writeable = False
+    for data in (as_tensor(given_, layout=layout), as_batch([given_] * 9, layout=layout)):
+        pictures, shown = drawn(data)
+        assert len(pictures) == (8 if isinstance(data, Batch) else 1)
+        assert all(np.array_equal(picture, expected) for picture in pictures)
+        assert html.escape(repr(data)) in shown
+        assert " \N{MULTIPLICATION SIGN} ".join(map(str, given_.shape)) in shown
+        assert ("0 is black, 1 is white" in shown) == (kind != "uint8")
+
+
+@given(scale=st.floats(1e-3, 1e3), shift=st.floats(-1e3, -1e-2), kind=st.sampled_from(["float32", "float64", "int16"]))
+def test_a_notebook_stretches_values_that_are_no_colours(scale, shift, kind):
+    levels = np.arange(256).reshape(16, 16, 1).repeat(3, 2)
+    image = (levels * 10 - 1000 if kind == "int16" else levels * scale + shift * scale).astype(kind)
+    ((picture,), shown) = drawn(as_tensor(image, layout="HWC"))
+    assert np.abs(picture.astype(int) - levels).max() <= 1
+    assert f"{image.min():.4g} is black, {image.max():.4g} is white" in shown
+
+
+def test_a_notebook_draws_what_is_plainly_an_image_and_nothing_else():
+    image = np.zeros((300, 200, 3), np.uint8)
+    for data in (as_tensor(image), as_tensor(image.transpose(2, 0, 1)), as_tensor(np.full((3, 9, 9), np.nan, "f4")),
+                 as_batch(np.zeros((4, 3, 9, 8), "f2")), as_tensor(np.ones((4, 4), bool), layout="HW"),
+                 as_tensor(np.full((2, 2), 7), layout="HW")):  # fmt: skip
+        assert drawn(data)[0]
+    for data in (as_tensor([1.5]), as_tensor(np.zeros((9, 9), "u1")), as_tensor(np.zeros((3, 4, 4), "f4")),
+                 as_batch([], dtype="u8", layout="CHW"), as_batch([[1], [2, 3]]), as_tensor(np.zeros((9, 9, 2), "u1")),
+                 as_tensor(np.zeros((0, 9, 3), "u1"), layout="HWC"), as_tensor(np.zeros((9, 9, 7), "u1"), layout="HWC"),
+                 as_tensor(np.zeros((3, 9, 9), "i4"))):  # fmt: skip
+        assert not drawn(data)[0]
+        assert "dtype=" in drawn(data)[1]
     assert "&lt;" not in as_tensor(1)._repr_html_()
+
+
+def test_what_a_notebook_shows_is_bounded_and_folded():
+    generator = np.random.default_rng(5)
+    image = cv2.blur(generator.integers(0, 255, (3000, 2000, 3), np.uint8), (99, 99))
+    ((picture,), shown) = drawn(as_tensor(image, layout="HWC"))
+    assert picture.shape == (160, 107, 3)
+    assert np.abs(picture.astype(int) - cv2.resize(image, (107, 160), interpolation=cv2.INTER_AREA)).max() < 9
+    assert len(shown) < 100_000
+    batch = as_batch([image[: 10 + i, :9] for i in range(20)], layout="HWC")
+    shown = batch._repr_html_()
+    assert "the first 8 are shown" in shown
+    assert shown.index("<img") < shown.index("<details><summary>Batch of 20, uint8, HWC, cpu") < shown.index("<pre>")
+    assert as_batch(np.arange(12))._repr_html_().startswith("<pre>")
+
+
+def test_a_picture_has_the_name_of_its_file(tmp_path):
+    (tmp_path / "a<b").mkdir()
+    (tmp_path / "a<b" / "1.png").write_bytes(cv2.imencode(".png", np.zeros((9, 8, 3), np.uint8))[1].tobytes())
+    images = ndd.decoders.image(ndd.readers.File(file_root=tmp_path)(1)[0])
+    for data in (images, images[0]):
+        assert "a&lt;b/1.png<br>9 \N{MULTIPLICATION SIGN} 8 \N{MULTIPLICATION SIGN} 3" in data._repr_html_()
+
+
+@pytest.mark.parametrize("shape", [(64, 28, 28), (8, 224, 224, 3), (8, 3, 64, 64), (256, 1), (2, 8, 9, 9, 3), (1000,)])
+@pytest.mark.parametrize("kind", ["uint8", "float32", "int64"])
+def test_a_batch_prints_few_lines(shape, kind):
+    assert repr(as_batch(np.zeros(shape, kind))).count("\n") < 64
+    assert repr(as_tensor(np.zeros(shape[1:], kind))).count("\n") < 64
 
 
 @pytest.mark.parametrize("index", [

@@ -359,7 +359,7 @@ class Batch(Data):
 
     def _repr_html_(self) -> str:
         samples = [self._sample(i).array for i in range(min(len(self), _repr.SHOWN))]
-        return _repr.html_of(repr(self), samples, self._layout)
+        return _repr.html_of(self, samples, repr(self))
 
     def __reduce__(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
         copied = self.to_device(Device.CPU, force_copy=True)

@@ -279,7 +279,7 @@ class Tensor(Data):
         return _repr.of_tensor(self)
 
     def _repr_html_(self) -> str:
-        return _repr.html_of(repr(self), [self.array], self._layout)
+        return _repr.html_of(self, [self.array], repr(self))
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         return _restored, (moved(self.array, Device.CPU), self._layout, self._origin, self.device)
