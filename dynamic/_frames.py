@@ -23,7 +23,7 @@ __all__ = ["are_given", "are_in", "each", "each_of", "relaid"]
 def are_given(inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:
     """Whether an argument, or an input that is not the first, has been through `per_frame`."""
     for value in arguments.values():
-        if (value.__class__ is Batch or value.__class__ is Tensor) and _is_frames(value):
+        if _is_frames(value):
             return True
     return len(inputs) > 1 and any(isinstance(x, (Batch, Tensor)) and (x.layout or "")[:2] == "F*" for x in inputs[1:])
 

@@ -240,7 +240,7 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
             raise ArgumentError(operator, "dtype", "given for a Batch without samples", "None")
         return Batch([], None, None, storable(to, operator), len(layout or ""))
     kinds = set(map(type, items))
-    if kinds == {Tensor}:
+    if all(issubclass(kind, Tensor) for kind in kinds):
         arrays, own_layout = list(map(_ARRAY, items)), _common_layout(operator, items, layout)
         return Batch(_uniform(operator, arrays, to), own_layout, Origin.joined(list(map(_ORIGIN, items))))
     if kinds <= {bool, int, float}:
@@ -248,8 +248,8 @@ def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | No
     cupy = sys.modules.get("cupy")
     if kinds == {numpy.ndarray} or (cupy is not None and kinds == {cupy.ndarray}):
         return Batch(_uniform(operator, items, to))
-    own_layout = _common_layout(operator, items, layout) if Tensor in kinds else None
-    if Batch not in kinds and all(hasattr(kind, "__dlpack__") for kind in kinds):
+    own_layout = _common_layout(operator, items, layout) if any(issubclass(kind, Tensor) for kind in kinds) else None
+    if not any(issubclass(kind, Batch) for kind in kinds) and all(hasattr(kind, "__dlpack__") for kind in kinds):
         alike = to is None or len({str(item.dtype) for item in items}) == 1
         views = _bulk.on_gpu(operator, items) if alike and not any(map(is_array, items)) else None
         if views is not None:

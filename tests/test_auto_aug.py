@@ -501,7 +501,7 @@ def test_a_checkpoint_of_other_augmentations_is_refused(folder):
 
 
 def made(function, **how):
-    with Pipeline(function, batch_size=4, prefetch_queue_depth=0, seed=3, **how) as pipe:
+    with Pipeline(function=function, batch_size=4, prefetch_queue_depth=0, seed=3, **how) as pipe:
         return pipe.run()
 
 

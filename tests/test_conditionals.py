@@ -110,7 +110,7 @@ def test_a_job_of_conditions_is_dalis(tmp_path):
 
 
 def made(function, size=3, **how):
-    with Pipeline(function, batch_size=size, enable_conditionals=True, prefetch_queue_depth=0, **how) as pipe:
+    with Pipeline(function=function, batch_size=size, enable_conditionals=True, prefetch_queue_depth=0, **how) as pipe:
         return pipe.run()
 
 
@@ -192,7 +192,8 @@ def test_draws_before_the_reader_are_not_those_of_a_function_that_kept_it(folder
             fn.readers.file(file_root=folder, files=["00.bin", "01.bin"])
         return drawn
 
-    with Pipeline(early, batch_size=2, prefetch_queue_depth=0) as pipe, pytest.raises(RuntimeError, match="has caught"):
+    pipe = Pipeline(function=early, batch_size=2, prefetch_queue_depth=0)
+    with pipe, pytest.raises(RuntimeError, match="has caught"):
         pipe.run()
 
 
@@ -309,7 +310,7 @@ def test_a_condition_is_one_number_for_each_sample():
         with pytest.raises(ValueError, match="A condition is one number for each sample"):
             made(lambda condition=condition: 1 if ndd.as_batch(condition) and fn.external_source([numbers()]) else 2)
     told = r"ambiguous.*pipeline_def\(enable_conditionals=True\)"
-    without = Pipeline(lambda: 1 if numbers() else 2, batch_size=3, prefetch_queue_depth=0)
+    without = Pipeline(function=lambda: 1 if numbers() else 2, batch_size=3, prefetch_queue_depth=0)
     with without as pipe, pytest.raises(ValueError, match=told):
         pipe.run()
     with pytest.raises(ValueError, match=r"ambiguous: use len\(batch\), or compare its samples\.$"):

@@ -243,7 +243,9 @@ def test_a_source_loses_nothing(kind, piped):
     def run(interruption):
         given, arguments = SOURCES[kind]()
         source, received = ExternalSource(given, **arguments), []
-        pipe = Pipeline(lambda: fn.external_source(given, **arguments), batch_size=3, prefetch_queue_depth=0, seed=5)
+        pipe = Pipeline(
+            function=lambda: fn.external_source(given, **arguments), batch_size=3, prefetch_queue_depth=0, seed=5
+        )
 
         def take():
             while len(received) < 4:

@@ -9,10 +9,9 @@ from typing import Any
 from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._array import only_numbers
 from dynamic._locks import new_lock
-from dynamic.errors import shown
 from dynamic.readers._checks import flag, natural
 
-__all__ = ["Fed", "check_given", "external_source"]
+__all__ = ["Fed", "check_given", "external_source", "for_each_output"]
 
 _OPERATOR = "fn.external_source"
 #: What means nothing here.
@@ -105,8 +104,8 @@ class _Source(ExternalSource):
         self, source: Any, num_outputs: int | None = None, *, ndim: Any = None, layout: Any = None, **arguments: Any
     ) -> None:
         if isinstance(layout, (list, tuple)):
-            layout = [*layout, *[None] * ((num_outputs or 1) - len(layout))]
-        super().__init__(source, num_outputs, layout=layout, **arguments)
+            layout = [*(one or None for one in layout), *[None] * ((num_outputs or 1) - len(layout))]
+        super().__init__(source, num_outputs, layout=layout or None, **arguments)
         self._outputs = num_outputs
         every = self._for_each_output("ndim", ndim)
         self._ndims = [None if one is None else natural(_OPERATOR, "ndim", one) for one in every]
@@ -153,6 +152,21 @@ def check_given(inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
         raise ArgumentError(_OPERATOR, "source", "given, or 'name', to feed it by", "neither")
 
 
+def for_each_output(arguments: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The arguments of the sources that a source of several outputs is, where it is fed: "x[0]", "x[1]" and so on."""
+    if arguments.get("source") is not None or arguments.get("num_outputs") is None:
+        return None
+    count, name = natural(_OPERATOR, "num_outputs", arguments["num_outputs"], 1), arguments.get("name")
+    found = []
+    for i in range(count):
+        own = {key: value for key, value in arguments.items() if key != "num_outputs"}
+        for key in ("dtype", "ndim", "layout"):
+            if isinstance(own.get(key), (list, tuple)):
+                own[key] = own[key][i] if i < len(own[key]) else None
+        found.append(own | ({} if name is None else {"name": f"{name}[{i}]"}))
+    return found
+
+
 def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], fed: Fed) -> ExternalSource:
     """What a call of ``fn.external_source`` makes.
 
@@ -177,9 +191,6 @@ def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, 
         if key not in known:
             raise ArgumentError.unknown(_OPERATOR, key, known)
     if "source" not in given:
-        if "num_outputs" in given:
-            raise ArgumentError(_OPERATOR, "num_outputs", "left out for a source that is fed: call one for each output",
-                                shown(given["num_outputs"]))  # fmt: skip
         return _FedSource(fed, name, repeat=repeat, **given)
     if repeat:
         raise ArgumentError(_OPERATOR, "repeat_last", "False, but for a source that is fed", "bool True")

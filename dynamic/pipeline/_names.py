@@ -12,10 +12,11 @@ import dynamic
 
 from ._added import ADDED, FORMER
 
-__all__ = ["SOURCES", "has", "looked_up", "meant", "members", "reads"]
+__all__ = ["SOURCES", "looked_up", "meant", "members", "paths", "reads", "unknown"]
 
 #: Operators that ``from dynamic import *`` leaves out, as they have the names of builtins and modules.
 _NOT_IMPORTED = ("copy", "filter", "slice")
+_FAMILIES = ("decoders", "experimental", "io.file", "noise", "random", "reductions", "segmentation", "transforms")
 #: Readers, in DALI's spelling, and sources.
 SOURCES: dict[str, Any] = {
     f"readers.{name.lower()}": getattr(dynamic.readers, name)
@@ -47,13 +48,31 @@ def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
     found: Any = ADDED.get(path, dynamic)
     for part in () if path in ADDED else path.split("."):
         if not has(found, part):
-            close = difflib.get_close_matches(part, getattr(found, "__all__", ()), 1)
-            hint = f"; did you mean {path.removesuffix(part) + close[0]!r}?" if close else ": dynamic has none"
-            raise AttributeError(f"fn has no {path!r}{hint}")
+            raise AttributeError(unknown(path))
         found = getattr(found, part)
     if not callable(found) or isinstance(found, type):
         raise TypeError(f"fn.{path} is no operator: call one of its family")
     return found, frozenset(inspect.signature(found).parameters)
+
+
+def unknown(path: str) -> str:
+    """The message for a name that `fn` has not, with the one that may be meant."""
+    family, _, name = path.rpartition(".")
+    close = difflib.get_close_matches(name, members(family), 1)
+    hint = f"; did you mean {path.removesuffix(name) + close[0]!r}?" if close else ": dynamic has none"
+    return f"fn has no {path!r}{hint}"
+
+
+def paths() -> list[str]:
+    """The paths of all functions of `fn`, those of former names too."""
+    own = [name for name in (*dynamic.__all__, *_NOT_IMPORTED) if _calls(getattr(dynamic, name))]
+    inner = [f"{family}.{name}" for family in _FAMILIES for name in members(family)]
+    return [*dict.fromkeys([*own, *inner, *ADDED, *SOURCES, *FORMER])]
+
+
+def _calls(found: Any) -> bool:
+    """Whether something is an operator, or another function of this library."""
+    return callable(found) and not isinstance(found, type)
 
 
 def meant(path: str) -> Any:
@@ -74,9 +93,11 @@ def members(family: str) -> list[str]:
     if family == "readers":
         return sorted(path.removeprefix("readers.") for path in SOURCES if path.startswith("readers."))
     if family:
-        module = getattr(dynamic, family, None)
+        module: Any = dynamic
+        for part in family.split("."):
+            module = getattr(module, part, None)
         return [name for name in getattr(module, "__all__", ()) if not isinstance(getattr(module, name), type)]
     homes = {name: getattr(getattr(dynamic, name), "__module__", "") for name in (*dynamic.__all__, *_NOT_IMPORTED)}
     operators = [name for name, home in homes.items() if home.startswith(("dynamic.ops.", "dynamic.decoders"))]
-    families = ("decoders", "experimental", "noise", "random", "readers", "reductions", "segmentation", "transforms")
-    return sorted([*operators, *families, *ADDED, "external_source"])
+    families = [family.partition(".")[0] for family in _FAMILIES]
+    return sorted([*operators, *families, "readers", *ADDED, "external_source"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import ctypes
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -13,10 +14,10 @@ from dynamic.data import Shapes
 from dynamic.dtypes import DType, dtype
 from dynamic.errors import shown
 
-__all__ = ["Declared", "Output", "named", "names"]
+__all__ = ["Declared", "Output", "OutputTensor", "named", "names"]
 
 
-class _Told(Shapes):
+class _Shapes(Shapes):
     """The extents of each sample of an output; ``shape()`` is the same list, as DALI's is."""
 
     __slots__ = ()
@@ -25,14 +26,88 @@ class _Told(Shapes):
         return list(self)
 
 
+class _Shape(tuple[int, ...]):
+    """The extents of a Tensor; ``shape()`` is a list of them, as DALI's is."""
+
+    __slots__ = ()
+
+    def __call__(self) -> list[int]:
+        return list(self)
+
+
+class _Layout(str):
+    """A layout; ``layout()`` is the same, as DALI has it."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class OutputTensor(Tensor):
+    """A sample of an output, or all of one: a Tensor that also has the methods of DALI's TensorCPU and TensorGPU."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(tensor: Tensor) -> OutputTensor:
+        """A Tensor with these methods; they share their memory."""
+        return OutputTensor(tensor._array, tensor._layout, tensor._origin)
+
+    @property
+    def shape(self) -> _Shape:
+        """The extents; ``shape()`` is a list of them."""
+        return _Shape(super().shape)
+
+    @property
+    def layout(self) -> str | None:
+        """A letter for each dimension, or None; where there is one, ``layout()`` is the same."""
+        return None if self._layout is None else _Layout(self._layout)
+
+    def as_cpu(self) -> OutputTensor:
+        """The Tensor on the CPU: itself if it is there."""
+        return OutputTensor.of(self.to_device("cpu"))
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return _address(self.array)
+
+    def copy_to_external(self, ptr: Any) -> None:
+        """Copy the elements, one after the other, to memory of the CPU.
+
+        Args:
+            ptr: The address, a number or a ``ctypes.c_void_p``: nobody can check it.
+        """
+        array = numpy.ascontiguousarray(self.to_device("cpu").array)
+        ctypes.memmove(ptr, array.ctypes.data, array.nbytes)
+
+    def source_info(self) -> str:
+        """The file that the sample comes from, as its reader names it; "" if none is known."""
+        return "" if self._origin is None or len(self._origin) != 1 else str(self._origin.names[0])
+
+    def get_property(self, key: str) -> str:
+        """`source_info` or the layout.
+
+        Args:
+            key: "source_info" or "layout".
+        """
+        if key not in ("source_info", "layout"):
+            raise ArgumentError("get_property", "key", "'source_info' or 'layout'", shown(key))
+        return self.source_info() if key == "source_info" else self._layout or ""
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data if isinstance(array, numpy.ndarray) else array.data.ptr)
+
+
 class Output(Batch):
     """An output of a pipeline: a Batch, which also has the methods of DALI's TensorList.
 
     >>> from dynamic.pipeline import pipeline_def
     >>> with pipeline_def(batch_size=2)(lambda: [1, 2])() as pipe:
     ...     (output, _) = pipe.run()
-    >>> output.at(1).item(), output.as_array().tolist()
-    (1, [1, 1])
+    >>> output.at(1).item(), output.as_array().tolist(), output[0].shape()
+    (1, [1, 1], [])
     """
 
     __slots__ = ()
@@ -48,7 +123,18 @@ class Output(Batch):
     @property
     def shape(self) -> Shapes:
         """The extents of each sample; ``shape()`` is the same."""
-        return _Told(super().shape)
+        return _Shapes(super().shape)
+
+    @property
+    def layout(self) -> str | None:
+        """A letter for each dimension of a sample, or None; where there is one, ``layout()`` is the same."""
+        return None if self._layout is None else _Layout(self._layout)
+
+    def _sample(self, index: int) -> Tensor:
+        return OutputTensor.of(super()._sample(index))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self._sample, range(len(self)))
 
     def as_cpu(self) -> Output:
         """The output on the CPU: itself if it is there."""
@@ -74,21 +160,44 @@ class Output(Batch):
         """
         return self.as_cpu().numpy()
 
-    def as_tensor(self) -> Tensor:
+    def as_tensor(self) -> OutputTensor:
         """All samples as one Tensor, (N, ...).
 
         Raises:
             ValueError: Their shapes differ.
         """
-        return Tensor(self.dense(), None if self.layout is None else "N" + self.layout)
+        return OutputTensor(self.dense(), None if self._layout is None else "N" + self._layout, self._origin)
 
-    def as_reshaped_tensor(self, new_shape: Sequence[int]) -> Tensor:
+    def as_reshaped_tensor(self, new_shape: Sequence[int]) -> OutputTensor:
         """All samples as one Tensor of another shape.
 
         Raises:
             ValueError: Their shapes differ, or it has not as many numbers.
         """
-        return Tensor(self.dense().reshape(tuple(new_shape)))
+        return OutputTensor(self.dense().reshape(tuple(new_shape)))
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return _address(self.samples[0])
+
+    def data_at(self, index: int) -> int:
+        """The address of the first element of a sample.
+
+        Args:
+            index: Of the sample.
+        """
+        return _address(self.samples[index])
+
+    def copy_to_external(self, ptr: Any) -> None:
+        """Copy all samples, one after the other, to memory of the CPU.
+
+        Args:
+            ptr: The address, a number or a ``ctypes.c_void_p``: nobody can check it.
+        """
+        address = ptr if isinstance(ptr, int) else ptr.value
+        for sample in self.to_device("cpu").samples:
+            OutputTensor(sample).copy_to_external(address)
+            address += sample.nbytes
 
 
 class Declared:
@@ -108,6 +217,11 @@ class Declared:
             ("dtype", _of_all(output_dtype, _element_type)), ("ndim", _of_all(output_ndim, _number_of_dimensions)),
             ("layout", _of_all(output_layout, _layout)),
         )  # fmt: skip
+
+    def of_each(self, what: str, count: int) -> list[Any]:
+        """What was said of each of so many outputs: their "dtype", "ndim" or "layout"; None is any."""
+        wanted = dict(self._all)[what]
+        return wanted if isinstance(wanted, list) else [wanted] * count
 
     def check(self, outputs: Sequence[Batch]) -> None:
         """Refuse other outputs.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, overload
+from typing import Any, Self
 
 from dynamic import ArgumentError, EvalContext, batch
 from dynamic._locks import new_lock
@@ -20,20 +19,26 @@ from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead, depth_of
-from ._calls import function_of, seed_of
+from ._calls import seed_of
+from ._drawing import Drawing
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
+from ._nodes import DataNode
 from ._output import Declared
 from ._rest import Rest
 from ._run import ITERATOR, OWN, Outputs
+from ._settings import Settings
 
-__all__ = ["Pipeline", "pipeline_def"]
+__all__ = ["Pipeline"]
 
 
-class Pipeline:
+class Pipeline(Drawing, Settings):
     """A function that makes batches, run in the background, ahead of whoever takes them.
 
     Made by calling a function under `pipeline_def`, which is plain Python over `fn` and is called for each batch.
+    DALI's older ways work too: a graph that is drawn in a ``with pipe:`` block and ends with `set_outputs`, and a class
+    with `define_graph`. Those are called once.
+
     Its readers keep their places, and its random numbers belong to the samples of its first reader, so a checkpoint is
     good for any batch size, number of threads and shards.
 
@@ -41,14 +46,16 @@ class Pipeline:
     reader gives as many samples as the first, of its next epoch where its own ends.
 
     Args:
-        function: Makes a batch: a tuple of Batches, or one.
         batch_size: The most samples in a batch.
-        num_threads: How many threads operators use; by default as many as there are CPUs.
+        num_threads: How many threads operators use; by default, and with -1, as many as there are CPUs.
         device_id: Number of the GPU; None for the CPU.
         seed: Of readers and random numbers; by default that of the checkpoint, else random. -1 is None.
-        enable_checkpointing: Makes no difference: a checkpoint can always be taken.
+        exec_pipelined: Makes no difference.
         prefetch_queue_depth: How many batches are made ahead; with 0 a batch is made when it is asked for. DALI's
             ``{"cpu_size": 3, "gpu_size": 2}`` is the first of the two.
+        exec_async: Makes no difference.
+        function: Makes a batch: a tuple of Batches, or one. `pipeline_def` gives it.
+        enable_checkpointing: Makes no difference: a checkpoint can always be taken.
         checkpoint: What `checkpoint` returned, to go on from there, or the path of a file that has it; with ``{seq}``
             in its last part the newest whole file is taken.
         max_batch_size: Another name of `batch_size`.
@@ -57,7 +64,7 @@ class Pipeline:
         output_layout: Their layouts, likewise.
         enable_conditionals: Let Batches be conditions of ``if`` and ``while``, for each sample. All readers and sources
             must be called before the first of them.
-        exec_async: Makes no difference, nor do `exec_pipelined`, `exec_dynamic`, `bytes_per_sample`,
+        settings: Other settings of DALI's, which make no difference: `exec_dynamic`, `bytes_per_sample`,
             `set_affinity`, `py_num_workers`, `py_start_method`, `default_cuda_stream_priority`,
             `enable_memory_stats`, `experimental_exec_dynamic`, `concurrency`, `debug`, `max_streams`,
             `py_callback_pickler`, `stream_policy`.
@@ -70,31 +77,34 @@ class Pipeline:
 
     def __init__(
         self,
-        function: Callable[[], Any],
-        *,
         batch_size: int | None = None,
         num_threads: int | None = None,
         device_id: int | None = None,
         seed: int | None = None,
-        enable_checkpointing: bool = False,  # noqa: ARG002 - DALI's
+        exec_pipelined: bool = True,
         prefetch_queue_depth: int | Mapping[str, int] = 2,
+        exec_async: bool = True,
+        *,
+        function: Callable[[], Any] | None = None,
+        enable_checkpointing: bool = False,  # noqa: ARG002 - DALI's
         checkpoint: str | bytes | os.PathLike[str] | None = None,
         max_batch_size: int | None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
         output_layout: str | Sequence[str | None] | None = None,
         enable_conditionals: bool = False,
-        **others: Any,
+        **settings: Any,
     ) -> None:
+        Settings.__init__(self, {**settings, "exec_pipelined": exec_pipelined, "exec_async": exec_async})
+        Drawing.__init__(self, function)
         size = batch_size if max_batch_size is None else max_batch_size
         self._batch_size = natural("Pipeline", "batch_size", size, 1)
-        self._depth = depth_of(prefetch_queue_depth)
-        if unknown := others.keys() - _WITHOUT_EFFECT:
-            raise ArgumentError.unknown("Pipeline", min(unknown), [*_WITHOUT_EFFECT, *_ARGUMENTS])
+        self._depth = 0 if self._sets_up else depth_of(prefetch_queue_depth)
         self._declared = Declared(output_dtype, output_ndim, output_layout)
-        self._context = EvalContext(num_threads=num_threads)
-        self._function, self._conditionals = function_of(function), bool(enable_conditionals)
+        self._context = EvalContext(num_threads=None if num_threads == -1 else num_threads)
+        self._conditionals = bool(enable_conditionals)
         self._states = None if checkpoint is None else entries(checkpoint)
+        self._restored = checkpoint is not None
         self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
         seed = seed_of("Pipeline", seed)
         self._seed, self._seeded = seed_here(seed, self._states), seed is not None
@@ -103,6 +113,7 @@ class Pipeline:
         self._end_of_epoch: End | None = None  # once its last batch was taken
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
+        self._feeding: object | None = None  # what is fed now belongs to it
         self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
         self.device_id = device_id
         self._lock = new_lock()  # who holds it starts, takes and moves the place: each batch goes to one thread
@@ -143,6 +154,29 @@ class Pipeline:
         """Of readers and random numbers."""
         return self._seed
 
+    @property
+    def is_restored_from_checkpoint(self) -> bool:
+        """Whether it was given a checkpoint to go on from."""
+        return self._restored
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has; for a function the next batch tells it."""
+        self._function_to_run()
+        return len(self._peek_anew().outputs) if self._drawn.outputs is None else len(self._drawn.outputs)
+
+    def output_dtype(self) -> list[Any]:
+        """The element type that each output must have, None for any."""
+        return self._declared.of_each("dtype", self.num_outputs)
+
+    def output_ndim(self) -> list[Any]:
+        """The number of dimensions that samples of each output must have, None for any."""
+        return self._declared.of_each("ndim", self.num_outputs)
+
+    def output_layout(self) -> list[Any]:
+        """The layout that each output must have, None for any."""
+        return self._declared.of_each("layout", self.num_outputs)
+
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""
         with self._alone():
@@ -150,14 +184,19 @@ class Pipeline:
 
     def _alone(self) -> AbstractContextManager[Any]:
         """What one thread holds at a time."""
-        if current.get()() is self:
+        if current.get()() is self and not self._is_drawn_here:
             raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
         return self._lock
+
+    @property
+    def _is_running(self) -> bool:
+        return self._ahead is not None
 
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = self._graphed(self._states, answers=self._answers)
-            step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, graph.step)
+            make = functools.partial(_set_up, weakref.ref(self), graph.step) if self._sets_up else graph.step
+            step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, make)
             ahead = Ahead(step, self._depth)
             if self._end is not None:
                 self._end.detach()
@@ -171,7 +210,8 @@ class Pipeline:
     ) -> Graph:
         """What its runs need, at a place."""
         seed = self._seed if seed is None else seed
-        return Graph(self._function, self._batch_size, seed, states, self._last_batch, self._fed, self._declared.check,
+        function, check = self._function_to_run(), self._declared.check
+        return Graph(function, self._batch_size, seed, states, self._last_batch, self._fed, check,
                      conditionals=self._conditionals, answers=answers)  # fmt: skip
 
     def _peek(self) -> Step:
@@ -228,7 +268,7 @@ class Pipeline:
         self._ahead = None
 
     def feed_input(
-        self, data_node: str, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
+        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
         use_copy_kernel: bool = False,  # noqa: ARG002 - DALI's
     ) -> None:  # fmt: skip
         """Give a source that has no function of its own, ``fn.external_source(name="x")``, its next batch.
@@ -237,7 +277,7 @@ class Pipeline:
         checkpoint is fed with the batch after the last that was taken.
 
         Args:
-            data_node: The name of the source.
+            data_node: The name of the source, or its node in the graph.
             data: A Batch, an array whose outermost dimension are the samples, or a list of samples; it is copied.
             layout: A letter for each dimension of a sample.
             cuda_stream: Makes no difference, nor does `use_copy_kernel`.
@@ -245,11 +285,19 @@ class Pipeline:
         Raises:
             ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
         """
-        self._feed(data_node, data, layout, object())
+        name = data_node.name if isinstance(data_node, DataNode) else data_node
+        self._feed(name, data, layout, object() if self._feeding is None else self._feeding)
 
     def input_feed_count(self, input_name: str) -> int:  # noqa: ARG002 - DALI's
         """How often `feed_input` must be called for a source before the first run: once."""
         return 1
+
+    def iter_setup(self) -> None:
+        """Called before each run, for classes that override it: to `feed_input`. StopIteration ends the epoch."""
+
+    @property
+    def _sets_up(self) -> bool:
+        return type(self).iter_setup is not Pipeline.iter_setup
 
     def _feed(self, data_node: str, data: Any, layout: str | None, by: object) -> None:
         states = self._states or {}
@@ -421,62 +469,25 @@ class Pipeline:
         if self._ahead is not None:
             self._ahead.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def empty(self) -> bool:
+        """Whether no run is scheduled."""
+        return not self._scheduled
 
     def __repr__(self) -> str:
-        name = getattr(getattr(self._function, "func", self._function), "__name__", "function")
+        name = getattr(getattr(self._function, "func", self._function), "__name__", "function") if self._function else "graph"
         return f"<Pipeline {name}: batch size {self._batch_size}, seed {self._seed}, epoch {self._epoch}>"
 
 
-_ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
-              "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim",
-              "output_layout")  # fmt: skip
-_WITHOUT_EFFECT = frozenset(
-    ["exec_async", "exec_pipelined", "exec_dynamic", "bytes_per_sample", "set_affinity", "py_num_workers",
-     "py_start_method", "default_cuda_stream_priority", "enable_memory_stats", "experimental_exec_dynamic",
-     "concurrency", "debug", "max_streams", "py_callback_pickler", "stream_policy"]
-)  # fmt: skip
-
-
-@overload
-def pipeline_def(function: Callable[..., Any], /) -> Callable[..., Pipeline]: ...
-@overload
-def pipeline_def(
-    function: None = None, /, **arguments: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
-def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any) -> Any:
-    """Make a function that makes a `Pipeline` of the one below.
-
-    Args:
-        function: What the pipeline calls for each batch.
-        arguments: Those of `Pipeline`, which a call may override; what else a call is given, and what the function has
-            a parameter for, goes to the function.
-
-    >>> from dynamic.pipeline import fn, pipeline_def
-    >>> @pipeline_def(batch_size=3, seed=5)
-    ... def numbers(source):
-    ...     x = fn.external_source(source, batch=False)
-    ...     return x * 2
-    >>> with numbers(lambda info: [info.idx_in_epoch]) as pipe:
-    ...     pipe.run()[0].tolist(), pipe.run()[0].tolist()
-    ([[0], [2], [4]], [[6], [8], [10]])
-    """
-    if function is None:
-        return functools.partial(_defined, arguments)
-    return _defined(arguments, function)
-
-
-def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Callable[..., Pipeline]:
-    pipelines = {*_ARGUMENTS, *_WITHOUT_EFFECT} - inspect.signature(function_of(function)).parameters.keys()
-
-    @functools.wraps(function)
-    def make(*inputs: Any, **given: Any) -> Pipeline:
-        own = {name: value for name, value in given.items() if name in pipelines}
-        rest = {name: value for name, value in given.items() if name not in own}
-        return Pipeline(functools.partial(function, *inputs, **rest), **{**defaults, **own})
-
-    return make
+def _set_up(whose: Callable[[], Pipeline | None], step: Callable[[], Step]) -> Step:
+    """Call `iter_setup`, and make a step; where that fails, nothing was fed."""
+    pipe = whose()
+    assert pipe is not None
+    pipe._feeding = object()
+    try:
+        pipe.iter_setup()
+        return step()
+    except BaseException:
+        pipe._fed.take_back(pipe._feeding)
+        raise
+    finally:
+        pipe._feeding = None

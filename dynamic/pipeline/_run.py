@@ -23,11 +23,13 @@ from dynamic.readers._reader import LastBatch, Reader
 from ._added import FORMER, called, constant, input_sets
 from ._calls import Call, call_of, seed_of
 from ._fed import Fed, check_given, external_source
-from ._names import SOURCES, looked_up, meant, members, reads
+from ._names import SOURCES, looked_up, reads
+from ._nodes import drawing
 from ._output import Output
 from ._rows import Rows, check_beside, columns, from_samples, pair, pass_over, rows_of_first, rows_of_shard, taken
 
-__all__ = ["ITERATOR", "OWN", "Kept", "Name", "Outputs", "Run", "Source", "columns"]
+__all__ = ["ITERATOR", "OWN", "Kept", "Outputs", "Run", "Source", "called_in_run", "columns",
+           "in_run"]  # fmt: skip
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -39,43 +41,27 @@ ITERATOR = "iterator"
 _run: contextvars.ContextVar[Run | None] = contextvars.ContextVar("dynamic.pipeline", default=None)
 
 
-class Name:
-    """A name in `fn`, which is called in a pipeline's function."""
+def in_run() -> bool:
+    """Whether this is in the function of a pipeline, as it is being run."""
+    return _run.get() is not None
 
-    def __init__(self, path: str) -> None:
-        self._path = path
 
-    def __getattr__(self, name: str) -> Name:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Name(f"{self._path}.{name}")
+def called_in_run(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Do a call of `fn`: in a run its work, in a graph that is being drawn a note of it.
 
-    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        run = _run.get()
-        if run is None:
-            hint = f"Elsewhere call dynamic.{self._path}."
-            raise RuntimeError(f"fn.{self._path}() is for functions under pipeline_def. {hint}")
-        tokens = in_pipeline.set(False), deciding.set(None)  # those are for what a user writes
-        try:
-            return run.call(self._path, inputs, arguments)
-        finally:
-            in_pipeline.reset(tokens[0])
-            deciding.reset(tokens[1])
-
-    def __repr__(self) -> str:
-        return f"<fn.{self._path}>"
-
-    def __dir__(self) -> list[str]:
-        return members(self._path)
-
-    @property
-    def __wrapped__(self) -> Any:
-        """What is called, for its signature."""
-        return meant(self._path)
-
-    @property
-    def __doc__(self) -> str | None:  # type: ignore[override] # each name has that of what it calls
-        return inspect.getdoc(self.__wrapped__)
+    Raises:
+        RuntimeError: It is neither in the function of a pipeline nor in its graph.
+    """
+    run = _run.get()
+    if run is None:
+        hint = f"Elsewhere call dynamic.{path}."
+        raise RuntimeError(f"fn.{path}() is for functions under pipeline_def, and for graphs. {hint}")
+    tokens = in_pipeline.set(False), deciding.set(None)  # those are for what a user writes
+    try:
+        return run.call(path, inputs, arguments)
+    finally:
+        in_pipeline.reset(tokens[0])
+        deciding.reset(tokens[1])
 
 
 class Kept(Protocol):
@@ -167,6 +153,7 @@ class Run:
 
     def _called(self, function: Callable[[], Any]) -> Outputs:
         _run.set(self)
+        drawing.set(None)
         recorder.set(self._whole)
         in_pipeline.set(True)
         if self._conditionals:

@@ -1,0 +1,106 @@
+"""The part of a pipeline that has to do with its function, and with graphs that are drawn once instead."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextvars import Token
+from typing import Any, Self
+
+from dynamic.auto_aug._draws import recorder
+
+from ._calls import function_of
+from ._graph import current
+from ._nodes import DataNode, Drawn, drawing
+
+__all__ = ["Drawing", "checked_function"]
+
+
+class Drawing:
+    """A function, or a graph.
+
+    Args:
+        function: The function; None for a graph, which is drawn in a ``with`` block or by `define_graph`.
+    """
+
+    def __init__(self, function: Callable[[], Any] | None) -> None:
+        self._function = None if function is None else function_of(function)
+        self._drawn = Drawn()
+        self._entered: list[Callable[[], None]] = []  # what ends the ``with`` blocks
+
+    def set_outputs(self, *output_data_nodes: Any) -> None:
+        """Say what each run returns, at the end of a graph.
+
+        Args:
+            output_data_nodes: Nodes, and numbers for all samples.
+        """
+        if self._function is not None:
+            hint = "Return the outputs from the function."
+            raise RuntimeError(f"Pipeline.set_outputs() is for graphs; this pipeline has a function. {hint}")
+        self._drawn.end(output_data_nodes)
+
+    def add_sink(self, edge: DataNode) -> None:
+        """Let each run make a value that no output needs.
+
+        Args:
+            edge: The value.
+        """
+        self._drawn.sinks.append(edge)
+
+    def define_graph(self) -> Any:
+        """Return the outputs of a graph, for classes that override it: it is called once.
+
+        Raises:
+            NotImplementedError: It is not overridden.
+        """
+        raise NotImplementedError(
+            "Pipeline: there is no graph. Call pipe.set_outputs(...) in a `with pipe:` block, override define_graph, "
+            "or write a function under pipeline_def."
+        )
+
+    def _function_to_run(self) -> Callable[[], Any]:
+        """What makes a batch: the function, or the graph, which is drawn now if it was not."""
+        if self._function is not None:
+            return self._function
+        if self._drawn.outputs is None:
+            end = self._draw()
+            try:
+                outputs = self.define_graph()
+            finally:
+                end()
+            self._drawn.end(outputs if isinstance(outputs, (tuple, list)) else (outputs,))
+        return self._drawn
+
+    def _draw(self) -> Callable[[], None]:
+        """Begin to draw the graph here; returns what ends that."""
+        tokens: list[tuple[Any, Token[Any]]] = [
+            (current, current.set(weakref.ref(self))), (drawing, drawing.set(self._drawn)),
+            (recorder, recorder.set(self._drawn.policy)),
+        ]  # fmt: skip
+
+        def end() -> None:
+            for variable, token in tokens:
+                variable.reset(token)
+
+        return end
+
+    @property
+    def _is_drawn_here(self) -> bool:
+        return drawing.get() is self._drawn
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether batches are made already."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop making batches."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._entered.append(self.close if self._function is not None or self._is_running else self._draw())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop()()
+

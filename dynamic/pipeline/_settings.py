@@ -1,0 +1,61 @@
+"""Settings of DALI's pipelines that make no difference here: a pipeline takes them, and tells them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dynamic import ArgumentError
+
+__all__ = ["ARGUMENTS", "SETTINGS", "Settings"]
+
+#: The arguments of `Pipeline` that make a difference.
+ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
+             "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim",
+             "output_layout")  # fmt: skip
+#: Those that make none, with their defaults.
+SETTINGS: Mapping[str, Any] = {
+    "bytes_per_sample": 0, "concurrency": None, "debug": False, "default_cuda_stream_priority": 0,
+    "enable_memory_stats": False, "exec_async": True, "exec_dynamic": True, "exec_pipelined": True,
+    "experimental_exec_dynamic": None, "max_streams": None, "py_callback_pickler": None, "py_num_workers": 1,
+    "py_start_method": "fork", "set_affinity": False, "stream_policy": None,
+}  # fmt: skip
+
+
+class _Setting:
+    """A setting that was given, or its default."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__doc__ = f"As it was given to the pipeline, by default {SETTINGS[name]!r}; it makes no difference."
+
+    def __get__(self, settings: Settings | None, owner: Any = None) -> Any:
+        return self if settings is None else settings._given.get(self._name, SETTINGS[self._name])
+
+
+class Settings:
+    """What a pipeline was told that makes no difference.
+
+    Args:
+        given: The settings by their names.
+
+    Raises:
+        ArgumentError: There is no setting of a name.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        if unknown := given.keys() - SETTINGS.keys():
+            raise ArgumentError.unknown("Pipeline", min(unknown), [*SETTINGS, *ARGUMENTS])
+        self._given = dict(given)
+
+    concurrency = _Setting("concurrency")
+    default_cuda_stream_priority = _Setting("default_cuda_stream_priority")
+    enable_memory_stats = _Setting("enable_memory_stats")
+    exec_async = _Setting("exec_async")
+    exec_dynamic = _Setting("exec_dynamic")
+    exec_pipelined = _Setting("exec_pipelined")
+    max_streams = _Setting("max_streams")
+    py_num_workers = _Setting("py_num_workers")
+    py_start_method = _Setting("py_start_method")
+    set_affinity = _Setting("set_affinity")
+    stream_policy = _Setting("stream_policy")
