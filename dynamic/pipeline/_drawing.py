@@ -10,10 +10,11 @@ from typing import Any, Self
 from dynamic.auto_aug._draws import recorder
 
 from ._calls import function_of
-from ._graph import current
+from ._graph import Step, current
 from ._nodes import DataNode, Drawn, drawing
+from ._output import Declared
 
-__all__ = ["Drawing", "checked_function"]
+__all__ = ["Drawing", "of_function", "set_up"]
 
 
 class Drawing:
@@ -22,6 +23,8 @@ class Drawing:
     Args:
         function: The function; None for a graph, which is drawn in a ``with`` block or by `define_graph`.
     """
+
+    _declared: Declared
 
     def __init__(self, function: Callable[[], Any] | None) -> None:
         self._function = None if function is None else function_of(function)
@@ -88,6 +91,23 @@ class Drawing:
     def _is_drawn_here(self) -> bool:
         return drawing.get() is self._drawn
 
+    def output_dtype(self) -> list[Any]:
+        """The element type that each output must have, None for any."""
+        return self._declared.of_each("dtype", self.num_outputs)
+
+    def output_ndim(self) -> list[Any]:
+        """The number of dimensions that samples of each output must have, None for any."""
+        return self._declared.of_each("ndim", self.num_outputs)
+
+    def output_layout(self) -> list[Any]:
+        """The layout that each output must have, None for any."""
+        return self._declared.of_each("layout", self.num_outputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs there are."""
+        raise NotImplementedError
+
     @property
     def _is_running(self) -> bool:
         """Whether batches are made already."""
@@ -104,3 +124,22 @@ class Drawing:
     def __exit__(self, *_: object) -> None:
         self._entered.pop()()
 
+
+
+def of_function(function: Any) -> str:
+    """The name of a function."""
+    return str(getattr(getattr(function, "func", function), "__name__", "function"))
+
+
+def set_up(whose: Callable[[], Any], step: Callable[[], Step]) -> Step:
+    """Call `iter_setup`, and make a step; where that fails, nothing was fed."""
+    pipe = whose()
+    pipe._feeding = object()
+    try:
+        pipe.iter_setup()
+        return step()
+    except BaseException:
+        pipe._fed.take_back(pipe._feeding)
+        raise
+    finally:
+        pipe._feeding = None

@@ -20,7 +20,7 @@ from dynamic.readers._reader import LastBatch, Reader
 
 from ._ahead import Ahead, depth_of
 from ._calls import seed_of
-from ._drawing import Drawing
+from ._drawing import Drawing, of_function, set_up
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
 from ._nodes import DataNode
@@ -165,18 +165,6 @@ class Pipeline(Drawing, Settings):
         self._function_to_run()
         return len(self._peek_anew().outputs) if self._drawn.outputs is None else len(self._drawn.outputs)
 
-    def output_dtype(self) -> list[Any]:
-        """The element type that each output must have, None for any."""
-        return self._declared.of_each("dtype", self.num_outputs)
-
-    def output_ndim(self) -> list[Any]:
-        """The number of dimensions that samples of each output must have, None for any."""
-        return self._declared.of_each("ndim", self.num_outputs)
-
-    def output_layout(self) -> list[Any]:
-        """The layout that each output must have, None for any."""
-        return self._declared.of_each("layout", self.num_outputs)
-
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""
         with self._alone():
@@ -195,7 +183,7 @@ class Pipeline(Drawing, Settings):
     def _started(self) -> Ahead[Step]:
         if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
             graph = self._graphed(self._states, answers=self._answers)
-            make = functools.partial(_set_up, weakref.ref(self), graph.step) if self._sets_up else graph.step
+            make = functools.partial(set_up, weakref.ref(self), graph.step) if self._sets_up else graph.step
             step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, make)
             ahead = Ahead(step, self._depth)
             if self._end is not None:
@@ -474,20 +462,5 @@ class Pipeline(Drawing, Settings):
         return not self._scheduled
 
     def __repr__(self) -> str:
-        name = getattr(getattr(self._function, "func", self._function), "__name__", "function") if self._function else "graph"
+        name = "graph" if self._function is None else of_function(self._function)
         return f"<Pipeline {name}: batch size {self._batch_size}, seed {self._seed}, epoch {self._epoch}>"
-
-
-def _set_up(whose: Callable[[], Pipeline | None], step: Callable[[], Step]) -> Step:
-    """Call `iter_setup`, and make a step; where that fails, nothing was fed."""
-    pipe = whose()
-    assert pipe is not None
-    pipe._feeding = object()
-    try:
-        pipe.iter_setup()
-        return step()
-    except BaseException:
-        pipe._fed.take_back(pipe._feeding)
-        raise
-    finally:
-        pipe._feeding = None
