@@ -125,7 +125,6 @@ class Drawing:
         self._entered.pop()()
 
 
-
 def of_function(function: Any) -> str:
     """The name of a function."""
     return str(getattr(getattr(function, "func", function), "__name__", "function"))
