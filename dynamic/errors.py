@@ -11,7 +11,7 @@
 
 StateWarning (UserWarning) says where a state cannot be returned to exactly, OrderWarning (UserWarning) where readers
 that seem to belong together are shuffled apart, LayoutWarning (UserWarning) where data without a layout looks channels
-first.
+first, ScaleWarning (UserWarning) where integers are normalised by means and deviations of fractions.
 
 Every argument error has one shape:
 ``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``,
@@ -38,6 +38,7 @@ __all__ = [
     "ImageTooLarge",
     "LayoutWarning",
     "OrderWarning",
+    "ScaleWarning",
     "StateError",
     "StateMismatch",
     "StateWarning",
@@ -219,6 +220,10 @@ class OrderWarning(UserWarning):
 
 class LayoutWarning(UserWarning):
     """Data without a layout is read as channels last, but its shape looks like channels first."""
+
+
+class ScaleWarning(UserWarning):
+    """Integers are normalised by a mean and a deviation below 1, as of images whose values go from 0 to 1."""
 
 
 def warn_caller(text: str, category: type[Warning]) -> None:

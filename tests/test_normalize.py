@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ALL_DTYPES
 
-from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, cast, crop_mirror_normalize, normalize
+from dynamic import (
+    ArgumentError,
+    EvalContext,
+    ScaleWarning,
+    as_batch,
+    as_tensor,
+    cast,
+    crop_mirror_normalize,
+    normalize,
+)
 
 LAYOUTS = ["HWC", "CHW", "HW", "FHWC", "FCHW", "W", "XYZW"]
 
@@ -91,6 +100,24 @@ def test_what_has_no_deviation_becomes_the_shift():
     assert given_.tolist() == [[0, 2], [1.5, 0]]
     assert np.isfinite(normalize(np.zeros((0, 3), np.float32)).array).all()
     assert normalize(np.float32(4), shift=1.0).tolist() == 1.0
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "int32"])
+def test_means_of_fractions_for_integers_are_warned_of(kind):
+    image = as_tensor(np.full((8, 9, 3), 100, kind), layout="HWC")
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    fractions = {"mean": mean, "stddev": std}
+    with pytest.warns(ScaleWarning, match=rf"normalize\(\): arguments 'mean' and 'stddev' are below 1.*{kind}") as told:
+        normalize(image, **fractions)
+    assert told[0].filename == __file__
+    with pytest.warns(ScaleWarning, match="crop_mirror_normalize.*'mean' and 'std'"):
+        crop_mirror_normalize(as_batch([image, image]), mean=mean, std=std)
+    for values in (cast(image, dtype="float32"), cast(image, dtype="bool")):  # they may be such fractions
+        normalize(values, **fractions)
+    fine = ((0.0, 1.0), (0.0, 0.5), ([0.5, 100.0], 0.5), (0.5, [0.5, 50.0]), (-0.5, 0.5), (124.0, 58.0))
+    for mean, std in fine:
+        normalize(image, mean=np.resize(mean, 3), stddev=np.resize(std, 3))
+        crop_mirror_normalize(image, mean=np.resize(mean, 3), std=np.resize(std, 3))
 
 
 @given(data=st.data(), dtype=st.sampled_from(ALL_DTYPES), shift=st.sampled_from([0.0, 0.5, 3.0]),

@@ -36,10 +36,10 @@ class Batch(Data):
 
     Made by `as_batch` (shares memory) and `batch` (copies), by readers and by operators. It is a sequence of samples:
     ``len``, iteration, ``batch[i]`` (a Tensor), ``batch[1:3]`` and ``batch[[2, 0]]`` (Batches).
+    What is beside it and no Batch is one value for all samples: ``labels == [1, 2]`` compares each label with both.
 
     Args:
-        storage: One (N, ...) array, or N arrays that agree in dtype, device and number of dimensions: a list, or views
-            of a GPU's memory.
+        storage: One (N, ...) array, or N arrays of one dtype, device and number of dimensions, also views on a GPU.
         layout: A letter for each dimension of a sample.
         origin: Where the samples came from.
         dtype: NumPy dtype of the samples; needed where `storage` is an empty list.

@@ -187,7 +187,7 @@ def _kind_of_encoded(
 )  # fmt: skip
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
-    num_classes: Annotated[int, Between(0)] = 0, off_value: float = 0.0, on_value: float = 1.0, layout: Layout = GIVEN,
+    num_classes: Annotated[int, Between(0)], off_value: float = 0.0, on_value: float = 1.0, layout: Layout = GIVEN,
     across: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.

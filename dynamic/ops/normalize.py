@@ -14,7 +14,7 @@ from dynamic._array import Array, library
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
-from dynamic.errors import ArgumentError, shown
+from dynamic.errors import ArgumentError, ScaleWarning, shown, warn_caller
 from dynamic.kernels.cpu import normalize as kernels
 from dynamic.kernels.cpu.digits import above, level
 from dynamic.kernels.gpu import arrays
@@ -28,8 +28,32 @@ _Axes: TypeAlias = int | Several[int]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
 
 
-def _normalized(image: Array, /, *, dtype: Any, **_: Any) -> Spec:
+def _normalized(image: Array, /, *, dtype: Any, mean: Any = None, stddev: Any = None, **_: Any) -> Spec:
+    if mean is not None and stddev is not None:
+        warn_of_fractions("normalize", "stddev", image.dtype, mean, stddev)
     return image.shape, dtype.dtype
+
+
+def warn_of_fractions(operator: str, argument: str, kind: numpy.dtype[Any], mean: Any, deviation: Any) -> None:
+    """Warn where integers are normalised by a mean and a deviation of values between 0 and 1.
+
+    Args:
+        operator: Normalises them.
+        argument: Its name for the deviation.
+        kind: Of the values.
+        mean: One or several numbers.
+        deviation: The same.
+    """
+    if kind.kind not in "iu":
+        return
+    means, deviations = numpy.asarray(mean), numpy.asarray(deviation)
+    fractions = means.size and deviations.size and means.min() >= 0 and 0 < means.max() < 1
+    if fractions and deviations.min() > 0 and deviations.max() < 1:
+        text = (
+            f"{operator}(): arguments 'mean' and '{argument}' are below 1, as of images with values from 0 to 1, but "
+            f"the values are {kind}. Multiply both by the largest value, which is 255 of bytes."
+        )
+        warn_caller(text, ScaleWarning)
 
 
 def _axes_of(

@@ -24,6 +24,7 @@ from dynamic.kernels.cpu.places import cropped as _window_of
 from dynamic.kernels.gpu import copies, images, pixels
 
 from .geometry import LAYOUTS
+from .normalize import warn_of_fractions
 
 __all__ = ["crop", "crop_mirror_normalize"]
 
@@ -172,9 +173,20 @@ def _normalised_layout(layout: str | None, /, output_layout: str = "CHW", **_: A
 
 
 def _normalised(
-    image: Array, /, *, dtype: Any, layout: str, output_layout: str = "CHW", pad_output: bool = False, **arguments: Any
+    image: Array,
+    /,
+    *,
+    dtype: Any,
+    layout: str,
+    output_layout: str = "CHW",
+    pad_output: bool = False,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    **arguments: Any,
 ) -> Spec:
     """Shape and dtype of what `crop_mirror_normalize` makes of an image."""
+    if mean != 0 and std != 1:
+        warn_of_fractions(_CMN, "std", image.dtype, mean, std)
     _, extents = _window_of(_CMN, image.shape, layout, **arguments)
     channels = image.shape[layout.index("C")]
     sizes = dict(zip(layout, extents, strict=True))
