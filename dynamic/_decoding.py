@@ -81,7 +81,7 @@ def buffer(encoded: Array, operator: str) -> memoryview:
 def opened(
     operator: str, encoded: Array, window: Callable[..., Window] | None, /, *others: Array | None,
     adjust_orientation: bool, dtype: DType, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
-    max_encoded_bytes: int, on_error: str,
+    max_encoded_bytes: int, formats: tuple[str, ...] | None, on_error: str,
     jpeg_fancy_upsampling: bool,  # noqa: ARG001 - it changes nothing
     **arguments: Any,
 ) -> Planned:  # fmt: skip
@@ -99,11 +99,12 @@ def opened(
         max_pixels: The most pixels.
         max_scans: The most scans.
         max_encoded_bytes: The most bytes.
+        formats: What a file may be; None: any of them.
         on_error: Unless it is "raise", a file that is no image is `Refused`, and has no pixels.
         jpeg_fancy_upsampling: Without effect.
         arguments: The other arguments of the operator.
     """
-    limits, kind = images.Limits(max_pixels, max_scans, max_encoded_bytes), numpy_dtype(dtype)
+    limits, kind = images.Limits(max_pixels, max_scans, max_encoded_bytes, formats), numpy_dtype(dtype)
     try:
         head = images.header(buffer(encoded, operator), limits)
     except DataError as error:

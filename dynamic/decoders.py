@@ -44,6 +44,7 @@ _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 _Whole: TypeAlias = int | Several[int]
 _Parts: TypeAlias = float | Several[float]
+_Formats: TypeAlias = Several[Annotated[str, Word(images.FORMATS)]]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _LIMITS = images.Limits()
 
@@ -61,8 +62,8 @@ def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused = GIVEN, out: Array = GIVEN,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
+    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
@@ -78,6 +79,7 @@ def image(
         max_pixels: The largest width times height.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
@@ -118,8 +120,8 @@ def image_crop(
     crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
     use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused = GIVEN, out: Array = GIVEN,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
+    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `crop`, and faster.
 
@@ -142,6 +144,7 @@ def image_crop(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
@@ -179,8 +182,8 @@ def image_slice(
     rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
     shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
     max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise",
-    plan: File | Refused = GIVEN, out: Array = GIVEN,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
+    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode a window of each image file: as `image` and then `slice`, and faster.
 
@@ -207,6 +210,7 @@ def image_slice(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
@@ -232,10 +236,11 @@ if TYPE_CHECKING:
     _DType: TypeAlias = Any
     _ImageType: TypeAlias = Any
     _Word: TypeAlias = str
+    _Names: TypeAlias = Sequence[str] | None
 else:
     _Range = tuple[float, float]
     _Count = Annotated[int, Between(1)]
-    _DType, _ImageType, _Word = DTypeArgument, ImageType, _OnError
+    _DType, _ImageType, _Word, _Names = DTypeArgument, ImageType, _OnError, _Formats | None
 
 
 @distribution
@@ -254,6 +259,7 @@ def image_random_crop(
     max_pixels: _Count = _LIMITS.pixels,
     max_scans: _Count = _LIMITS.scans,
     max_encoded_bytes: _Count = _LIMITS.encoded_bytes,
+    formats: _Names = None,
     on_error: _Word = "raise",
     batch_size: int | None = None,
     device: DeviceLike = None,
@@ -274,6 +280,7 @@ def image_random_crop(
         max_pixels: The largest width times height of the whole image.
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
+        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
         batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
@@ -301,7 +308,7 @@ def image_random_crop(
     decoding: dict[str, Any] = {
         "adjust_orientation": adjust_orientation, "dtype": dtype, "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
         "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
-        "max_encoded_bytes": max_encoded_bytes, "on_error": on_error,
+        "max_encoded_bytes": max_encoded_bytes, "formats": formats, "on_error": on_error,
     }  # fmt: skip
     call = Call(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
                 **drawing, **decoding)  # fmt: skip
@@ -311,7 +318,8 @@ def image_random_crop(
     if encoded._numpy_dtype != np.uint8:
         raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(encoded._numpy_dtype))
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
-    limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"])
+    limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"],
+                           call.values["formats"])  # fmt: skip
     try:
         sizes = _sizes(name, files, limits, adjust_orientation=call.values["adjust_orientation"])
         if None in sizes and call.values["on_error"] == "raise":
@@ -349,7 +357,8 @@ def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:
 def peek_image_shape(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
     image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, on_error: _OnError = "raise", out: Array = GIVEN,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
+    on_error: _OnError = "raise", out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Read the shape of images from the headers of their files, without decoding them.
 
@@ -359,6 +368,7 @@ def peek_image_shape(
         image_type: What the image would be decoded to; it decides the number of channels.
         max_pixels: The largest width times height.
         max_encoded_bytes: The largest file.
+        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: As of `image`; "null" gives an empty shape, of no numbers.
 
     Returns:
@@ -370,7 +380,7 @@ def peek_image_shape(
     >>> ndd.peek_image_shape(b"P5 2 1 255 " + bytes([0, 255])).tolist()
     [1, 2, 3]
     """
-    limits = images.Limits(max_pixels, encoded_bytes=max_encoded_bytes)
+    limits = images.Limits(max_pixels, _LIMITS.scans, max_encoded_bytes, formats)
     head = images.header(buffer(encoded, "peek_image_shape"), limits)
     channels = images.convert.channels(head.colours, image_type, head.extra)
     out[...] = head.shape(channels, adjust_orientation=adjust_orientation)

@@ -30,6 +30,8 @@ DECODERS = {
     decoders.image_slice: {"start": 1, "shape": 2, "axes": (0, 1)},
     decoders.image_random_crop: {},
 }
+FORMATS = {"PNM" if name == "PPM" else name: file for name, file in GOOD.items() if name.split(" ")[-1].isupper()}
+FORMATS |= {name: GOOD[name] for name in ("WebP", "JPEG 2000")}
 every_decoder = pytest.mark.parametrize("decoder", DECODERS, ids=lambda function: function.__name__)
 files = st.lists(st.sampled_from([*GOOD, *BAD]), min_size=1, max_size=6)
 
@@ -197,3 +199,31 @@ def test_errors_are_those_that_scripts_expect(kind, tmp_path):
     with pytest.raises((ValueError, TypeError)) as refused:
         ndd.rotate(np.zeros((2, 2), np.uint8), angle="x")
     assert isinstance(refused.value, ArgumentError)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_may_be_switched_off(name):
+    """Before a decoder sees a byte, and with the reason told; windows, shapes and paths have the same switch."""
+    data, others = FORMATS[name], tuple(other for other in FORMATS if other != name)
+    for spelled in (name, name.lower(), name.upper()):
+        assert decoders.image(data, formats=(spelled,)).size
+    for function in (*DECODERS, peek_image_shape):
+        arguments = {} if function is peek_image_shape else arguments_of(function)
+        for formats in (others, [], others[:1]):
+            with pytest.raises(ndd.errors.UnsupportedImage, match="is none of formats=.*name it to accept") as caught:
+                function(data, formats=formats, **arguments)
+            assert caught.value.failures[0].format == name
+        batch = as_batch([data])
+        assert len(function(batch, formats=others, on_error="skip", **arguments)) == 0
+        assert function(batch, formats=[name], **arguments)[0].size
+    for wrong in (("JPEG", "XCF"), "JPEG", 7, [None]):
+        with pytest.raises(ArgumentError, match="'formats' must be a sequence of items, each one of 'JPEG', 'PNG'"):
+            decoders.image(data, formats=wrong)
+
+
+def test_imread_takes_formats(tmp_path):
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(FORMATS["GIF"].tobytes())
+    with pytest.raises(ndd.errors.UnsupportedImage, match="GIF: this format is none of formats"):
+        ndd.imread(path, formats=("jpeg", "jp2"))
+    assert ndd.imread(path, formats=("gif",)).size

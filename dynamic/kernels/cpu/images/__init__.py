@@ -10,7 +10,13 @@ import numpy
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
 from ._common import Array, Buffer, Colours, Header, Limits, part, too_large, truncated, unsupported
 
-__all__ = ["Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
+__all__ = ["FORMATS", "Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
+
+#: The formats that are read, and other spellings of their names.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "JPEG": ("jpg",), "PNG": (), "BMP": (), "PNM": (), "WebP": (), "TIFF": ("tif",), "GIF": (),
+    "JPEG 2000": ("jpeg2000", "jp2"),
+}  # fmt: skip
 
 _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
     (b"\xff\xd8", jpeg),
@@ -51,8 +57,10 @@ def _format(data: Buffer) -> Any:
 
 
 def header(data: Buffer, limits: Limits) -> Header:
-    """What an encoded image says about itself; refuses one that is larger than the limits allow."""
+    """What an encoded image says about itself; refuses one that is larger than allowed, or of another format."""
     module = _format(data)
+    if limits.formats is not None and module.FORMAT not in limits.formats:
+        raise unsupported(module.FORMAT, f"this format is none of formats={limits.formats}; name it to accept the file")
     if len(data) > limits.encoded_bytes:
         raise too_large(module.FORMAT, f"there are more than max_encoded_bytes={limits.encoded_bytes} bytes; pass a "
                         "larger max_encoded_bytes to accept it")  # fmt: skip

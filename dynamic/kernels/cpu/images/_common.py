@@ -45,11 +45,12 @@ CHANNELS: dict[Colours, int] = {"GRAY": 1, "GRAYA": 2, "RGB": 3, "BGR": 3, "RGBA
 
 
 class Limits(NamedTuple):
-    """How large an image may be before it is refused."""
+    """How large an image may be before it is refused, and of which formats."""
 
     pixels: int = 2**27  #: width times height
     scans: int = 100  #: passes over a JPEG; real files have about 10
     encoded_bytes: int = 2**30
+    formats: tuple[str, ...] | None = None  #: any where it is None
 
 
 class Header(NamedTuple):
