@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,12 @@ import twin
 BY_CHANCE = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much]
 hypothesis.settings.register_profile(
     "default", max_examples=40, deadline=None, derandomize=True, print_blob=True, suppress_health_check=BY_CHANCE
+)
+hypothesis.settings.register_profile(
+    "quick",
+    hypothesis.settings.get_profile("default"),
+    max_examples=5,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 hypothesis.settings.register_profile("deep", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
@@ -60,3 +67,15 @@ def _gpu(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with twin.with_gpu():
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once for each reason how many tests were skipped, and in which files."""
+    reasons = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", []):
+        *_, reason = report.longrepr
+        reasons[reason.removeprefix("Skipped: ")].append(Path(report.nodeid.partition("::")[0]).name)
+    if reasons:
+        terminalreporter.section("skipped, by reason")
+    for reason, files in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        terminalreporter.write_line(f"{len(files):5}  {reason} ({', '.join(sorted(set(files)))})")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import corpus
 import numpy as np
 from fitting import FITTING
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -24,6 +25,11 @@ EXTENTS = {"H": (1, 9), "W": (1, 9), "D": (1, 4), "F": (1, 3), "C": (1, 5)}
 
 any_dtype = st.sampled_from(ALL_DTYPES)
 shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+
+
+def examples(share: float) -> settings:
+    """So many times the examples that other properties are tried with, in each profile of `conftest.py`."""
+    return settings(max_examples=max(1, round(settings.default.max_examples * share)))
 
 
 def elements(dtype: np.dtype[Any]) -> st.SearchStrategy[Any] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_dalis_scripts import dalis_python, for_dali, run
 from test_readers_tfrecord import LABEL, labelled, write
@@ -79,7 +79,6 @@ def samples(batches):
             for row in zip(*(output.samples for output in outputs), strict=True)]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(program=PROGRAMS, batch_size=st.integers(2, COUNT), stop=st.integers(0, 3), more=st.integers(1, COUNT))
 def test_a_sample_goes_the_way_that_it_goes_alone_wherever_the_run_was_stopped(folder, program, batch_size, stop, more):
     with pipeline(folder, program, batch_size=1) as alone:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from strategies import examples
 
 import dynamic
 from dynamic.errors import ArgumentError
@@ -286,4 +287,4 @@ class _Capsule(OnlyDLPack):
 
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=30, stateful_step_count=25, deadline=None, derandomize=True)
+TestSharing.settings = settings(examples(0.75), stateful_step_count=25)

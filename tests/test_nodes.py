@@ -14,8 +14,9 @@ import cv2
 import numpy as np
 import pytest
 from counting import COUNT, FILES, laid_out
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, Tensor
@@ -86,7 +87,7 @@ def test_each_epoch_is_that_of_the_reader(folder, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=25)
+@examples(0.6)
 @given(sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)), data=st.data())
 def test_a_run_goes_on_with_the_batch_after_the_last_that_was_taken(folder, way, sizes, data):
     """Whatever had been made ahead; and the next epoch is the same."""
@@ -110,7 +111,7 @@ def test_a_run_goes_on_with_the_batch_after_the_last_that_was_taken(folder, way,
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "snapshots now and then"])
-@settings(max_examples=10)
+@examples(0.25)
 @given(size=st.integers(3, 9), stops=st.lists(st.integers(1, 7), max_size=4))
 def test_runs_go_on_over_the_ends_of_epochs(folder, way, size, stops):
     """One that goes on from the end of an epoch has states of the next: a `Loader` alone would not ask for them."""
@@ -160,7 +161,7 @@ def test_a_state_of_the_reader_is_good_for_other_shards_and_for_the_reader_alone
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=10)
+@examples(0.25)
 @given(stops=st.lists(st.sampled_from([0, 1, 2, 6, None]), max_size=4))
 def test_an_epoch_that_is_left_early_has_ended(folder, way, stops):
     """Also where nothing was taken, however far a thread was ahead: each `iter` begins the next epoch."""

@@ -21,8 +21,9 @@ import cv2
 import numpy as np
 import pytest
 from counting import by_batch, by_index, by_sample
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
@@ -114,7 +115,7 @@ def test_a_restored_pipeline_takes_the_newest_whole_one_of_its_numbered_checkpoi
         rotated(folder, checkpoint=tmp_path / "none-{seq}.json")
 
 
-@settings(max_examples=200)
+@examples(5)
 @given(data=st.data())
 def test_random_stops_change_nothing(folder, data):
     """Samples, draws and pixels are those of a run without a stop, whatever the depth and the size of batches."""
@@ -967,7 +968,7 @@ def test_a_former_name_stays_where_an_operator_has_no_such_argument():
 
 @given(batch_size=st.integers(1, 9), shards=st.integers(1, 4), stop=st.integers(0, 9), shard=st.integers(0, 3),
        last_batch=st.sampled_from(["partial", "drop", "pad"]))  # fmt: skip
-@settings(max_examples=15)
+@examples(3 / 8)
 def test_an_epoch_of_a_pipeline_tells_how_many_batches_are_left(folder, batch_size, shards, stop, shard, last_batch):
     @pipeline_def(batch_size=batch_size, num_threads=1)
     def labels():

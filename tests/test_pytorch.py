@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from dynamic import ArgumentError, Batch, StateMismatch, checkpoint
 from dynamic.errors import StateError
@@ -326,7 +327,7 @@ def test_the_next_epoch_begins_at_reset_or_iter(folder):
         assert len(list(iterator)) == 6
 
 
-@settings(max_examples=60)
+@examples(1.5)
 @given(values=st.data())
 def test_an_iterator_goes_on_in_mid_epoch(folder, values):
     policy, shards = values.draw(st.sampled_from(LastBatchPolicy)), values.draw(st.integers(1, 2))
@@ -557,7 +558,7 @@ def test_an_error_leaves_the_iterator_where_it_was(tmp_path):
 
 @pytest.mark.parametrize("depth", [0, 2])
 @pytest.mark.parametrize("kind", ["source", "iterable", *LastBatchPolicy])
-@settings(max_examples=8)
+@examples(0.2)
 @given(shards=st.integers(1, 3), fails=st.sets(st.integers(0, 40), max_size=6))
 def test_a_batch_that_cannot_become_tensors_is_the_next_one_again(folder, depth, kind, shards, fails):
     counter = itertools.count()
@@ -802,7 +803,7 @@ def test_an_epoch_is_over_for_whoever_stops_at_its_length(folder, kind, workers)
 
 
 @given(size=st.integers(1, 30), shards=st.integers(1, 3), last=st.sampled_from(["partial", "drop", "pad"]))
-@settings(max_examples=20)
+@examples(1 / 2)
 def test_the_length_is_that_of_the_shard_with_most_batches(folder, size, shards, last):
     how = {"num_shards": shards, "last_batch": last}
     if last == "drop" and size * shards > COUNT:

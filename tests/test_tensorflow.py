@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from dynamic import ArgumentError, StateMismatch
 from dynamic.errors import StateError
@@ -67,7 +68,7 @@ def test_batches_are_dicts_of_tensors(folder):
         assert listed([batch]) == [{name: value.tolist() for name, value in zip(NAMES, pipe.run(), strict=True)}]
 
 
-@settings(max_examples=20)
+@examples(0.5)
 @given(values=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_of_tensorflow_goes_on_where_it_was_taken(folder, tmp_path_factory, kind, values):
@@ -168,7 +169,7 @@ def test_samples_that_differ_are_ragged_padded_or_an_error():
 
 
 @given(shapes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4))
-@settings(max_examples=25)
+@examples(0.6)
 def test_ragged_tensors_of_any_shapes(shapes):
     from dynamic import as_batch
     from dynamic.tensorflow import ragged_tensor
