@@ -6,8 +6,6 @@ import functools
 import json
 import os
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -449,40 +447,6 @@ def test_a_link_stays_a_link(tmp_path):
         checkpoint.load(tmp_path / "c.json", a=(counter := Counter()))
         assert counter.value == i
     assert (tmp_path / "latest.json").is_symlink()
-
-
-DYING = """
-import os, sys
-from dynamic.checkpoint import Checkpoint, save
-call, turn, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-original, calls = getattr(os, call), [0]
-def dying(*arguments, **keywords):
-    calls[0] += 1
-    if calls[0] > turn:
-        os._exit(9)
-    return original(*arguments, **keywords)
-class Counter:
-    def get_state(self): return {"value": "new"}
-    def set_state(self, state): pass
-setattr(os, call, dying)
-save(path, a=Counter())
-"""
-
-
-@pytest.mark.parametrize("call", ["write", "fsync", "rename", "close"])
-def test_a_process_that_is_killed_leaves_a_whole_file_and_what_the_next_save_removes(tmp_path, call):
-    path = tmp_path / "c.json"
-    root = Path(__file__).parent.parent
-    for turn in range(3):
-        checkpoint.save(path, a=Counter("old"))
-        command = [sys.executable, "-c", DYING, call, str(turn), str(path)]
-        code = subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": str(root)}).returncode
-        checkpoint.load(path, a=(counter := Counter()))
-        assert counter.value in (("old", "new") if code else ("new",))
-        checkpoint.save(path, a=counter)
-        assert names(tmp_path) == ["c.json"]
-        if not code:
-            break
 
 
 def test_parts_that_are_being_written_are_not_swept(tmp_path):

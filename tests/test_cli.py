@@ -22,6 +22,8 @@ from dynamic.checkpoint._atomic import read
 from dynamic.random import RNG
 from dynamic.readers import File
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def saved(tmp_path):
@@ -164,7 +166,6 @@ def test_any_name_is_shown_on_one_line_of_any_terminal(encoding, tmp_path):
     Path(tmp_path, os.fsdecode(b"\xff.pkl")).write_bytes(pickle.dumps({"at": np.arange(3)}))
     Path(tmp_path, os.fsdecode(b"\xff.torn")).write_bytes(b'{"format": "dynamic-checkpoint"')
     files = sorted(os.path.join(os.fsencode(tmp_path), name) for name in os.listdir(os.fsencode(tmp_path)))
-    environment = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"}
     gone = os.path.join(os.fsencode(tmp_path), b"\xff\x1b\n.gone")
     for command, status, count in (
         (["scan"], 2, 5),
@@ -172,10 +173,10 @@ def test_any_name_is_shown_on_one_line_of_any_terminal(encoding, tmp_path):
         (["verify"], 2, 4),
         (["verify", "--epoch", "\x1b"], 2, 1),
     ):
-        call = [sys.executable, "-m", "dynamic.checkpoint", *command, *files, gone]
-        done = subprocess.run(call, timeout=60, capture_output=True, env=environment, check=False)
-        printed = done.stdout.decode(encoding), done.stderr.decode(encoding)
-        assert done.returncode == status
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding, "strict") for _ in range(2))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            assert main([*command, *map(os.fsdecode, (*files, gone))]) == status
+        printed = [text.detach().getvalue().decode(encoding) for text in (out, err)]
         assert all(line.isprintable() for text in printed for line in text.split("\n"))
         assert "Traceback" not in printed[1]
         assert "\\udcff\\x1b\\n.gone" in printed[1]

@@ -19,6 +19,8 @@ from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"{i:02d}.bin" for i in range(11)]
 
 
@@ -255,7 +257,7 @@ def test_a_source_loses_nothing(kind, piped):
         return [batch.tolist() for batch in received], source.get_state()
 
     expected = run(Interruption(None))
-    for interruption in every_turn(run, 100 if piped else 1000):
+    for interruption in every_turn(run, 100):
         assert run(interruption) == expected, interruption.turn
 
 

@@ -9,9 +9,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from dynamic import noise, random, segmentation
 from dynamic._operator import registry
 from dynamic.auto_aug import auto_augment, core, rand_augment, trivial_augment
+
+pytestmark = pytest.mark.slow
 
 BEGINNING = """\
 from typing import Any
@@ -91,7 +95,7 @@ def told(lines: list[str], tmp_path) -> dict[int, str]:
     script = tmp_path / "script.py"
     script.write_text(BEGINNING + "\n".join(lines) + "\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", "--cache-dir",
-               str(tmp_path / "cache"), str(script)]  # fmt: skip
+               str(tmp_path.parent / "mypy"), str(script)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     found: dict[int, str] = {}

@@ -23,7 +23,7 @@ CACHE = Path(os.environ.get("DYNAMIC_TWIN_CACHE", Path(tempfile.gettempdir()) / 
 #: Set to "1" in a child process that preloads the sanitizers' libraries.
 SANITIZED = "DYNAMIC_TWIN_SANITIZED"
 SANITIZERS = (
-    "-g",
+    "-g1",
     "-fsanitize=address,undefined,float-cast-overflow",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
@@ -52,7 +52,7 @@ def kernels(code: str, defines: Sequence[str] = ()) -> list[str]:
 def build(code: str, sanitized: bool, defines: tuple[str, ...] = ()) -> ctypes.PyDLL:
     """The library with the kernels of a source; calls of it hold Python's lock, so that one kernel runs at a time."""
     text = _DYNAMIC_SHARED.sub(r"\1* \2 = (\1*)twin::shared;", code)
-    flags = ["-std=c++17", "-O1" if sanitized else "-O2", "-ffp-contract=off", "-fvisibility=hidden", "-w", *defines]
+    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fvisibility=hidden", "-w", *defines]
     flags += SANITIZERS if sanitized else ()
     digest = hashlib.sha256("\0".join([text, HEADER.read_text(), *flags]).encode()).hexdigest()[:24]
     path = CACHE / f"{digest}.so"
