@@ -1,12 +1,12 @@
 # `make demo` runs the main job on real photos, `make test` passes the tests; each sets up what it needs, on any machine
-# with Python 3.11 or newer. `make check` is what to run before a commit.
+# with Python 3.11 or newer. `make quick` finds most mistakes in two minutes, `make check` is what to run before a commit.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ADAPTERS := .venv-adapters
 
-.PHONY: demo test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
+.PHONY: demo quick test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
 
 # The environment is made anew when the project's requirements change.
 $(VENV)/ready: pyproject.toml
@@ -17,6 +17,13 @@ $(VENV)/ready: pyproject.toml
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/resume.py
+
+# A few examples of each property, on the CPU, without the tests that are marked as slow.
+quick: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
 
 test: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -15,6 +15,8 @@ from dali_oracle import VARIABLE
 
 import dynamic as ndd
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "examples" / "checkpointing.py"
 ITERATORS = Path(__file__).with_name("iterators_job.py")

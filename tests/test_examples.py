@@ -15,6 +15,8 @@ import pytest
 
 import dynamic as ndd
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -9,6 +9,8 @@ import random
 import fuzzing
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COUNT = 1500
 
 

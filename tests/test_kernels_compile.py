@@ -12,6 +12,8 @@ from twin import build, cubin
 
 from dynamic.kernels.gpu import _launch
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(_launch.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.cu") if path.stem != "common")
 

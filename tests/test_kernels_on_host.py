@@ -21,7 +21,10 @@ from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
 from dynamic.kernels.gpu._images import images
 
-pytestmark = pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing"),
+]
 
 DTYPES = [numpy.dtype(kind.word) for kind in dtypes.ALL]
 

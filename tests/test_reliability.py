@@ -12,6 +12,8 @@ import load
 import pytest
 import reliability
 
+pytestmark = pytest.mark.slow
+
 ROWS = reliability.rows()
 
 

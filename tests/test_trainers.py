@@ -16,6 +16,8 @@ from dynamic.errors import StateError, StateWarning
 from dynamic.random import RNG, uniform
 from dynamic.readers import File
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"{i}.bin" for i in range(9)]
 
 
