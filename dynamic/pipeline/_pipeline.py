@@ -204,7 +204,8 @@ class Pipeline(Drawing, Settings):
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
-        return self._asked(Ahead.peek)
+        with self._alone():
+            return self._asked(Ahead.peek)
 
     def _peek_anew(self) -> Step:
         """The same for the first batch of an epoch: a source beside the first may have ended with the epoch before."""
@@ -231,18 +232,17 @@ class Pipeline(Drawing, Settings):
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
         """What is made ahead. Where a source has ended instead, that is told once, and noted."""
-        with self._alone():
-            ahead = self._started()
-            try:
-                return ask(ahead)
-            except Ended as end:
-                self._states = end.states
-                self._epoch = self._epoch if end.epoch is None else end.epoch
-                raise
-            except BaseException as error:
-                if not (self._depth or isinstance(error, Exception)):  # the batch may be over: go on after the last
-                    self._ahead = None
-                raise
+        ahead = self._started()
+        try:
+            return ask(ahead)
+        except Ended as end:
+            self._states = end.states
+            self._epoch = self._epoch if end.epoch is None else end.epoch
+            raise
+        except BaseException as error:
+            if not (self._depth or isinstance(error, Exception)):  # the batch may be over: go on after the last
+                self._ahead = None
+            raise
 
     def _end_epochs(self, last_batch: LastBatch) -> None:
         """Let the first reader end its epochs so, whatever it is told in the function."""
@@ -321,18 +321,22 @@ class Pipeline(Drawing, Settings):
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
         """
-        this = object()
-        with self._alone():
-            try:
+        this, step = object(), None
+        place: tuple[Any, ...] = ()
+        try:
+            with self._alone():
                 for name, data in pipeline_inputs.items():
                     self._feed(name, data, None, this)
+                place = self._states, self._epoch, self._end_of_epoch, self._iterator
                 step = self._take()
-            except BaseException:
-                if pipeline_inputs:
-                    self._fed.take_back(this)
-                raise
-            self._states, self._epoch, self._end_of_epoch = step.states, step.epoch, step.end
-            return step.outputs
+                self._states, self._epoch, self._end_of_epoch = step.states, step.epoch, step.end
+        except BaseException:
+            if step is not None:  # Ctrl-C as the lock was let go: nobody has the batch
+                self._go_back(*place)
+            if pipeline_inputs:
+                self._fed.take_back(this)
+            raise
+        return step.outputs
 
     def schedule_run(self) -> None:
         """Let a run begin whose outputs `share_outputs` gives: the two halves of `run`, as DALI has them."""
@@ -346,12 +350,16 @@ class Pipeline(Drawing, Settings):
             RuntimeError: None is scheduled.
             Exception: What the run raises, which stays scheduled.
         """
-        with self._alone():
-            if not self._scheduled:
-                raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
-            outputs = self.run()
-            self._scheduled -= 1
-            return outputs
+        taken = 0
+        try:
+            with self._alone():
+                if not self._scheduled:
+                    raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
+                self._scheduled -= (taken := 1)
+            return self.run()
+        except BaseException:
+            self._scheduled += taken
+            raise
 
     def release_outputs(self) -> None:
         """Makes no difference: outputs are nobody's but the caller's, and stay as they are."""

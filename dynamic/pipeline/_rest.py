@@ -28,11 +28,10 @@ class Rest(Iterator["tuple[Batch, ...]"]):
     def __next__(self) -> tuple[Batch, ...]:
         if self._epoch is None:
             self._epoch = self._pipeline.epoch
-        outputs = next(self._steps, None)
-        if outputs is None:
-            self._ended = True
-            raise StopIteration
-        return outputs
+        for outputs in self._steps:  # `next` would look for Ctrl-C when it has the batch
+            return outputs
+        self._ended = True
+        raise StopIteration
 
     def __len__(self) -> int:
         """Number of batches that are left; where none has been made yet, the first one is.
@@ -64,21 +63,30 @@ def _steps(pipeline: Any) -> Generator[tuple[Batch, ...]]:
     """The batches of the rest of the epoch; then the pipeline stands at the start of the next."""
     epoch, begun = pipeline._epoch, False
     while True:
-        with pipeline._alone():
-            if pipeline._epoch != epoch:  # another thread has ended it
-                return
-            try:
-                step = pipeline._peek() if begun else pipeline._peek_anew()
-            except StopIteration as end:
-                beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
-                pipeline._epoch = epoch if beside else epoch + 1
-                return
-            if step.epoch != epoch:
-                pipeline._states = step.ends[epoch].next if epoch in step.ends else pipeline._states
-                pipeline._epoch, pipeline._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
-                return
-            step, begun = pipeline._take(), True
-            pipeline._states, pipeline._end_of_epoch = step.states, step.end
+        taken = None
+        place: tuple[Any, ...] = ()
+        try:
+            with pipeline._alone():
+                if pipeline._epoch != epoch:  # another thread has ended it
+                    return
+                try:
+                    step = pipeline._peek() if begun else pipeline._peek_anew()
+                except StopIteration as end:
+                    beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
+                    pipeline._epoch = epoch if beside else epoch + 1
+                    return
+                if step.epoch != epoch:
+                    pipeline._states = step.ends[epoch].next if epoch in step.ends else pipeline._states
+                    pipeline._epoch, pipeline._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
+                    return
+                place = pipeline._states, pipeline._epoch, pipeline._end_of_epoch, pipeline._iterator
+                taken = step = pipeline._take()
+                begun = True
+                pipeline._states, pipeline._end_of_epoch = step.states, step.end
+        except BaseException:
+            if taken is not None:  # Ctrl-C as the lock was let go: nobody has the batch
+                pipeline._go_back(*place)
+            raise
         yield step.outputs
         with pipeline._alone():
             if step.end is not None and (pipeline._states is step.states or pipeline._states is step.end.last):
