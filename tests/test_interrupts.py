@@ -8,6 +8,7 @@ import itertools
 import random as python_random
 import sys
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -66,17 +67,20 @@ def names_of(batches):
     return [name for jpegs, _ in batches for name in jpegs.origin.names]
 
 
-def every_turn(run, most):
+def every_turn(run, most, part=0, parts=1):
     """Interruptions at each place of what a run does with them.
 
-    Where a run comes by more than so many, at one of the times that it comes by each place of our code.
+    Where a run comes by more than so many, at one of the times that it comes by each place of our code; tests of the
+    same code share its places between them, and say which part is theirs.
     """
     run(Interruption(None))  # the first call of an operator does more than the others
     run(counting := Interruption(None))
     assert counting.places > 5
     turns = range(counting.places)
     if counting.places > most:
-        turns = sorted(map(python_random.Random(5).choice, counting.found.values()))
+        times = [turns for (code, at), turns in counting.found.items()
+                 if zlib.crc32(f"{code.co_qualname} {at}".encode()) % parts == part]  # fmt: skip
+        turns = sorted(map(python_random.Random(5).choice, times))
     came = 0
     for turn in turns:
         interruption = Interruption(turn)
@@ -127,8 +131,8 @@ def test_a_reader_loses_nothing(root, whole, on_error):
         run(interruption)
 
 
-@pytest.mark.parametrize("depth", [0, 2])
-def test_a_pipeline_loses_nothing(root, depth):
+@pytest.mark.parametrize(("depth", "scheduled"), [(0, False), (2, False), (0, True)])
+def test_a_pipeline_loses_nothing(root, depth, scheduled):
     @pipeline_def(batch_size=3, seed=5, prefetch_queue_depth=depth)
     def numbers():
         _, labels = fn.readers.file(files=NAMES, file_root=root, random_shuffle=True, name="files")
@@ -139,8 +143,10 @@ def test_a_pipeline_loses_nothing(root, depth):
         with numbers() as pipe:
 
             def take():
-                while len(received) < 6:
-                    batch = pipe.run()
+                while len(received) < 5:
+                    if scheduled and not pipe._scheduled:
+                        pipe.schedule_run()
+                    batch = pipe.share_outputs() if scheduled else pipe.run()
                     received.append(batch)
 
             interrupted(interruption, take)
@@ -150,7 +156,7 @@ def test_a_pipeline_loses_nothing(root, depth):
         return [(labels.tolist(), np.round(draws.tolist(), 9).tolist()) for labels, draws in received], states
 
     expected = run(Interruption(None))
-    for interruption in every_turn(run, 40 if depth else 100):
+    for interruption in every_turn(run, 40 if depth else 100, 0, 3 if scheduled else 1):
         assert run(interruption) == expected, interruption.turn
 
 
@@ -201,7 +207,7 @@ def test_a_pipeline_that_is_fed_loses_nothing(at_once):
 
     expected = run(Interruption(None))
     assert expected[0] == [[[i], [i]] for i in range(4)]
-    for interruption in every_turn(run, 100):
+    for interruption in every_turn(run, 100, at_once, 2):
         assert run(interruption) == expected, interruption.turn
 
 
@@ -257,7 +263,7 @@ def test_a_source_loses_nothing(kind, piped):
         return [batch.tolist() for batch in received], source.get_state()
 
     expected = run(Interruption(None))
-    for interruption in every_turn(run, 100):
+    for interruption in every_turn(run, 100, list(SOURCES).index(kind) if piped else 0, len(SOURCES) if piped else 1):
         assert run(interruption) == expected, interruption.turn
 
 
