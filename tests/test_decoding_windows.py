@@ -273,6 +273,29 @@ def test_damage_at_any_place_is_found_alike_above_any_row(sampling, damage, with
 
 
 @needs_turbo
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_bad_profile_counts_in_neither_way(looks, with_turbo, monkeypatch):
+    if with_turbo:
+        pytest.skip("both ways are tried at once")
+    good, decode, seen = FORMATS["JPEG baseline 0"], turbo.window, []
+
+    def looking(library, file, *args, **options):
+        """What a TurboJPEG says that reads profiles."""
+        seen.append(len(file))
+        return (None, "bad ICC marker") if b"ICC_PROFILE" in bytes(file) else decode(library, file, *args, **options)
+
+    monkeypatch.setattr(turbo, "window", looking if looks else decode)
+    profile = b"\xff\xe2\0\x40ICC_PROFILE\0\x05\x01" + bytes(48)
+    for file, refused in ((good, False), (good[:-60] + b"\xff\xd9", True)):
+        for bottom in (20, 70):
+            for found in both_ways(file[:2] + profile + file[2:], monkeypatch, end=(30, bottom)):
+                assert (found is None) is (refused and bottom == 70)
+                if found is not None:
+                    assert np.array_equal(found, decoders.image(good).array[:bottom, :30])
+    assert len(seen) == (8 if looks else 0)
+
+
+@needs_turbo
 def test_no_file_is_decoded_with_the_tables_of_another(with_turbo, monkeypatch):
     if with_turbo:
         pytest.skip("both ways are tried at once")

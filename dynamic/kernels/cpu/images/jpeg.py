@@ -314,14 +314,22 @@ def decode(
 def _whole(data: Buffer, head: Header, limits: Limits, want: Colours, fast_idct: bool, out: Array) -> Array:
     """All pixels."""
     try:
-        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
-    except ValueError as error:  # libjpeg's own errors and all its warnings
+        return _by_simplejpeg(data, want, fast_idct, out)
+    except ValueError as error:
         reason = str(error)
-        if _BAD_PROFILE in reason and len(bare := _without_profile(data)) < len(data):
-            return _whole(bare, head, limits, want, fast_idct, out)
         if "Could not determine subsampling" in reason:
             return _by_pillow(data, head, limits, want)
         raise (truncated if "remature end" in reason else corrupt)(FORMAT, reason) from None
+
+
+def _by_simplejpeg(data: Buffer, want: Colours, fast_idct: bool, out: Array) -> Array:
+    """All pixels; libjpeg's errors and its warnings, but those of a colour profile, are ValueErrors."""
+    try:
+        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
+    except ValueError as error:
+        if _BAD_PROFILE not in str(error):
+            raise
+        pixels = simplejpeg.decode_jpeg(_without_profile(data), want, fastdct=fast_idct, buffer=out)
     return pixels
 
 
@@ -395,6 +403,9 @@ def _window(
     region = top, left, bottom - top, width
     step = 8 * max(h for h, _ in frame.components.values())
     pixels, problem = turbo.window(library, data, want, region, head.width, step, fast_idct=fast_idct)
+    if _BAD_PROFILE in problem:  # of a TurboJPEG that looks at it, as simplejpeg does
+        bare = _without_profile(data)
+        pixels, problem = turbo.window(library, bare, want, region, head.width, step, fast_idct=fast_idct)
     return None if problem else pixels[:height]
 
 
@@ -430,7 +441,7 @@ def _upper_rows(
     struct.pack_into(">H", shorter, head.detail.height_at, rows)
     pixels = empty((rows, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
     try:
-        simplejpeg.decode_jpeg(shorter, want, fastdct=fast_idct, buffer=pixels)
+        _by_simplejpeg(memoryview(shorter), want, fast_idct, pixels)
     except ValueError as error:
         if _MORE_ROWS not in str(error):
             return None
