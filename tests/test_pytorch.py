@@ -1136,3 +1136,25 @@ def test_a_data_set_of_another_order_than_on_other_ranks_is_refused(folder, monk
     assert [len(made(rank, 3)) for rank in range(2)] == [math.ceil(math.ceil(COUNT / 2) / 4)] * 2
     with pytest.raises(ArgumentError, match="'seed' must be the same on all 2 shards"):
         made(1, 4)
+
+
+def test_derived_iterators_find_what_those_of_dali_have(folder):
+    """Classes in public scripts count batches by the attributes of DALI's iterators."""
+
+    class Counted(GenericIterator):
+        def __len__(self):
+            size = self._size_no_pad // self._shards_num if self._last_batch_policy is DROP else self.size
+            size = size if self._reader_name else size // self._num_gpus
+            return size // self.batch_size if self._last_batch_policy is DROP else math.ceil(size / self.batch_size)
+
+        def __next__(self):
+            [batch] = super().__next__()
+            return batch["data"]
+
+    for policy in LastBatchPolicy:
+        pipes = [numbers(folder, shard_id=1, num_shards=2)]
+        iterator = Counted(pipes, NAMES, reader_name="reader", last_batch_policy=policy, auto_reset=True)
+        assert [len(iterator), iterator._pipes] == [GenericIterator.__len__(iterator), pipes]
+        assert len([*iterator]) in (len(iterator), len(iterator) - 1)  # the last batch may be of the other shard alone
+        sized = Counted([counted()], ["data"], size=10, last_batch_policy=policy)
+        assert len(sized) == GenericIterator.__len__(sized)

@@ -84,14 +84,14 @@ class GenericIterator:
         self._operator = type(self).__name__
         self._pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         self.output_map = names(self._operator, output_map)
-        self._policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
+        self._last_batch_policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
         self._auto_reset = self._one_of("auto_reset", auto_reset, _AUTO_RESET)
         self._dynamic_shape = bool(dynamic_shape)
         self._reader_name, self._size = reader_name, size
         self._check()
         if reader_name is not None:
             for pipeline in self._pipelines:
-                pipeline._end_epochs(_OF_READER[self._policy])
+                pipeline._end_epochs(_OF_READER[self._last_batch_policy])
         self._epochs: list[Iterator[Outputs]] | None = None
         self._steps = 0  # of the epoch that are left for any shard, where shards may have different numbers of batches
         self._ended = self._begun = False
@@ -122,7 +122,7 @@ class GenericIterator:
         size = self._size
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != -1):
             raise ArgumentError(self._operator, "size", "a number of samples, or -1", shown(size))
-        if self._policy is LastBatchPolicy.DROP and -1 < size < self.batch_size * len(pipelines):
+        if self._last_batch_policy is LastBatchPolicy.DROP and -1 < size < self.batch_size * len(pipelines):
             expected = f"at least {self.batch_size * len(pipelines)}, as less is dropped"
             raise ArgumentError(self._operator, "size", expected, str(size))
         if size != -1 and self._reader_name is not None:
@@ -228,7 +228,11 @@ class GenericIterator:
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
         left = self._size - int(self._given.sum())
-        return 0 if self._policy is LastBatchPolicy.DROP and left < self.batch_size * len(self._pipelines) else left
+        return (
+            0
+            if self._last_batch_policy is LastBatchPolicy.DROP and left < self.batch_size * len(self._pipelines)
+            else left
+        )
 
     def _outputs(self) -> list[Outputs | None]:
         """A batch of each pipeline; None of those whose epoch has ended before that of the others."""
@@ -259,7 +263,7 @@ class GenericIterator:
     def _steps_of(self, pipeline: Pipeline) -> int:
         """How many steps are left until all shards of a pipeline's reader have given what they have."""
         meta, states = self._reader(), pipeline._states
-        if meta is None or self._policy is not LastBatchPolicy.PARTIAL:  # else all have as many batches
+        if meta is None or self._last_batch_policy is not LastBatchPolicy.PARTIAL:  # else all have as many batches
             return 0
         start = {"epoch": pipeline._epoch, "position": 0}
         state: Any = (states or {}).get(self._reader_name or "", start)
@@ -308,9 +312,9 @@ class GenericIterator:
         some = next((values for values in found if values is not None), None)
         some = self._tensors(self._some(outputs)) if some is None else some
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
-        if self._policy is LastBatchPolicy.FILL and self._at_the_last():
+        if self._last_batch_policy is LastBatchPolicy.FILL and self._at_the_last():
             return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
-        if self._policy is LastBatchPolicy.PARTIAL and self._size > 0:
+        if self._last_batch_policy is LastBatchPolicy.PARTIAL and self._size > 0:
             return self._cut(dicts)
         return dicts
 
@@ -344,14 +348,36 @@ class GenericIterator:
         if meta is None:
             return self._size
         samples, shards = meta["epoch_size"], meta["number_of_shards"]
-        return samples // shards if self._policy is LastBatchPolicy.DROP else _up(samples, shards)
+        return samples // shards if self._last_batch_policy is LastBatchPolicy.DROP else _up(samples, shards)
+
+    # Attributes of DALI's iterators that derived classes of public scripts use, mostly in a `__len__` of their own.
+
+    @property
+    def _size_no_pad(self) -> int:
+        meta = self._reader()
+        return self._size if meta is None else meta["epoch_size"]
+
+    @property
+    def _shards_num(self) -> int:
+        meta = self._reader()
+        return 1 if meta is None else meta["number_of_shards"]
+
+    @property
+    def _num_gpus(self) -> int:
+        return len(self._pipelines)
+
+    _devices = _num_gpus
+
+    @property
+    def _pipes(self) -> list[Pipeline]:
+        return list(self._pipelines)
 
     def __len__(self) -> int:
         """How many batches a whole epoch has."""
         size, step = self.size, self.batch_size * (1 if self._reader_name is not None else len(self._pipelines))
         if size < 0:
             raise TypeError(f"{self._operator} has no length without reader_name= or size=.")
-        return size // step if self._policy is LastBatchPolicy.DROP else _up(size, step)
+        return size // step if self._last_batch_policy is LastBatchPolicy.DROP else _up(size, step)
 
     def __bool__(self) -> bool:
         return True
@@ -362,7 +388,7 @@ class GenericIterator:
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.output_map)
-        return f"<{self._operator} of {len(self._pipelines)} pipelines: {outputs}; {self._policy.name}>"
+        return f"<{self._operator} of {len(self._pipelines)} pipelines: {outputs}; {self._last_batch_policy.name}>"
 
 
 class ClassificationIterator(GenericIterator):
