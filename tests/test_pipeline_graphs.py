@@ -378,6 +378,25 @@ def test_operators_are_classes_in_each_spelling():
         assert pipe.run()[0].shape == [(2, 2, 1)]
 
 
+def test_former_names_have_the_results_of_those_of_now(folder):
+    class Older(Pipeline):
+        def __init__(self):
+            super().__init__(2, 1, 0, seed=12)
+            self.input = ops.FileReader(file_root=str(folder), random_shuffle=True)
+            self.decode = ops.ImageDecoderRandomCrop(device="cpu", output_type=types.RGB)
+            self.normalize = ops.CropMirrorNormalize(device="cpu", output_dtype=types.FLOAT, output_layout=types.NCHW)
+            self.coin = ops.CoinFlip(probability=0.5)
+
+        def define_graph(self):
+            jpegs, labels = self.input(name="Reader")
+            return [self.normalize(self.decode(jpegs), mirror=self.coin()), labels]
+
+    with Older() as pipe:
+        images, labels = pipe.run()
+        assert [str(images.dtype), images.layout, labels.shape] == ["f32", "CHW", [(1,)] * 2]
+        assert pipe.epoch_size("Reader") > 0
+
+
 # -- outputs ---------------------------------------------------------------------------------------------------------
 
 

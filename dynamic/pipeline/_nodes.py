@@ -12,6 +12,8 @@ from dynamic import ArgumentError
 from dynamic.auto_aug._draws import recorder
 from dynamic.errors import shown
 
+from ._added import FORMER
+
 __all__ = ["DataNode", "Drawn", "drawing", "is_node", "record", "recorded"]
 
 
@@ -266,7 +268,7 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _results(call: Recorded, sets: int | None) -> Any:
-    path, arguments = call.path or "", call.arguments
+    path, arguments = FORMER.get(call.path or "", call.path or ""), call.arguments
     if path == "readers.tfrecord":
         features = arguments.get("features")
         if not isinstance(features, Mapping):

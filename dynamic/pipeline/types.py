@@ -12,7 +12,7 @@ from dynamic.types import *  # noqa: F403
 
 from ._added import Constant
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
     *types.__all__,
     "NCHW",
     "NFCHW",
@@ -23,7 +23,7 @@ __all__ = [
     "ScalarConstant",
     "to_dali_type",
     "to_numpy_type",
-]  # noqa: PLE0604
+]
 
 #: Layouts, as DALI calls them too.
 NCHW, NHWC, NFCHW, NFHWC = "CHW", "HWC", "FCHW", "FHWC"
