@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +21,10 @@ from dynamic import checkpoint
 from dynamic.checkpoint import __main__
 from dynamic.checkpoint.__main__ import main
 from dynamic.checkpoint._atomic import read
+from dynamic.errors import StateError
+from dynamic.pipeline import fn, pipeline_def
 from dynamic.random import RNG
-from dynamic.readers import File
+from dynamic.readers import ExternalSource, File
 
 pytestmark = pytest.mark.slow
 
@@ -43,9 +47,61 @@ def saved(tmp_path):
 def test_what_a_checkpoint_holds_is_shown(saved, capsys):
     assert main(["show", str(saved / "0-0.json"), str(saved / "1-1.json")]) == 0
     text = capsys.readouterr().out
-    for line in ("  reader (File)\n", "    position: 4\n", "    position: 7\n", "    shuffle: True\n", "  rng (RNG)\n",
-                 "    state: 'Philox_0000000000000001_0000000000000000:0000000000000000_0'\n"):  # fmt: skip
+    for line in ("  reader (File): epoch 0, 4 of 7 samples given, shuffled, seed 0, 2 of them by this shard\n",
+                 "  reader (File): epoch 0, 7 of 7 samples given, shuffled, seed 0, 3 of them by this shard\n",
+                 "  rng (RNG): seed 1, 0 words drawn\n"):  # fmt: skip
         assert line in text
+    assert main(["show", "--json", str(saved / "0-0.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found[str(saved / "0-0.json")]["reader"]["state"]["position"] == 4
+    assert found[str(saved / "0-0.json")]["rng"]["type"] == "RNG"
+
+
+@given(seed=st.integers(0, 2**64 - 1), words=st.integers(0, 2**70))
+def test_the_place_of_a_generator_is_told_in_words(seed, words):
+    rng = RNG(seed)
+    rng.advance(words)
+    assert __main__._in_words(rng.get_state()) == f"seed {seed}, {words} word{'s' * (words != 1)} drawn"
+
+
+def test_states_of_every_kind_are_told_in_words(tmp_path, capsys):
+    (tmp_path / "cat").mkdir()
+    for name in "abc":
+        (tmp_path / "cat" / f"{name}.jpg").write_bytes(b"x")
+    (tmp_path / "cat" / "gone.jpg").symlink_to(tmp_path / "nothing")
+    skipping, plain = File(file_root=tmp_path, on_error="skip"), File(file_root=tmp_path)
+    skipping(4)
+    by_sample, iterable = ExternalSource(lambda info: [info.idx_in_epoch], batch=False), ExternalSource([[1], [2]])
+    by_sample(3)
+    checkpoint.save(tmp_path / "run.json", skipping=skipping, plain=plain, by_sample=by_sample, iterable=iterable,
+                    kept=Kept({"a": [1, {}], "b": {"c": 2}}), empty=Kept({}))  # fmt: skip
+    with pipeline_def(batch_size=2, seed=5)(lambda: fn.readers.file(file_root=str(tmp_path), name="r"))() as pipe:
+        pipe.run()
+        pipe.checkpoint(tmp_path / "pipe.json")
+    assert main(["show", str(tmp_path / "run.json"), str(tmp_path / "pipe.json")]) == 0
+    told = capsys.readouterr().out.splitlines()
+    for line in (
+        "  skipping (File): epoch 0, 4 of 4 samples given, in listed order, 1 skipped that could not be read",
+        "  plain (File): epoch 0, 0 of 4 samples given, in listed order",
+        "  by_sample (ExternalSource): epoch 0, 3 samples in 1 batch taken",
+        "  iterable (ExternalSource): epoch 0, 0 batches taken; cannot go back to there",
+        "  kept (Kept):", "    a: [1, {}]", "    b.c: 2", "  empty (Kept):", "    {}",
+        "  pipeline: epoch 0, 1 batch in all, seed 5", "  r: epoch 0, 2 of 4 samples given, in listed order",
+    ):  # fmt: skip
+        assert line in told
+
+
+@pytest.mark.parametrize(("data", "reason"), [
+    (b"", "it is empty."), (b"\0" * 4096, "it has 4096 bytes, all of them zeros or blanks."),
+    (b" \n", "it has 2 bytes, all of them zeros or blanks."), (b"hello", "it is no JSON: Expecting value in line 1"),
+    (b"{\n'a'", "it is no JSON: .* in line 2, column 1."), (b"\"\xc3\"", "it is no JSON: byte 1 is 0xc3."),
+])  # fmt: skip
+def test_what_is_wrong_with_a_file_is_told(data, reason, tmp_path, capsys):
+    (tmp_path / "run.json").write_bytes(data)
+    assert main(["verify", str(tmp_path / "run.json")]) == 1
+    assert re.search(f"is damaged, or not a checkpoint: {reason}", capsys.readouterr().out)
+    with pytest.raises(StateError, match=reason):
+        checkpoint.load(tmp_path / "run.json", rng=RNG(1))
 
 
 def test_what_differs_is_told(saved, capsys):
@@ -125,7 +181,11 @@ def test_a_folder_is_scanned_for_pickles_and_damage_without_running_anything(sav
     assert capsys.readouterr().out.count("a checkpoint of 'reader', 'rng'\n") == 4
     (saved / "notes.txt").write_text("nothing of interest\n")
     assert main(["scan", str(saved)]) == 0
-    assert "notes.txt: neither a checkpoint nor a pickle\n" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "notes.txt" not in told
+    assert told.endswith("\n1 other file without a checkpoint or a pickle\n")
+    assert main(["scan", str(saved / "notes.txt")]) == 0
+    assert capsys.readouterr().out == f"{saved / 'notes.txt'}: neither a checkpoint nor a pickle\n"
     (saved / "deep").mkdir()
     (saved / "deep" / "old.pkl").write_bytes(pickle.dumps({"at": np.arange(3)}, 4))
     (saved / "bad.pkl").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
@@ -136,6 +196,13 @@ def test_a_folder_is_scanned_for_pickles_and_damage_without_running_anything(sav
     assert "bad.pkl: a pickle of protocol 0, which refers to os.system: loading it could run any code" in text
     assert "old.pkl: a pickle of protocol 4, which refers to numpy" in text
     assert "torn.json is damaged" in text
+    assert main(["scan", "--json", str(saved)]) == 1
+    found = {Path(each["path"]).name: each for each in json.loads(capsys.readouterr().out)}
+    assert {name: each["kind"] for name, each in found.items()} == {
+        **{f"{i}-{k}.json": "checkpoint" for i in range(2) for k in range(2)}, "notes.txt": "other",
+        "old.pkl": "pickle", "bad.pkl": "pickle", "torn.json": "damaged"}  # fmt: skip
+    assert found["bad.pkl"]["names"] == ["os.system"]
+    assert found["0-0.json"]["names"] == ["reader", "rng"]
 
 
 def test_what_cannot_be_read_is_told(tmp_path, capsys):

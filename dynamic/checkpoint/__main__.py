@@ -6,7 +6,9 @@ Nothing that a file holds is ever run.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from ._verify import verify_epoch
 from .legacy import recognise
 
 _MISSING = "(not there)"
+_PHILOX = re.compile("Philox_([0-9A-F]{16})_([0-9A-F]{16}):([0-9A-F]{16})_([0-3])")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser("show", help="print what a checkpoint holds")
     show.add_argument("files", nargs="+", type=Path)
+    show.add_argument("--json", action="store_true", help="print all that is in the states, as JSON")
     diff = commands.add_parser("diff", help="print what differs between two checkpoints; 1 if anything does")
     diff.add_argument("files", nargs=2, type=Path)
     verify = commands.add_parser("verify", help="tell whether checkpoints are whole; 1 if one is not")
@@ -37,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         "all ranks, that the epoch gave every sample once")  # fmt: skip
     scan = commands.add_parser("scan", help="tell what files are, in folders too; 1 if there are pickles or damage")
     scan.add_argument("files", nargs="+", type=Path)
+    scan.add_argument("--json", action="store_true", help="print a list of objects with path, kind and more, as JSON")
     chosen = parser.parse_args(arguments)
     try:
         status = {"show": _show, "diff": _diff, "verify": _verify, "scan": _scan}[chosen.command](chosen)
@@ -96,16 +101,58 @@ def _flat(entries: Mapping[str, Entry]) -> dict[tuple[tuple[str, ...], bool], st
 
 
 def _show(chosen: argparse.Namespace) -> int:
+    found: dict[str, Any] = {}
+
     def show(path: Path) -> int:
         entries = _entries(path)
+        if chosen.json:
+            found[str(path)] = {name: {"type": entry.type, "state": entry.state} for name, entry in entries.items()}
+            return 0
         _tell(f"{path}:")
         for name, entry in entries.items():
-            _tell(f"  {name} ({entry.type or 'of no known type'})")
-            for keys, text in _lines(entry.state):
+            kind = f" ({entry.type})" if entry.type else ""
+            words = _in_words(entry.state)
+            _tell(f"  {name}{kind}: {words}" if words else f"  {name}{kind}:")
+            for keys, text in () if words else _lines(entry.state):
                 _tell(f"    {'.'.join(keys)}: {text}" if keys else f"    {text}")
         return 0
 
-    return _of_each(chosen.files, show)
+    status = _of_each(chosen.files, show)
+    if chosen.json:
+        _tell(json.dumps(found))
+    return status
+
+
+def _in_words(state: JSON) -> str:
+    """A state of ours as a person reads it; "" of others."""
+    known: Any = state if isinstance(state, dict) else {}
+    if {"position", "samples", "shuffle", "seed"} <= known.keys():
+        return _of_reader(known)
+    if {"iteration", "sample", "resumable"} <= known.keys():
+        batches, samples = _counted(known["iteration"], "batch", "batches"), _counted(known["sample"], "sample")
+        taken = batches if known["source"] != "sample" else f"{samples} in {batches}"
+        return f"epoch {known['epoch']}, {taken} taken" + ("" if known["resumable"] else "; cannot go back to there")
+    if {"runs", "seed", "calls"} <= known.keys():
+        return f"epoch {known['epoch']}, {_counted(known['runs'], 'batch', 'batches')} in all, seed {known['seed']}"
+    if known.keys() == {"algorithm", "state"} and (place := _PHILOX.fullmatch(str(known["state"]))):
+        key, high, low, word = (int(part, 16) for part in place.groups())
+        return f"seed {key}, {_counted(4 * (high << 64 | low) + word, 'word')} drawn"
+    return ""
+
+
+def _of_reader(state: dict[str, Any]) -> str:
+    order = f"shuffled, seed {state['seed']}" if state["shuffle"] else "in listed order"
+    parts = [f"epoch {state['epoch']}", f"{state['position']} of {_counted(state['samples'], 'sample')} given", order]
+    given = str(state.get("given", "")).partition(":")[0]
+    if state["position"] and given.isdigit() and int(given) != state["position"]:
+        parts.append(f"{given} of them by this shard")
+    if state.get("skipped"):
+        parts.append(f"{len(state['skipped'])} skipped that could not be read")
+    return ", ".join(parts)
+
+
+def _counted(number: Any, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _diff(chosen: argparse.Namespace) -> int:
@@ -159,30 +206,54 @@ def _files(paths: Sequence[Path], failed: Callable[[OSError], None]) -> Iterator
 
 def _scan(chosen: argparse.Namespace) -> int:
     unread: list[int] = []
-    status = _of_each(_files(chosen.files, lambda error: unread.append(_unread(error))), _scanned)
+    found: list[dict[str, Any]] = []
+    others: list[Path] = []
+
+    def scan(path: Path) -> int:
+        what = _recognised(path)
+        found.append({"path": str(path), **what})
+        if what["kind"] == "other" and path not in chosen.files:
+            others.append(path)
+        elif not chosen.json:
+            _tell(_TOLD[what["kind"]](path, what))
+        return int(what["kind"] in ("pickle", "damaged"))
+
+    status = _of_each(_files(chosen.files, lambda error: unread.append(_unread(error))), scan)
+    if chosen.json:
+        _tell(json.dumps(found))
+    elif others:
+        _tell(f"{_counted(len(others), 'other file')} without a checkpoint or a pickle")
     return max([status, *unread])
 
 
-def _scanned(path: Path) -> int:
+#: A line for what is found in a file.
+_TOLD: Mapping[str, Callable[[Path, Any], str]] = {
+    "checkpoint": lambda path, what: f"{path}: a checkpoint of {', '.join(map(repr, what['names']))}",
+    "pickle": lambda path, what: f"{path}: a pickle of protocol {what['protocol']}{_referred(what['names'])}: "
+                                 "loading it could run any code",
+    "damaged": lambda _, what: str(what["reason"]),
+    "other": lambda path, what: what.get("reason") or f"{path}: neither a checkpoint nor a pickle",
+}  # fmt: skip
+
+
+def _referred(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f", which refers to {listed}" if listed else ""
+
+
+def _recognised(path: Path) -> dict[str, Any]:
+    """What a file is: its kind, "checkpoint", "pickle", "damaged" or "other", and what is known of that kind."""
     try:
         data = read(path, LARGEST)
     except StateError as error:
-        _tell(str(error))
-        return 0
+        return {"kind": "other", "reason": str(error)}
     pickle = recognise(data)
     if pickle is not None:
-        names = ", ".join(pickle.names[:5]) + (", ..." if len(pickle.names) > 5 else "")
-        refers = f", which refers to {names}" if names else ""
-        _tell(f"{path}: a pickle of protocol {pickle.protocol}{refers}: loading it could run any code")
-        return 1
+        return {"kind": "pickle", "protocol": pickle.protocol, "names": list(pickle.names)}
     try:
-        entries = decoded(data, str(path))
+        return {"kind": "checkpoint", "names": list(decoded(data, str(path)))}
     except StateError as error:
-        ours = FORMAT.encode() in data
-        _tell(str(error) if ours else f"{path}: neither a checkpoint nor a pickle")
-        return int(ours)
-    _tell(f"{path}: a checkpoint of {', '.join(map(repr, entries))}")
-    return 0
+        return {"kind": "damaged", "reason": str(error)} if FORMAT.encode() in data else {"kind": "other"}
 
 
 if __name__ == "__main__":

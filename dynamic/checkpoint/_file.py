@@ -139,11 +139,17 @@ def _parsed(data: bytes, source: str) -> Any:
                          "any code if it were loaded. See dynamic.checkpoint.legacy.read.")  # fmt: skip
     if told := _too_many(data):
         raise _damaged(source, f"it has {told}")
+    if not data.strip(b"\0 \t\r\n"):
+        raise _damaged(source, f"it has {len(data)} bytes, all of them zeros or blanks" if data else "it is empty")
     try:
         return json.loads(data.decode("ascii"), object_pairs_hook=_unique, parse_constant=_refused, parse_int=_integer,
                           parse_float=_finite)  # fmt: skip
     except RecursionError:
         raise _damaged(source, "it is nested too deep") from None
+    except UnicodeDecodeError as error:
+        raise _damaged(source, f"it is no JSON: byte {error.start} is {data[error.start]:#x}") from None
+    except json.JSONDecodeError as error:
+        raise _damaged(source, f"it is no JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except ValueError as error:
         raise _damaged(source, str(error)) from None
 
