@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +27,7 @@ _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC",
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _BYTE = numpy.dtype(numpy.uint8)
 _READING = frozenset(["dynamic", "hashlib"])  # packages whose functions call the system to read
+_BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell how large something is, and what
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
 
@@ -67,14 +69,18 @@ def is_of_the_system(error: BaseException) -> bool:
     return inmost is None or inmost.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _READING
 
 
-def contents(path: str, start: int = 0, size: int | None = None, most: int | None = None) -> Array:
+def contents(
+    path: str, start: int = 0, size: int | None = None, most: int | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
+) -> Array:  # fmt: skip
     """The bytes of a regular file: uint8, one dimension.
 
     Args:
         path: Of the file.
         start: The first byte.
         size: How many bytes; by default all that were there when it was opened, and no others.
-        most: Of a file that is larger only so many are read.
+        most: Of a file that is larger only the beginning is read; zeros stand for the others of so many bytes.
+        wanted: Whether a file that begins so is read on; else its first bytes are all that is given.
 
     Raises:
         OSError: The file cannot be read, is none, or has not so many bytes.
@@ -84,8 +90,15 @@ def contents(path: str, start: int = 0, size: int | None = None, most: int | Non
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+        if wanted is not None and status.st_size > _BEGINNING:
+            first = os.read(descriptor, _FIRST)
+            if not wanted(first):
+                return numpy.frombuffer(first, numpy.uint8)
+            os.lseek(descriptor, 0, os.SEEK_SET)
         if size is None and most is not None and status.st_size > most:
-            size = most
+            data = numpy.zeros(most, numpy.uint8)  # the system gives memory for what is written, and not for the rest
+            _filled(data[:_BEGINNING], descriptor, min(most, _BEGINNING))
+            return data
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
         data = _room(status.st_size + 1)  # one more, to see that it has not grown

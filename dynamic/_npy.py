@@ -163,7 +163,7 @@ def header(data: bytes) -> Header:
     ) as error:  # fmt: skip
         told = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise NoArray(f"has a header that cannot be understood: {told}") from None
-    if kind.kind == "V" or of_numpy(kind.newbyteorder("=")) is None:  # those with fields may be without a hash
+    if kind.kind not in "biuf" or of_numpy(kind.newbyteorder("=")) is None:  # others may have no order, or no hash
         raise NoArray(f"holds {kind}, which is not supported")
     if min(shape, default=0) < 0 or len(shape) > 32 or beyond(shape, kind):
         raise NoArray(_impossible(shape))

@@ -447,7 +447,7 @@ def imread(path: Any, /, **arguments: Any) -> Any:
     """
     limit = arguments.get("max_encoded_bytes")
     limit = limit if isinstance(limit, int) and limit > 0 else _LIMITS.encoded_bytes
-    files = opened_files("imread", "path", path, limit)
+    files = opened_files("imread", "path", path, limit, images.is_known)
     try:
         return image(files.data, **arguments)
     except ArgumentError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import string
 import tracemalloc
 import warnings
 
@@ -344,6 +346,17 @@ def test_arrays_that_are_no_numbers_are_refused_and_never_unpickled():
         assert name in reason
         assert reason.startswith("holds ")
         assert reason.endswith("which is not supported")
+
+
+@pytest.mark.parametrize("letter", string.ascii_letters + "?")
+def test_every_letter_of_a_type_is_read_or_refused_by_name(letter):
+    """NumPy knows types that have no order of bytes, such as "T", and raises errors of its own about them."""
+    for before, after in itertools.product(("", "<", ">", "|", "="), ("", "1", "4", "8", "16")):
+        file = file_of(described("(0,)", f"'{before}{letter}{after}'"), b"")
+        try:
+            assert decoders.numpy(file).shape == (0,)
+        except DecodeError as error:
+            assert error.failures[0].reason.startswith(("holds ", "has a header that cannot be understood"))  # noqa: PT017
 
 
 def test_what_are_no_bytes_is_refused():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, decoders, peek_image_shape
+from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, _bytes, as_batch, decoders, peek_image_shape
 from dynamic._origin import Origin
 from dynamic.random import RNG
 
@@ -177,14 +177,22 @@ def test_strange_names_are_told_on_one_line_of_text(tmp_path):
     assert "\x1b" not in str(caught.value)
 
 
-def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "large.jpg"
+@pytest.mark.parametrize("beginning", [JPEG, np.zeros(3, np.uint8)], ids=["JPEG", "zeros"])
+def test_of_a_file_that_is_refused_only_the_beginning_is_read(beginning, tmp_path, monkeypatch):
+    path, read, into = tmp_path / "large.jpg", [], _bytes._read_into
+    monkeypatch.setattr(_bytes, "_read_into", lambda *arguments: read.append(into(*arguments)) or read[-1])
     with path.open("wb") as file:
-        file.write(bytes(JPEG))
+        file.write(bytes(beginning))
         file.truncate(1 << 40)  # a hole of a terabyte
-    with pytest.raises(ndd.errors.ImageTooLarge, match="max_encoded_bytes=5000") as caught:
-        ndd.imread(path, max_encoded_bytes=5000)
-    assert caught.value.failures[0].source == str(path)
+    for limits in ({}, {"max_encoded_bytes": 5000}):
+        with pytest.raises(DecodeError) as caught:
+            ndd.imread(path, **limits)
+        assert caught.value.failures[0].source == str(path)
+        if beginning is JPEG:
+            assert isinstance(caught.value, ndd.errors.ImageTooLarge)
+            assert f"max_encoded_bytes={limits.get('max_encoded_bytes', 1 << 30)}" in str(caught.value)
+        assert ndd.imread([path], on_error="skip", **limits).shape == []
+    assert sum(read) <= 4 << 16
     for wrong in (0, -1, 1.5):
         with pytest.raises(ArgumentError, match="max_encoded_bytes"):
             ndd.imread(tmp_path / "none", max_encoded_bytes=wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy
@@ -65,14 +65,17 @@ def read(
     return data if there is None else data.to_device(there)
 
 
-def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -> Bytes:
+def opened(
+    operator: str, argument: str, paths: Any, limit: int | None = None, wanted: Callable[[bytes], bool] | None = None
+) -> Bytes:
     """Read files for an operator.
 
     Args:
         operator: Its name.
         argument: The argument that says which.
         paths: Its value: a path, a sequence of paths, or data that holds them.
-        limit: The most bytes that it will take of a file; one more is read where there are more.
+        limit: The most bytes that it will take of a file; one more is given where there are more.
+        wanted: Whether it takes files that begin so; of others only that is read.
 
     Raises:
         ArgumentError: These are no paths.
@@ -92,7 +95,7 @@ def opened(operator: str, argument: str, paths: Any, limit: int | None = None) -
         refuse_address(operator, argument if one else f"{argument}[{i}]", os.fsdecode(item))
     names = [os.fsdecode(item) for item in each]
     origin = Origin(0, sample_ids(map(os.fsencode, names)), names)
-    files, failures = _read(names, limit)
+    files, failures = _read(names, limit, wanted)
     if one:
         return Bytes(Tensor(files[0], None, origin), failures)
     return Bytes(Batch(files, None, origin, numpy.dtype("uint8"), 1), failures)
@@ -107,14 +110,16 @@ def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[b
     return host.array.tobytes() if isinstance(host, Tensor) else [sample.tobytes() for sample in host.samples]
 
 
-def _read(names: list[str], limit: int | None) -> tuple[list[Array], dict[int, Failure]]:
+def _read(
+    names: list[str], limit: int | None, wanted: Callable[[bytes], bool] | None
+) -> tuple[list[Array], dict[int, Failure]]:
     """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
     files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
     failures: dict[int, Failure] = {}
 
     def one(i: int) -> None:
         try:
-            files[i] = contents(names[i], most=None if limit is None else limit + 1)
+            files[i] = contents(names[i], most=None if limit is None else limit + 1, wanted=wanted)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and not is_of_the_system(error):
                 raise

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
+from dynamic.errors import DecodeError
+
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
 from ._common import Array, Buffer, Colours, Header, Limits, part, too_large, truncated, unsupported
 
-__all__ = ["FORMATS", "Header", "Limits", "check_scans", "decode", "header", "jpeg_target", "window"]
+__all__ = ["FORMATS", "Header", "Limits", "check_scans", "decode", "header", "is_known", "jpeg_target", "window"]
 
 #: The formats that are read, and other spellings of their names.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -54,6 +57,13 @@ def _format(data: Buffer) -> Any:
     if any(signature.startswith(start) for signature, _ in _SIGNATURES):
         raise truncated(None, f"there are only {len(start)} bytes")
     raise unsupported(None, f"bytes that begin with {start[:8]!r} are no image format that is read here")
+
+
+def is_known(beginning: bytes) -> bool:
+    """Whether a file that begins so may be an image."""
+    with contextlib.suppress(DecodeError):
+        return bool(_format(memoryview(beginning)))
+    return False
 
 
 def header(data: Buffer, limits: Limits) -> Header:
