@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
+from counting import COUNT, laid_out, numbers
 from dali_oracle import Oracle, dali_fixture  # noqa: F401
 
 from dynamic import checkpoint
@@ -89,6 +94,138 @@ def test_orbax_saves_and_loads_states(made, tmp_path):
         restored = checkpointer.restore(tmp_path / "orbax")
     assert restored == states
     assert_go_on_alike(returned(restored, fresh), objects)
+
+
+# Runs of trainers, which are killed in the middle of an epoch and started again
+
+ROOT = Path(__file__).parent.parent
+EPOCHS = 3
+SECONDS = 900  # after which a run has failed
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return laid_out(tmp_path_factory.mktemp("numbers"))
+
+
+def run_of(trainer, folder, output, *arguments, processes=1, launched=False):
+    """Run `trainers_job.py`, under torchrun where the trainer does not launch processes itself."""
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if launched else []
+    command += [str(ROOT / "tests" / "trainers_job.py"), trainer, str(folder), str(output)]
+    command += ["--processes", str(processes), *map(str, arguments)]
+    of_here = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+               "MASTER_ADDR": "127.0.0.1"}  # fmt: skip
+    output.mkdir(exist_ok=True)
+    return subprocess.run([sys.executable, *command], env={**os.environ, **of_here}, timeout=SECONDS, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+
+
+def noted(output, rank=0):
+    """The batches that a process has trained on, each with the epoch that the trainer was in."""
+    return [json.loads(line) for line in (output / f"{rank}.jsonl").read_text().splitlines()]
+
+
+def expected(folder, rank=0, processes=1):
+    """The same of a process that is given every epoch whole."""
+    found = []
+    with numbers(folder, shard_id=rank, num_shards=processes) as pipe:
+        for epoch in range(EPOCHS):
+            found += [[epoch, data.numpy().ravel().tolist()] for data, *_ in pipe.next_epoch()]
+    return found
+
+
+def assert_killed_and_gone_on(trainer, folder, output, *arguments, kill, place, processes=1, launched=False):
+    """A run that is killed after some steps, and started again at a place, trains on what one would that is not."""
+    how = {"processes": processes, "launched": launched}
+    killed = run_of(trainer, folder, output, *arguments, "--kill-at", kill, **how)
+    assert killed.returncode, killed.stdout
+    finished = run_of(trainer, folder, output, *arguments, **how)
+    assert finished.returncode == 0, finished.stdout
+    for rank in range(processes):
+        whole = expected(folder, rank, processes)
+        assert noted(output, rank) == whole[:kill] + whole[place:], finished.stdout
+
+
+def test_epochs_are_whole_and_in_new_orders(folder):
+    """What the runs below are compared with."""
+    for processes in (1, 2):
+        for epoch in range(EPOCHS):
+            ranks = [
+                [batch for e, batch in expected(folder, rank, processes) if e == epoch] for rank in range(processes)
+            ]
+            assert len({len(batches) for batches in ranks}) == 1
+            assert sorted(x for batches in ranks for batch in batches for x in batch) == list(range(COUNT))
+    epochs = [batch for _, batch in expected(folder)]
+    assert len({str(epochs[6 * e : 6 * e + 6]) for e in range(EPOCHS)}) == EPOCHS
+
+
+@pytest.mark.parametrize(("loader", "workers", "save"), [
+    ("DataLoader", 0, "steps"), ("DataLoader", 2, "steps"), ("DataLoader", 2, "epochs"), ("torchdata", 2, "steps"),
+    ("torch", 0, "epochs"), ("iterator", 0, "epochs"),
+])  # fmt: skip
+def test_lightning(folder, tmp_path, loader, workers, save):
+    """Also from a checkpoint at the end of an epoch, which is where Lightning makes them by default."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    place = 8 if save == "steps" else 6
+    arguments = ["--loader", loader, "--workers", workers, "--save", save]
+    if loader in ("torch", "iterator"):  # which have no state that Lightning knows: it begins with the first epoch
+        whole = run_of("lightning", folder, tmp_path / "whole", *arguments)
+        assert noted(tmp_path / "whole") == expected(folder), whole.stdout
+        return
+    assert_killed_and_gone_on("lightning", folder, tmp_path / "run", *arguments, kill=9, place=place)
+
+
+def test_lightnings_own_processes(folder, tmp_path):
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    assert_killed_and_gone_on("lightning", folder, tmp_path / "run", kill=5, place=4, processes=2)
+
+
+@pytest.mark.parametrize(("loader", "workers", "prepare"), [("DataLoader", 0, []), ("torch", 2, ["--prepare"])])
+def test_the_trainer_of_transformers(folder, tmp_path, loader, workers, prepare):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    arguments = ["--loader", loader, "--workers", workers, *prepare]
+    assert_killed_and_gone_on("transformers", folder, tmp_path / "run", *arguments, kill=9, place=8)
+
+
+def test_accelerate(folder, tmp_path):
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    assert_killed_and_gone_on("accelerate", folder, tmp_path / "run", kill=4, place=4, processes=2, launched=True)
+
+
+def test_accelerate_deals_out_all_samples_or_none(folder, tmp_path):
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    how = {"processes": 2, "launched": True}
+    twice = run_of("accelerate", folder, tmp_path / "twice", "--prepare", **how)
+    assert twice.returncode
+    assert "one of 2 shards, which a DataLoaderDispatcher would share out again" in twice.stdout
+    assert not list((tmp_path / "twice").glob("*.jsonl"))
+    once = run_of("accelerate", folder, tmp_path / "once", "--prepare", "--whole", **how)
+    assert once.returncode == 0, once.stdout
+    for epoch in range(EPOCHS):
+        found = [batch for rank in range(2) for e, batch in noted(tmp_path / "once", rank) if e == epoch]
+        assert {x for batch in found for x in batch} == set(range(COUNT))
+        assert sum(map(len, found)) == COUNT + 1  # Accelerate gives all processes as many samples
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_another_number_of_processes_goes_on(folder, tmp_path, before, after, workers):
+    pytest.importorskip("torch", reason="torch is not installed")
+    output, kill = tmp_path / "run", 8 // before  # in the second epoch
+    killed = run_of(
+        "torchrun", folder, output, "--workers", workers, "--kill-at", kill, processes=before, launched=True
+    )
+    assert killed.returncode, killed.stdout
+    parts = [[noted(output, rank) for rank in range(before)]]
+    for rank in range(before):
+        (output / f"{rank}.jsonl").unlink()
+    finished = run_of("torchrun", folder, output, *arguments, processes=after, launched=True)
+    assert finished.returncode == 0, finished.stdout
+    parts.append([noted(output, rank) for rank in range(after)])
+    lines = [line for ranks in parts for rank in ranks for line in rank]
+    for epoch in range(EPOCHS):
+        assert sorted(x for e, batch in lines if e == epoch for x in batch) == list(range(COUNT))
 
 
 # Checkpoints of DALI

@@ -36,7 +36,7 @@ class Job:
 
     def pipeline(self):
         """Of this process's share."""
-        shard = self.arguments.shard if self.arguments.processes > 1 else None
+        shard = "torch" if self.arguments.processes > 1 and not self.arguments.whole else None
         return numbers(self.arguments.folder, shard=shard)
 
     def loader(self) -> Any:
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--loader", default="DataLoader", choices=["DataLoader", "torch", "torchdata", "iterator"])
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--shard", default="torch")
+    parser.add_argument("--whole", action="store_true", help="give each process all samples")
     parser.add_argument("--save", default="steps", choices=["steps", "epochs"])
     parser.add_argument("--prepare", action="store_true", help="hand the loader to Accelerate")
     parser.add_argument("--kill-at", type=int, help="end the process after so many steps")
