@@ -114,7 +114,7 @@ def test_the_last_batch(folder, policy, shards, size):
             assert sizes == [[size] * shards] * len(batches)
             assert policy is DROP or set(all_) == set(range(COUNT))
             assert policy is FILL or len(set(all_)) == len(all_)
-    assert iterator.size == (COUNT // shards if policy is DROP else math.ceil(COUNT / shards))
+    assert iterator.size == iterator._size == (COUNT // shards if policy is DROP else math.ceil(COUNT / shards))
     for pipe in pipes:
         pipe.close()
 

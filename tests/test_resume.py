@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -763,6 +765,33 @@ def test_a_launcher_says_which_shard(root, monkeypatch, word, names):
             reader_of(root, NAMES[:3], shard=word)
     with pytest.raises(ArgumentError, match="'torchrun' or 'slurm'"):
         reader_of(root, NAMES[:3], shard="mpi")
+
+
+def test_torch_says_which_shard(root, monkeypatch):
+    """Where its process group is initialised, by whatever launcher."""
+    torch = types.ModuleType("torch")
+    torch.distributed = types.SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: False, get_rank=lambda: 1, get_world_size=lambda: 3
+    )
+    monkeypatch.setitem(sys.modules, "torch", None)  # as where it is not installed
+    with pytest.raises(ArgumentError, match="'torch', which is not installed"):
+        reader_of(root, NAMES[:3], shard="torch")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    with pytest.raises(ArgumentError, match=r"where torch\.distributed is initialised.*init_process_group\(\) first"):
+        reader_of(root, NAMES[:3], shard="torch")
+    torch.distributed.is_initialized = lambda: True
+    reader = reader_of(root, NAMES[:3], shard="torch")
+    assert "shard 1 of 3 (from torch)" in repr(reader)
+    assert [jpegs.origin.names for jpegs, _ in reader.next_epoch(5)] == [NAMES[1:2]]
+    with pytest.raises(ArgumentError, match="'num_shards' must be left out with shard='torch'"):
+        reader_of(root, NAMES[:3], shard="torch", num_shards=3)
+
+
+def test_a_reader_imports_no_torch_unless_asked(root):
+    code = "import sys; from dynamic.readers import File; File(file_root=sys.argv[1], files=['a'], labels=[0])"
+    command = [sys.executable, "-c", f"{code}; assert 'torch' not in sys.modules", str(root)]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -213,9 +213,8 @@ def test_accelerate_deals_out_all_samples_or_none(folder, tmp_path):
 def test_another_number_of_processes_goes_on(folder, tmp_path, before, after, workers):
     pytest.importorskip("torch", reason="torch is not installed")
     output, kill = tmp_path / "run", 8 // before  # in the second epoch
-    killed = run_of(
-        "torchrun", folder, output, "--workers", workers, "--kill-at", kill, processes=before, launched=True
-    )
+    arguments = ["--workers", workers]
+    killed = run_of("torchrun", folder, output, *arguments, "--kill-at", kill, processes=before, launched=True)
     assert killed.returncode, killed.stdout
     parts = [[noted(output, rank) for rank in range(before)]]
     for rank in range(before):

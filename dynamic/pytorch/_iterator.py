@@ -87,7 +87,7 @@ class GenericIterator:
         self._last_batch_policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
         self._auto_reset = self._one_of("auto_reset", auto_reset, _AUTO_RESET)
         self._dynamic_shape = bool(dynamic_shape)
-        self._reader_name, self._size = reader_name, size
+        self._reader_name, self._told = reader_name, size
         self._check()
         if reader_name is not None:
             for pipeline in self._pipelines:
@@ -119,7 +119,7 @@ class GenericIterator:
             sizes = str([pipeline.batch_size for pipeline in pipelines])
             raise ArgumentError(self._operator, "pipelines", "of one batch size", sizes)
         self.batch_size = pipelines[0].batch_size
-        size = self._size
+        size = self._told
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != -1):
             raise ArgumentError(self._operator, "size", "a number of samples, or -1", shown(size))
         if self._last_batch_policy is LastBatchPolicy.DROP and -1 < size < self.batch_size * len(pipelines):
@@ -138,13 +138,13 @@ class GenericIterator:
             raise StateMismatch(f"{self._operator}: the pipelines are in different epochs: {epochs}.",
                                 [f"epochs: {epochs}"])  # fmt: skip
         state: Any = self._pipelines[0]._iterator
-        if self._size < 0 or state is None:
+        if self._told < 0 or state is None:
             return numpy.zeros(len(self._pipelines), numpy.int64)
         known = isinstance(state, dict) and state.keys() == {"version", "size", "given"} and state["version"] == 1
         given = array_from_json(state["given"]) if known else numpy.zeros(0)
         if given.dtype != numpy.int64 or given.ndim != 1:
             raise StateError(f"{self._operator}: this is no state of an iterator: {shown(state)}.")
-        differences = [] if state["size"] == self._size else [f"size: {state['size']} in the state, {self._size} here"]
+        differences = [] if state["size"] == self._told else [f"size: {state['size']} in the state, {self._told} here"]
         if len(given) != len(self._pipelines):
             differences.append(f"pipelines: {len(given)} in the state, {len(self._pipelines)} here")
         if differences:
@@ -209,10 +209,10 @@ class GenericIterator:
     def reset(self) -> None:
         """Begin the next epoch. In the middle of one nothing happens but a warning."""
         if not self._ended and self._begun and not self._over():
-            if self._size > 0 or self._reader_name is not None:
+            if self._told > 0 or self._reader_name is not None:
                 warnings.warn(f"{self._operator}.reset() does nothing in the middle of an epoch.", stacklevel=2)
             return
-        if self._size > 0 and self._begun and not self._ended:
+        if self._told > 0 and self._begun and not self._ended:
             self._drop()
         self._go_to_the_next()
         if self._ended or self._begun:
@@ -221,13 +221,13 @@ class GenericIterator:
 
     def _over(self) -> bool:
         """Whether the epoch has no more batches."""
-        if self._size > 0:
+        if self._told > 0:
             return bool(self._wanted() <= 0)
         return self._reader_name is not None and self._steps <= 0 and all(each._ended for each in self._pipelines)
 
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
-        left = self._size - int(self._given.sum())
+        left = self._told - int(self._given.sum())
         return (
             0
             if self._last_batch_policy is LastBatchPolicy.DROP and left < self.batch_size * len(self._pipelines)
@@ -237,7 +237,7 @@ class GenericIterator:
     def _outputs(self) -> list[Outputs | None]:
         """A batch of each pipeline; None of those whose epoch has ended before that of the others."""
         if self._reader() is None:
-            if self._size > 0 and self._wanted() <= 0:
+            if self._told > 0 and self._wanted() <= 0:
                 self._drop()
                 raise StopIteration
             return list(self._runs())
@@ -277,7 +277,7 @@ class GenericIterator:
 
     def _drop(self) -> None:
         """Take the batch that is left out, of which a part belongs to the epoch, as DALI does."""
-        if self._size > self._given.sum():
+        if self._told > self._given.sum():
             with contextlib.suppress(StopIteration):  # the source has no more either
                 self._count([len(output[0]) for output in self._runs()])
 
@@ -287,16 +287,16 @@ class GenericIterator:
             try:
                 self._named(pipeline._peek().outputs)
             except StopIteration:
-                if self._size < 0 or self._given.any():
+                if self._told < 0 or self._given.any():
                     raise
         return [pipeline.run() for pipeline in self._pipelines]
 
     def _count(self, given: Any) -> None:
         """Count samples that were given, where `size` says when an epoch ends."""
-        if self._size > 0:
+        if self._told > 0:
             self._given += given
             for pipeline in self._pipelines:
-                pipeline._iterator = {"version": 1, "size": self._size, "given": array_to_json(self._given)}
+                pipeline._iterator = {"version": 1, "size": self._told, "given": array_to_json(self._given)}
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class GenericIterator:
         dicts = [{name: value[:0] for name, value in some.items()} if each is None else each for each in found]
         if self._last_batch_policy is LastBatchPolicy.FILL and self._at_the_last():
             return [{name: _filled(value, self.batch_size) for name, value in each.items()} for each in dicts]
-        if self._last_batch_policy is LastBatchPolicy.PARTIAL and self._size > 0:
+        if self._last_batch_policy is LastBatchPolicy.PARTIAL and self._told > 0:
             return self._cut(dicts)
         return dicts
 
@@ -322,7 +322,7 @@ class GenericIterator:
         """Whether the batch that was taken is the last of the epoch: others are small where samples were skipped."""
         if self._reader_name is not None:
             return all(pipeline._end_of_epoch is not None for pipeline in self._pipelines)
-        return self._size > 0 and self._wanted() <= 0
+        return self._told > 0 and self._wanted() <= 0
 
     def _some(self, outputs: Sequence[Outputs | None]) -> Outputs:
         """The outputs of any pipeline, for what they are: those of the next batch where no pipeline has any."""
@@ -330,7 +330,7 @@ class GenericIterator:
 
     def _cut(self, dicts: Dicts) -> Dicts:
         """Without what is beyond `size`, from the end."""
-        beyond = int(self._given.sum()) - self._size
+        beyond = int(self._given.sum()) - self._told
         for each in reversed(dicts):
             if beyond <= 0:
                 break
@@ -346,16 +346,18 @@ class GenericIterator:
         """How many samples an epoch has: of the largest shard, with a reader; -1 where nobody knows."""
         meta = self._reader()
         if meta is None:
-            return self._size
+            return self._told
         samples, shards = meta["epoch_size"], meta["number_of_shards"]
         return samples // shards if self._last_batch_policy is LastBatchPolicy.DROP else _up(samples, shards)
 
     # Attributes of DALI's iterators that derived classes of public scripts use, mostly in a `__len__` of their own.
 
+    _size = size
+
     @property
     def _size_no_pad(self) -> int:
         meta = self._reader()
-        return self._size if meta is None else meta["epoch_size"]
+        return self._told if meta is None else meta["epoch_size"]
 
     @property
     def _shards_num(self) -> int:
