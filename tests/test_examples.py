@@ -176,3 +176,14 @@ def test_the_loop_of_the_readme_is_killed_and_started_again_until_it_has_trained
     assert [code for code, _ in starts] == [-signal.SIGKILL, -signal.SIGKILL, 0, 0]
     assert [len(found) for _, found in starts] == [steps, steps, steps, 0]
     assert [line for _, found in starts for line in found] == whole
+
+
+def test_the_loop_of_the_page_on_pytorch_takes_labels_as_they_come(photos, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    page = (ROOT / "docs" / "pipelines.md").read_text().partition("## Four ways to PyTorch")[2]
+    (tmp_path / "photos").symlink_to(photos)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.S)[1], names)
+    assert len(names["labels"].torch().shape) == 1
+    assert names["loss"].item() > 0
