@@ -6,9 +6,9 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy
 
@@ -16,7 +16,7 @@ from ._array import Array, empty
 from ._locks import new_lock
 from .errors import ArgumentError, shown
 
-__all__ = ["Opened", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
+__all__ = ["Changed", "Opened", "Version", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
 
 _KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
           (stat.S_ISBLK, "device"))  # fmt: skip
@@ -69,9 +69,39 @@ def is_of_the_system(error: BaseException) -> bool:
     return inmost is None or inmost.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _READING
 
 
+class Changed(OSError):
+    """A file is of another version than the one that is meant."""
+
+
+class Version(NamedTuple):
+    """What tells a file from another that has its path by now, and from what has been written to it since.
+
+    Places in a file are those of one version; in another they are of other bytes.
+    """
+
+    size: int
+    time: int | None  #: of its last change; None on another machine, whose copy has a time and a number of its own
+    number: int | None  #: in the file system
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Version:
+        """The version of a file that has this status."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def elsewhere(self) -> Version:
+        """The same on any machine."""
+        return Version(self.size, None, None)
+
+    def check(self, status: os.stat_result) -> None:
+        """Raise `Changed` if a file with this status is of another version."""
+        if self not in (found := Version.of(status), found.elsewhere()):
+            told = f", of {found.size} bytes instead of {self.size}" if found.size != self.size else ""
+            raise Changed(errno.ESTALE, f"is no more the file that was listed: it is another, or was changed{told}")
+
+
 def contents(
     path: str, start: int = 0, size: int | None = None, most: int | None = None,
-    wanted: Callable[[bytes], bool] | None = None,
+    wanted: Callable[[bytes], bool] | None = None, version: Version | None = None,
 ) -> Array:  # fmt: skip
     """The bytes of a regular file: uint8, one dimension.
 
@@ -81,15 +111,18 @@ def contents(
         size: How many bytes; by default all that were there when it was opened, and no others.
         most: Of a file that is larger only the beginning is read; zeros stand for the others of so many bytes.
         wanted: Whether a file that begins so is read on; else its first bytes are all that is given.
+        version: Which version of the file is meant.
 
     Raises:
-        OSError: The file cannot be read, is none, or has not so many bytes.
+        OSError: The file cannot be read, is none or of another version, or has not so many bytes.
     """
     descriptor = os.open(path, _OPENING)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+        if version is not None:
+            version.check(status)
         if wanted is not None and status.st_size > _BEGINNING:
             first = os.read(descriptor, _FIRST)
             if not wanted(first):
@@ -115,9 +148,13 @@ class Opened:
     """Files of which a batch takes several parts: to open and close one each time takes longer than to read a photo.
 
     Threads may share it.
+
+    Args:
+        versions: Which version of each is meant.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Mapping[str, Version]) -> None:
+        self._versions = versions
         self._files: dict[str, tuple[int, int]] = {}  # the descriptor of each, and how large it is
         self._lock = new_lock()
 
@@ -133,10 +170,10 @@ class Opened:
     def part(self, path: str, start: int, size: int) -> Array:
         """The same as `contents`."""
         if not hasattr(os, "preadv"):
-            return contents(path, start, size)  # pragma: no cover - Windows
+            return contents(path, start, size, version=self._versions.get(path))  # pragma: no cover - Windows
         found = self._files.get(path) or self._opened(path)
         if found is None:
-            return contents(path, start, size)
+            return contents(path, start, size, version=self._versions.get(path))
         descriptor, whole = found
         _inside(start, size, whole)
         data = _room(size)
@@ -151,7 +188,14 @@ class Opened:
                 if len(self._files) >= _MOST_OPEN:
                     return None
                 descriptor = os.open(path, _OPENING)
-                self._files[path] = descriptor, os.fstat(descriptor).st_size
+                try:
+                    status = os.fstat(descriptor)
+                    if version := self._versions.get(path):
+                        version.check(status)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                self._files[path] = descriptor, status.st_size
             return self._files[path]
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 from ._locks import new_lock
@@ -97,22 +98,25 @@ _known: dict[tuple[str, int], _Known] = {}  # by what is done, and how often 2 g
 
 
 class _Limit(threading.local):
-    """How many threads the calls of one thread may use; None as many as all others."""
+    """How many threads a task that a thread works at may use; None outside of tasks."""
 
     num_threads: int | None = None
 
 
 _limit = _Limit()
+#: How many threads the calls of a thread, or of one of its asyncio tasks, may use; None as many as all others.
+limit: ContextVar[int | None] = ContextVar("dynamic.limit", default=None)
 
 
 @contextlib.contextmanager
 def limited(num_threads: int | None) -> Iterator[None]:
-    """Let the calls that this thread makes use so many threads."""
-    before, _limit.num_threads = _limit.num_threads, num_threads
+    """Let the calls inside use so many threads."""
+    before = limit.get()
+    limit.set(num_threads)
     try:
         yield
     finally:
-        _limit.num_threads = before
+        limit.set(before)
 
 
 def get_num_threads() -> int:
@@ -124,7 +128,7 @@ def get_num_threads() -> int:
     >>> ndd.get_num_threads() >= 1
     True
     """
-    chosen = _limit.num_threads or _wanted
+    chosen = _limit.num_threads or limit.get() or _wanted
     if chosen is not None:
         return chosen
     for name in ("DYNAMIC_NUM_THREADS", "DALI_NUM_THREADS"):

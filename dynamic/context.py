@@ -10,6 +10,7 @@ import enum
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -33,10 +34,14 @@ __all__ = [
 R = TypeVar("R")
 
 
-class _Current(threading.local):
-    modes: tuple[EvalMode, ...] = ()
-    entered: tuple[tuple[EvalContext, ExitStack], ...] = ()  # with what leaving it undoes
+class _OfThread(threading.local):
     default: EvalContext | None = None
+
+
+_of_thread = _OfThread()
+#: What has been entered in a thread, or in one of its asyncio tasks; contexts with what leaving them undoes.
+_modes: ContextVar[tuple[EvalMode, ...]] = ContextVar("dynamic.modes", default=())
+_entered: ContextVar[tuple[tuple[EvalContext, ExitStack], ...]] = ContextVar("dynamic.contexts", default=())
 
 
 class EvalMode(enum.IntEnum):
@@ -57,17 +62,18 @@ class EvalMode(enum.IntEnum):
 
     @staticmethod
     def current() -> EvalMode:
-        """The mode of the innermost ``with`` of this thread, else `eager`."""
-        return _current.modes[-1] if _current.modes else EvalMode.eager
+        """The mode of the innermost ``with`` of this thread or asyncio task, else `eager`."""
+        modes = _modes.get()
+        return modes[-1] if modes else EvalMode.eager
 
     def __enter__(self) -> Self:
-        _current.modes = (*_current.modes, self)
+        _modes.set((*_modes.get(), self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.modes = _current.modes[:-1]
+        _modes.set(_modes.get()[:-1])
 
 
 class ThreadPool:
@@ -89,7 +95,7 @@ class ThreadPool:
 class EvalContext:
     """How many threads the operators called inside use, and a `Checkpoint` that `checkpoint.current` gives inside.
 
-    Several threads may be inside of one context at the same time.
+    It holds in the thread, or the asyncio task, that enters it; several may be inside of one at the same time.
 
     Args:
         num_threads: How many, the caller's included; by default `get_num_threads()`.
@@ -139,16 +145,17 @@ class EvalContext:
 
     @staticmethod
     def current() -> EvalContext:
-        """The innermost context that this thread has entered, else its default."""
-        return _current.entered[-1][0] if _current.entered else EvalContext.default()
+        """The innermost context that this thread or task has entered, else the default of the thread."""
+        entered = _entered.get()
+        return entered[-1][0] if entered else EvalContext.default()
 
     @staticmethod
     def default() -> EvalContext:
         """The context of this thread outside of any other."""
-        if _current.default is None:
-            _current.default = EvalContext()
-            _current.default.checkpoint = _checkpoint.default()
-        return _current.default
+        if _of_thread.default is None:
+            _of_thread.default = EvalContext()
+            _of_thread.default.checkpoint = _checkpoint.default()
+        return _of_thread.default
 
     def evaluate_all(self) -> None:
         """Do nothing: everything is evaluated when it is called."""
@@ -159,30 +166,28 @@ class EvalContext:
         stack.enter_context(_checkpoint.entered(self.checkpoint))
         if self._device is not None:
             stack.enter_context(self._device)
-        _current.entered = (*_current.entered, (self, stack))
+        _entered.set((*_entered.get(), (self, stack)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        *outer, (_, stack) = _current.entered
-        _current.entered = tuple(outer)
+        *outer, (_, stack) = _entered.get()
+        _entered.set(tuple(outer))
         stack.close()
-
-
-_current = _Current()
 
 
 def within(num_threads: int, function: Callable[[], R]) -> R:
     """Call a function in a context of its own. A Ctrl-C leaves nothing of it: it may come before an `__exit__`."""
-    context = EvalContext(num_threads=num_threads)
-    limit, stack, entered = _pool._limit.num_threads, _checkpoint._entered.stack, _current.entered
-    try:
-        _pool._limit.num_threads = num_threads
-        _checkpoint._entered.stack, _current.entered = (*stack, context.checkpoint), (*entered, (context, ExitStack()))
+
+    def inside() -> R:
+        context = EvalContext(num_threads=num_threads)
+        _pool.limit.set(num_threads)
+        _checkpoint.innermost.set(context.checkpoint)
+        _entered.set((*_entered.get(), (context, ExitStack())))
         return function()
-    finally:  # no call is here, so nothing interrupts it
-        _pool._limit.num_threads, _checkpoint._entered.stack, _current.entered = limit, stack, entered
+
+    return copy_context().run(inside)
 
 
 class Stream:

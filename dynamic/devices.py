@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-import threading
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -20,11 +20,8 @@ _CUDA = (2, 13)  # DLPack's numbers: CUDA, CUDA managed
 _HOST = (1, 3)  # CPU, pinned host memory
 
 
-class _Current(threading.local):
-    stack: tuple[Device, ...] = ()
-
-
-_current = _Current()
+#: What has been entered in a thread, or in one of its asyncio tasks.
+_entered: ContextVar[tuple[Device, ...]] = ContextVar("dynamic.devices", default=())
 
 
 class Device:
@@ -38,7 +35,7 @@ class Device:
         ArgumentError: The name is no device.
         DeviceError: This machine has no such GPU.
 
-    As a context manager it is the device of operators that have no input, in this thread.
+    As a context manager it is the device of operators that have no input, in this thread or asyncio task.
 
     >>> ndd.Device("cpu")
     Device(device_type='cpu')
@@ -71,8 +68,9 @@ class Device:
 
     @staticmethod
     def current() -> Device:
-        """The device of the innermost ``with Device(...)`` of this thread, else the CPU."""
-        return _current.stack[-1] if _current.stack else Device.CPU
+        """The device of the innermost ``with Device(...)`` of this thread or task, else the CPU."""
+        entered = _entered.get()
+        return entered[-1] if entered else Device.CPU
 
     @staticmethod
     def default_device_id(device_type: str) -> int | None:
@@ -97,13 +95,13 @@ class Device:
         return Device.CPU if kind == "cpu" else Device("gpu", int(dlpack_device[1]))
 
     def __enter__(self) -> Self:
-        _current.stack = (*_current.stack, self)
+        _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.stack = _current.stack[:-1]
+        _entered.set(_entered.get()[:-1])
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):

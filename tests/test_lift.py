@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import math
 import os
@@ -861,6 +862,44 @@ def test_as_many_threads_help_as_a_call_may_use():
 
 
 # -- the shells for scripts written for DALI
+
+
+def test_contexts_belong_to_asyncio_tasks():
+    """What one has entered is nothing to the others, which go on in the midst of it, nor to what runs them."""
+
+    def here():
+        return (ndd.EvalContext.current(), ndd.checkpoint.current(), ndd.get_num_threads(), ndd.EvalMode.current(),
+                ndd.Device.current())  # fmt: skip
+
+    async def main():
+        turns = [asyncio.Event() for _ in range(3)]
+
+        async def task(number):
+            await turns[number].wait()
+            assert here() == outside
+            with ndd.EvalContext(num_threads=number + 5) as own, ndd.EvalMode(number + 1), ndd.Device("cpu"):
+                mine = here()
+                assert mine[:3] == (own, own.checkpoint, number + 5)
+                for _ in range(4):
+                    turns[(number + 1) % 3].set()
+                    turns[number].clear()
+                    await turns[number].wait()
+                    assert here() == mine
+                    with ndd.EvalContext(num_threads=1) as inner:
+                        assert ndd.EvalContext.current() is inner
+                turns[(number + 1) % 3].set()
+                await asyncio.sleep(0)
+            assert here() == outside
+            turns[(number + 1) % 3].set()
+
+        await asyncio.gather(*map(task, range(3)), first(turns))
+
+    async def first(turns):
+        turns[0].set()
+
+    outside = here()
+    asyncio.run(main())
+    assert here() == outside
 
 
 def test_threads_may_share_a_context():

@@ -228,6 +228,22 @@ def edits(draw):
     return before, after
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_what_was_gone_at_a_resume_and_is_back_at_the_next_is_new(root, back):
+    """A state has no room for what is no more there. From the next epoch on each comes once."""
+    reader = reader_of(root, NAMES, random_shuffle=True)
+    seen = [*reader(3)[0].origin.names]
+    without = [name for name in NAMES if name != seen[0]]
+    for names in (without, NAMES if back else without):
+        state = reader.get_state()
+        reader = reader_of(root, names, random_shuffle=True, on_mismatch="adapt")
+        reader.set_state(state)
+        seen += reader(2)[0].origin.names
+    seen += [name for batch, _ in reader.next_epoch(4) for name in batch.origin.names]
+    assert sorted(seen) == sorted([*NAMES, seen[0]] if back else NAMES)
+    assert sorted(name for batch, _ in reader.next_epoch(4) for name in batch.origin.names) == sorted(names)
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 @given(edit=edits(), first=runs_of_shards, parts=st.lists(runs_of_shards, min_size=1, max_size=3),
        count=st.sampled_from([1, 2, 3, 0, 7]), seed=st.integers(0, 3))  # fmt: skip

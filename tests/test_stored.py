@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import io
 import json
+import os
 import pickle
 import struct
 import tarfile
@@ -37,8 +38,18 @@ class Kind(NamedTuple):
     name: str
     write: Callable  #: write the samples of some numbers to a folder
     arguments: Callable  #: what the reader of that folder is made with
-    spoil: Callable  #: damage the last sample
+    spoil: Callable  #: damage the last sample; before it is listed where it lies in a file among others
     number: Callable  #: which sample its first output is of
+
+    @property
+    def packed(self):
+        return self.name in ("Webdataset", "TFRecord")
+
+    def spoilt(self, root, i, **arguments):
+        """A reader whose last sample is damaged."""
+        reader = None if self.packed else self.made(root, **arguments)
+        self.spoil(root, i)
+        return self.made(root, **arguments) if reader is None else reader
 
     def made(self, root, **arguments):
         return getattr(readers, self.name)(**self.arguments(Path(root)), **arguments)
@@ -86,9 +97,9 @@ def write_records(root, numbers):
 
 
 def spoil_records(root, i):
-    """Only the last record of a file can be spoilt so that those before it are there."""
-    data = (root / "a.tfrecord").read_bytes()
-    (root / "a.tfrecord").write_bytes(data[: data.rindex(HELD[i])])
+    data = bytearray((root / "a.tfrecord").read_bytes())
+    data[data.rindex(HELD[i]) - 2] ^= 1  # the tag of the string, which is of no type then
+    (root / "a.tfrecord").write_bytes(data)
 
 
 def write_annotated(root, numbers):
@@ -121,9 +132,11 @@ def spoil_array(root, i):
 
 
 def spoil_archive(root, i):
-    """Only the last sample of an archive can be spoilt so that those before it are there."""
     data = (root / "a.tar").read_bytes()
-    (root / "a.tar").write_bytes(data[: data.index(f"{i:02}.bin".encode()) + 512])
+    start = data.index(f"{i:02}.n".encode())
+    entry = tarfile.TarInfo(f"{i:02}.n")
+    entry.size = 3  # bytes, which are no int32
+    (root / "a.tar").write_bytes(data[:start] + entry.tobuf(tarfile.GNU_FORMAT) + data[start + 512 :])
 
 
 KINDS = [
@@ -343,8 +356,7 @@ def test_a_data_set_that_was_moved_is_the_same(kind, tmp_path):
 @kinds
 def test_a_sample_that_is_spoilt_after_it_was_listed(kind, on_error, tmp_path):
     kind.write(tmp_path, range(6))
-    reader = kind.made(tmp_path, on_error=on_error)
-    kind.spoil(tmp_path, 5)
+    reader = kind.spoilt(tmp_path, 5, on_error=on_error)
     if on_error == "raise":
         with pytest.raises(DataError, match=r"1 of 6 samples cannot be read.\n  sample 5 \(") as caught:
             reader(6)
@@ -361,13 +373,56 @@ def test_a_sample_that_is_spoilt_after_it_was_listed(kind, on_error, tmp_path):
         ]
 
 
+@pytest.mark.parametrize("how", ["replaced", "rewritten", "touched", "grown"])
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.packed], ids=lambda kind: kind.name)
+def test_a_file_that_is_another_in_mid_epoch_gives_no_other_samples(kind, how, on_error, tmp_path):
+    """Its places are those of other samples; nothing is left out for that, so it is an error however that is set."""
+    kind.write(tmp_path, range(6))
+    (path,) = tmp_path.iterdir()
+    reader = kind.made(tmp_path, on_error=on_error)
+    assert kind.numbers(reader(2)) == [0, 1]
+    before, data = path.stat(), path.read_bytes()
+    if how == "replaced":  # by a file of the same size and time
+        (tmp_path / "other").write_bytes(data)
+        os.utime(tmp_path / "other", ns=(before.st_atime_ns, before.st_mtime_ns))
+        (tmp_path / "other").replace(path)
+    elif how == "touched":
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1000))
+    else:
+        kind.write(tmp_path, [5, 4, 3, 2, 1, 0] if how == "rewritten" else range(7))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1000))
+    for _ in range(2):
+        with pytest.raises(DataError, match="is no more the file that was listed"):
+            reader(2)
+    assert (reader.position, reader.skipped) == (2, [])
+    again = kind.made(tmp_path)
+    again.seek(2)
+    assert len(kind.numbers(again(2))) == 2
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.packed], ids=lambda kind: kind.name)
+def test_a_pickled_reader_takes_copies_of_its_files(kind, tmp_path):
+    """As on another machine, where they have other times and numbers; of another size they are others."""
+    kind.write(tmp_path, range(6))
+    (path,) = tmp_path.iterdir()
+    reader = pickle.loads(pickle.dumps(kind.made(tmp_path)))
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    os.utime(tmp_path / "copy", ns=(1, 1))
+    (tmp_path / "copy").replace(path)
+    assert kind.numbers(reader(2)) == [0, 1]
+    with path.open("ab") as file:
+        file.write(bytes(512))
+    with pytest.raises(DataError, match="is no more the file that was listed"):
+        reader(2)
+
+
 @kinds
 def test_threads_read_and_fail_while_a_batch_is_being_given_out(kind, tmp_path, monkeypatch):
     """As where files are slow; a thread that waited for what the caller holds would wait for ever."""
     kind.write(tmp_path, range(20))
     monkeypatch.setattr(_stored, "_SLOW", 0.0)
-    reader = kind.made(tmp_path, on_error="skip")
-    kind.spoil(tmp_path, 19)
+    reader = kind.spoilt(tmp_path, 19, on_error="skip")
     dynamic.set_num_threads(4)
     try:
         assert [kind.numbers(reader(20)) for _ in range(20) if not reader.seek(0)] == [list(range(19))] * 20

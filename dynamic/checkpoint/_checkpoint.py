@@ -7,6 +7,7 @@ import copy
 import os
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from dynamic._state import JSON, Stateful
@@ -17,7 +18,7 @@ from ._numbered import newest, written
 from ._save import applied, collected, type_name
 from ._values import plain
 
-__all__ = ["Checkpoint", "current", "default", "entered"]
+__all__ = ["Checkpoint", "current", "default", "entered", "innermost"]
 
 _AUTOMATIC = "__op_"
 
@@ -261,37 +262,39 @@ class Checkpoint:
         return path
 
 
-class _Entered(threading.local):
-    stack: tuple[Checkpoint, ...] = ()
+class _OfThread(threading.local):
     default: Checkpoint | None = None
 
 
-_entered = _Entered()
+_of_thread = _OfThread()
+#: That of the innermost context, in a thread or in one of its asyncio tasks.
+innermost: ContextVar[Checkpoint | None] = ContextVar("dynamic.checkpoint", default=None)
 
 
 def current() -> Checkpoint:
-    """The checkpoint of the innermost `EvalContext` that this thread has entered, else one that the thread has.
+    """The checkpoint of the innermost `EvalContext` that this thread or task has entered, else one of the thread.
 
     >>> with ndd.EvalContext() as context:
     ...     ndd.checkpoint.current() is context.checkpoint
     True
     """
-    return _entered.stack[-1] if _entered.stack else default()
+    found = innermost.get()
+    return default() if found is None else found
 
 
 def default() -> Checkpoint:
     """The checkpoint of this thread outside of any context."""
-    if _entered.default is None:
-        _entered.default = Checkpoint()
-    return _entered.default
+    if _of_thread.default is None:
+        _of_thread.default = Checkpoint()
+    return _of_thread.default
 
 
 @contextlib.contextmanager
 def entered(checkpoint: Checkpoint) -> Iterator[None]:
-    """Make a checkpoint the current one of this thread."""
-    before = _entered.stack
-    _entered.stack = (*before, checkpoint)
+    """Make a checkpoint the current one."""
+    before = innermost.get()
+    innermost.set(checkpoint)
     try:
         yield
     finally:
-        _entered.stack = before
+        innermost.set(before)

@@ -9,20 +9,20 @@ import fnmatch
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy
 
-from dynamic._bytes import can_be, contents, is_of_the_system, kind_of, refuse_address
+from dynamic._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
 from dynamic._origin import sample_ids
 from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
-__all__ = ["FILE_FILTERS", "Listing", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",
-           "listed_lines", "listed_names", "unlisted"]  # fmt: skip
+__all__ = ["FILE_FILTERS", "Listing", "Packed", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",
+           "listed_lines", "listed_names", "unlisted", "versions_of"]  # fmt: skip
 
 #: The endings that are taken for data where no `file_filters` are given.
 FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
@@ -138,6 +138,33 @@ class Listing:
             "sizes": self.sizes.astype("<i8"),
         }
         return {name: _digest(column[order]) for name, column in columns.items()}
+
+
+@dataclass(frozen=True)
+class Packed(Listing):
+    """Samples that lie in places of files, many in each.
+
+    Attributes:
+        versions: Of the files, by path: they are of no other.
+    """
+
+    versions: Mapping[str, Version]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a process that may be on a machine with its own copies of the files."""
+        return self.__dict__ | {"versions": {path: version.elsewhere() for path, version in self.versions.items()}}
+
+
+def versions_of(paths: Iterable[str]) -> dict[str, Version]:
+    """The versions of files, before they are looked into. Those that cannot be had are left out, and named there."""
+    found = {}
+    for path in paths:
+        try:
+            found[path] = Version.of(os.stat(path))
+        except OSError as error:
+            if not is_of_the_system(error):
+                raise
+    return found
 
 
 def _digest(column: Any) -> str:

@@ -312,7 +312,7 @@ class Reader(Placed, Generic[G]):
             try:
                 return self._read(numbers, Origin(place.epoch, self._ids[indices], self._names(numbers))), failed
             except DataError as error:
-                if self._on_error == "raise":
+                if self._on_error == "raise" or isinstance(error, Replaced):
                     raise
                 bad = [failure.index for failure in error.failures]
                 for failure in error.failures:
@@ -332,6 +332,10 @@ class Reader(Placed, Generic[G]):
         launcher = f" (from {self._launcher})" if self._launcher else ""
         return (f"<{self._operator}{name}: {len(self._ids)} samples {order}, shard {self._shard_id} of "
                 f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>")  # fmt: skip
+
+
+class Replaced(DataError):
+    """Files are others than those that were listed. Nobody knows which samples they hold, so `on_error` is no help."""
 
 
 class Epoch(Iterator[G]):

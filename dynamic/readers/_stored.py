@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
-from dynamic._bytes import can_be, is_of_the_system, refuse_address
+from dynamic._bytes import Changed, can_be, is_of_the_system, refuse_address
 from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -20,7 +20,7 @@ from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 from ._checks import flag, natural
 from ._listing import Listing
 from ._placed import Fingerprint, OnMismatch
-from ._reader import LastBatch, OnError, Reader
+from ._reader import LastBatch, OnError, Reader, Replaced
 
 __all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "called_with", "names_of_files",
            "paths_of"]  # fmt: skip
@@ -325,18 +325,22 @@ class Stored(Reader[G], Generic[L, G]):
         """What a function makes of the number of each sample, on threads where files are slow to come.
 
         Raises:
-            DataError: It raised an OSError of its own or `Unusable` for some; all of them are named.
+            DataError: It raised an OSError of its own or `Unusable` for some; all of them are named. It is a `Replaced`
+                where one was a `Changed`.
         """
         found: list[Any] = [None] * len(indices)
         failures: list[Failure] = []
+        kind = DataError
 
         def read_one(i: int) -> None:
+            nonlocal kind
             try:
                 found[i] = read(indices[i])
             except (OSError, Unusable) as error:
                 if not isinstance(error, Unusable) and not is_of_the_system(error):
                     raise
                 reason = getattr(error, "strerror", None) or str(error)
+                kind = Replaced if isinstance(error, Changed) else kind
                 failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
 
         def read_some(part: slice) -> None:
@@ -352,7 +356,7 @@ class Stored(Reader[G], Generic[L, G]):
             else:
                 run_parts(read_some, len(indices) - 1, _SOME_BYTES, self._operator)
         if failures:
-            raise DataError(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
+            raise kind(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found
 
 

@@ -14,7 +14,7 @@ import numpy
 
 from dynamic import _npy
 from dynamic._array import Array, empty
-from dynamic._bytes import contents, is_of_the_system
+from dynamic._bytes import Changed, Version, contents, is_of_the_system
 from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
@@ -200,22 +200,28 @@ def _array(path: str, region: _Region | None) -> Array:
         raise Unusable(str(error)) from None
     except MemoryError as error:
         raise Unusable(f"is too large: {error}") from None
+    except Changed:
+        raise Unusable("changed while it was read") from None
 
 
 def _taken(path: str, region: _Region | None) -> Array:
     """As `_array`, where there is enough memory."""
-    there = os.stat(path).st_size  # noqa: PTH116
+    version = Version.of(os.stat(path))  # noqa: PTH116
+    there = version.size
     at_once = region is None and there <= _AT_ONCE
-    data = contents(path, 0, there if at_once else min(there, _BEGINNING))
+    data = contents(path, 0, there if at_once else min(there, _BEGINNING), version=version)
     start = _npy.header_end(data)
     if start > there:
         raise Unusable("ends within its header")
     if start > len(data):
-        data = contents(path, 0, start)
+        data = contents(path, 0, start, version=version)
     head = _npy.header(data[:start].tobytes())
     shape, kind = head.shape, head.dtype
     if region is None or not shape:
-        return _npy.values(_whole(path, data, start, head.nbytes), head)
+        if start + head.nbytes <= len(data):
+            return _npy.values(data[start : start + head.nbytes], head)
+        _enough(there, start + head.nbytes)
+        return _npy.values(contents(path, start, head.nbytes, version=version), head)
     starts, extents = region.window(shape)
     if _npy.beyond(extents, kind):
         raise Unusable(f"has the shape {shape}, and the region one that cannot be: {shown(extents)}")
@@ -224,24 +230,15 @@ def _taken(path: str, region: _Region | None) -> Array:
     if not head.fortran:
         first = min(max(starts[0], 0), shape[0])
         last = max(first, min(starts[0] + extents[0], shape[0]))
-    _enough(path, start + shape[0] * row)
-    rows = contents(path, start + first * row, (last - first) * row)
+    _enough(there, start + shape[0] * row)
+    rows = contents(path, start + first * row, (last - first) * row, version=version)
     array = _npy.values(rows, head._replace(shape=(last - first, *shape[1:])))
     out = empty(tuple(extents), array.dtype)
     windows.copied(array, [starts[0] - first, *starts[1:]], region.fill, out)
     return out
 
 
-def _whole(path: str, data: Array, start: int, size: int) -> Array:
-    """The bytes of an array; where a region is asked for, of what has no dimensions too, they are not all there yet."""
-    if start + size > len(data):
-        _enough(path, start + size)
-        return contents(path, start, size)
-    return data[start : start + size]
-
-
-def _enough(path: str, size: int) -> None:
-    there = os.stat(path).st_size  # noqa: PTH116
+def _enough(there: int, size: int) -> None:
     if there < size:
         raise Unusable(f"ends too early: {there} bytes of {size} are there")
 

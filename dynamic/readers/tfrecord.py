@@ -21,13 +21,15 @@ from dynamic.errors import ArgumentError, displayed, shown
 
 from ._checks import flag
 from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
-from ._listing import Listing, _at_once, _Once, unlisted
+from ._listing import Packed, _at_once, _Once, unlisted, versions_of
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 
 __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
 
 _BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
+_BLANK = bytes(_BEFORE)  # no record begins so: one without data has a checksum of that
+_UNWRITTEN = "is of zeros: nothing was written there"
 _AT_ONCE = 1 << 22  # bytes that are read at once; all of them stay as long as any sample of them
 _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 
@@ -39,7 +41,8 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     of int64, float32, or for strings uint8. What else is in a record is passed over.
 
     A record whose feature holds something else than it is asked for, or another number of values, cannot be read; see
-    `on_error`. The checksums in the files are not checked. Files must not be compressed.
+    `on_error`. The checksums in the files are not checked, but zeros are no records. Files must not be compressed.
+    One that was replaced or changed after it was listed is an error, whatever `on_error` says.
 
     A sample is known by the path of its file, below the folder that all files lie in, and its number in there.
 
@@ -107,7 +110,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
-        with Opened() as files:
+        with Opened(listing.versions) as files:
             there = listing.neighbours(indices, files)
             samples = self._each(indices, lambda number: self._sample(listing.record(number, files, there.get(number))))
         return tuple(
@@ -124,7 +127,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
 
 @dataclass(frozen=True)
-class Records(Listing):
+class Records(Packed):
     """The samples of TFRecord files.
 
     Attributes:
@@ -154,15 +157,19 @@ class Records(Listing):
 
     def digest(self, index: int) -> bytes:
         """A digest of the data of a record."""
-        start, size = int(self.offsets[index]) + _BEFORE, int(self.counts[index])
-        return hashlib.blake2b(contents(self.path(index), start, size).data, digest_size=16).digest()
+        path, start, size = self.path(index), int(self.offsets[index]) + _BEFORE, int(self.counts[index])
+        data = contents(path, start, size, version=self.versions.get(path))
+        return hashlib.blake2b(data.data, digest_size=16).digest()
 
     def record(self, index: int, files: Opened, there: Array | None = None) -> Array:
         """The data of a record: uint8, one dimension. It may be `there` already, with what is around it."""
         size = int(self.counts[index])
         if there is None:
             there = files.part(self.path(index), int(self.offsets[index]), _BEFORE + size + _AFTER)
-        told = _size(there[:8].tobytes())
+        beginning = there[:_BEFORE].tobytes()
+        told = _size(beginning)
+        if beginning == _BLANK:
+            raise Unusable(_UNWRITTEN)
         if told != size:
             raise Unusable(f"has {told} bytes of data, where {size} were listed")
         return there[_BEFORE : _BEFORE + size]
@@ -196,7 +203,7 @@ class Records(Listing):
 
 def _size(beginning: bytes) -> int:
     """The size of the data of a record that begins so."""
-    return int.from_bytes(beginning, "little")
+    return int.from_bytes(beginning[:8], "little")
 
 
 def _batch(samples: list[Array], column: Column, origin: Origin) -> Batch:
@@ -219,6 +226,7 @@ def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
     offsets: list[int] = []
     counts: list[int] = []
     root, titles = names_of_files(files)
+    versions = versions_of(files)
     for number, path in enumerate(files):
         places, sizes = _in_index(indices[number], path) if indices else _in_file(path)
         names += [f"{titles[number]}#{i}" for i in range(len(places))]
@@ -229,7 +237,7 @@ def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
         told = ", ".join(map(displayed, files[:3]))
         raise ArgumentError(TFRecord._operator, "path", "files with records", f"none in {told}")
     nothing = numpy.zeros((len(names), 0), numpy.int32)
-    return Records(root, names, nothing, files, numpy.concatenate(numbers), numpy.array(offsets, numpy.int64),
+    return Records(root, names, nothing, versions, files, numpy.concatenate(numbers), numpy.array(offsets, numpy.int64),
                    numpy.array(counts, numpy.int64))  # fmt: skip
 
 
@@ -253,9 +261,11 @@ def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]
     places, sizes, at = list[int](), list[int](), 0
     while at < whole:
         file.seek(at)
-        beginning = file.read(8)
+        beginning = file.read(_BEFORE)
         size = _size(beginning)
-        if len(beginning) < 8 or _BEFORE + size + _AFTER > whole - at:
+        if beginning == _BLANK:
+            raise _damaged(path, f"record {len(places)}, at byte {at} of {whole}, {_UNWRITTEN}")
+        if len(beginning) < _BEFORE or _BEFORE + size + _AFTER > whole - at:
             if places or not beginning.startswith(b"\x1f\x8b"):
                 raise _damaged(path, f"record {len(places)}, at byte {at} of {whole}, is damaged or cut off")
             raise _damaged(path, "is compressed, which is not supported, or damaged")

@@ -20,7 +20,7 @@ from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
 
 from ._checks import flag, word
-from ._listing import Listing, _Once, unlisted
+from ._listing import Packed, _Once, unlisted, versions_of
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 from ._tar import BLOCK, DIGITS, begins, members, opened, text
@@ -42,7 +42,8 @@ class Webdataset(Stored["Components", Batches]):
 
     A sample is known by the path of its archive, below the folder that all archives lie in, and its path in there.
     Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused. Archives that follow
-    each other in one file, as ``cat`` puts them there, are all read.
+    each other in one file, as ``cat`` puts them there, are all read. One that was replaced or changed after it was
+    listed is an error, whatever `on_error` says.
 
     Args:
         max_batch_size: Default of the batch size, and the largest that is allowed.
@@ -117,7 +118,7 @@ class Webdataset(Stored["Components", Batches]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
-        with Opened() as files:
+        with Opened(listing.versions) as files:
             samples = self._each(indices, lambda number: self._typed(listing.components(number, files)))
         return tuple(
             Batch([sample[k] for sample in samples], origin=origin, dtype=kind, ndim=1)
@@ -151,7 +152,7 @@ class _File(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Components(Listing):
+class Components(Packed):
     """The samples of archives.
 
     Attributes:
@@ -183,7 +184,7 @@ class Components(Listing):
     def digest(self, index: int) -> bytes:
         """A digest of the components of a sample."""
         hashed = hashlib.blake2b(digest_size=16)
-        with Opened() as files:
+        with Opened(self.versions) as files:
             for component in self.components(index, files):
                 hashed.update(len(component).to_bytes(8, "little"))
                 hashed.update(component.data)
@@ -240,6 +241,7 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: _Rule) -> Com
     names: list[str] = []
     numbers, offsets, counts = array.array("i"), array.array("q"), array.array("q")  # lists would be ten times as large
     root, titles = names_of_files(archives)
+    versions = versions_of(archives)
     for number, path in enumerate(archives):
         samples = _in_index(indices[number], path) if indices else _in_archive(path)
         for key, files in samples:
@@ -259,7 +261,7 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: _Rule) -> Com
         raise ArgumentError(Webdataset._operator, "paths", "archives with samples of these extensions", "none in "
                             + ", ".join(map(displayed, archives[:3])))  # fmt: skip
     shape, nothing = (len(names), len(rule.extensions)), numpy.zeros((len(names), 0), numpy.int32)
-    return Components(root, names, nothing, archives, numpy.array(numbers, numpy.int32),
+    return Components(root, names, nothing, versions, archives, numpy.array(numbers, numpy.int32),
                       numpy.array(offsets, numpy.int64).reshape(shape),
                       numpy.array(counts, numpy.int64).reshape(shape))  # fmt: skip
 
