@@ -339,7 +339,8 @@ def test_help_begins_with_the_signature_and_one_line_of_purpose(operator):
     first = operator.__doc__.splitlines()[0]
     _, _, told = pydoc.plain(pydoc.render_doc(operator)).partition("\n\n")
     title, _, _ = told.partition(f"\n    {first}\n")
-    assert "".join(title.split()) == "".join(f"{name}{inspect.signature(operator)}".split())  # lines as Python likes
+    bare = functools.partial(re.sub, r"[\s']", "")  # versions of Python differ in lines and quotes
+    assert bare(title) == bare(f"{name}{inspect.signature(operator)}")
     assert len(first) <= 116
     assert first.endswith(".")
 
