@@ -892,6 +892,9 @@ def test_a_loader_of_ours_has_the_state_of_the_batch_that_was_taken(folder, kind
             assert not taken or stop == 6 or taken[-1].state == first.state_dict()
         epoch, place = divmod(stop, 6)
         assert [listed(resumed), listed(resumed)] == [epochs[epoch][place:], epochs[epoch + 1]]
+    resumed.set_epoch(0)
+    assert resumed.state_dict() == Dataset(make(folder), output_map).state_dict()
+    assert listed(resumed) == epochs[0]
 
 
 def test_what_a_loader_of_ours_refuses(folder):

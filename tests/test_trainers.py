@@ -180,11 +180,11 @@ def test_lightnings_own_processes(folder, tmp_path):
     assert_killed_and_gone_on("lightning", folder, tmp_path / "run", kill=5, place=4, processes=2)
 
 
-@pytest.mark.parametrize(("loader", "workers", "prepare"), [("DataLoader", 0, []), ("torch", 2, ["--prepare"])])
-def test_the_trainer_of_transformers(folder, tmp_path, loader, workers, prepare):
+@pytest.mark.parametrize(("loader", "workers"), [("DataLoader", 0), ("torch", 2)])
+def test_the_trainer_of_transformers(folder, tmp_path, loader, workers):
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate is not installed")
-    arguments = ["--loader", loader, "--workers", workers, *prepare]
+    arguments = ["--loader", loader, "--workers", workers, "--prepare"]
     assert_killed_and_gone_on("transformers", folder, tmp_path / "run", *arguments, kill=9, place=8)
 
 
@@ -208,8 +208,7 @@ def test_accelerate_deals_out_all_samples_or_none(folder, tmp_path):
         assert sum(map(len, found)) == COUNT + 1  # Accelerate gives all processes as many samples
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(("before", "after", "workers"), [(2, 1, 0), (1, 2, 2)])
 def test_another_number_of_processes_goes_on(folder, tmp_path, before, after, workers):
     pytest.importorskip("torch", reason="torch is not installed")
     output, kill = tmp_path / "run", 8 // before  # in the second epoch

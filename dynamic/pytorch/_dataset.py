@@ -338,6 +338,11 @@ class Loading:
             yield batch
         self._taken = None
 
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next `iter` begin an epoch; see `Dataset.set_epoch`."""
+        self.dataset.set_epoch(epoch)
+        self._taken = None
+
     def state_dict(self) -> State:
         """The state after the batch that was taken last, whatever the workers have made ahead."""
         return self._taken or _state(Place(self.dataset._next()))
