@@ -526,6 +526,8 @@ def _webps() -> Iterator[File]:
             "cut, and its size with it": b"RIFF" + struct.pack("<I", len(plain) // 2 - 8) + plain[8 : len(plain) // 2],
             "a size too small": patched(plain, 4, struct.pack("<I", 20)),
             "another canvas": patched(profiled, canvas, b"\1"),
+            "lossy, of 11585 x 11585": patched(lossy, 26, struct.pack("<HH", 11585, 11585)),
+            "lossless, of 11585 x 11585, noise": patched(plain, 21, struct.pack("<I", 11584 | 11584 << 14)),
             "no picture": b"RIFF\x04\0\0\0WEBP",
             "a version of its own": patched(plain, 24, bytes([plain[24] | 0xE0])),
             "another signature": patched(plain, 20, b"\x2e"),

@@ -25,6 +25,7 @@ from ._common import (
 __all__ = ["FORMAT", "decode", "header"]
 
 FORMAT = "WebP"
+_LEAST_BITS = 1.5  # of a block of 16 x 16: its two modes have probabilities of at most 145 and 142 in 256
 _ANIMATION, _EXIF = 0x02, 0x08  # flags of the canvas
 
 
@@ -85,10 +86,13 @@ def _read_canvas(chunk: Buffer) -> tuple[int, int]:
 def _read_lossy(chunk: Buffer) -> tuple[int, int, bool]:
     if len(chunk) < 10 or bytes(chunk[3:6]) != b"\x9d\x01\x2a" or chunk[0] & 1:
         raise corrupt(FORMAT, "the picture does not begin with a key frame")
-    width, height = struct.unpack_from("<HH", chunk, 6)
-    if 10 + (int.from_bytes(chunk[:3], "little") >> 5) > len(chunk):
+    width, height = (extent & 0x3FFF for extent in struct.unpack_from("<HH", chunk, 6))
+    first = int.from_bytes(chunk[:3], "little") >> 5
+    if 10 + first > len(chunk):
         raise corrupt(FORMAT, "the first part of the picture is longer than the picture")
-    return height & 0x3FFF, width & 0x3FFF, False
+    if 8 * (first + 8) < _LEAST_BITS * -(-height // 16) * -(-width // 16):
+        raise truncated(FORMAT, f"{first} bytes cannot tell how the blocks of {width} x {height} pixels are predicted")
+    return height, width, False
 
 
 def _read_lossless(chunk: Buffer) -> tuple[int, int, bool]:
