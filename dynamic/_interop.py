@@ -179,7 +179,7 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
     if to is not None:
         made = _batch_as_dtype(operator, made, to)
     layout = checked(layout, made.ndim, operator, "sample")
-    if layout is not None and layout != made.layout:
+    if layout is not None and layout != (made.layout or None):
         made = Batch(made.whole if made.whole is not None else made.samples, layout, made.origin,
                      made._numpy_dtype, made.ndim)  # fmt: skip
     return _on_device(operator, made, where)

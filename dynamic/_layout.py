@@ -30,7 +30,7 @@ def combined(layouts: Sequence[str | None], ndim: int, operator: str) -> str | N
     """
     result: str | None = None
     for layout in layouts:
-        if layout is None or layout == result:
+        if not layout or layout == result:
             continue
         if result is None or layout.endswith(result):
             result = layout
@@ -83,7 +83,7 @@ def after_indexing(
         IndexError: A new axis has a letter, and other dimensions have none.
     """
     named = [letter for letter in added if letter is not None]
-    if layout is None:
+    if not layout:
         if named and len(named) < result_ndim:
             raise IndexError(f"newaxis({named[0]!r}) has a letter, but there is no layout that it could be part of")
         return "".join(named) or None

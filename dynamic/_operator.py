@@ -198,7 +198,7 @@ class Operator(Generic[P]):
 
     def _checked_input(self, data: Tensor | Batch) -> str | None:
         """The layout of an input; where it has none, the first declared one with as many dimensions."""
-        name, layout = self._name_of_input(0), data.layout
+        name, layout = self._name_of_input(0), data.layout or None
         if data._numpy_dtype not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
             hint = "Convert it with cast(x, dtype=...)."

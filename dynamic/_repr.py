@@ -100,7 +100,7 @@ def html_of(data: Any, samples: Sequence[Any], text: str) -> str:
         text: What it prints.
     """
     layout = _image_layout(samples, data.layout)
-    pictures = "" if layout is None else _pictures(data, samples, layout)
+    pictures = "" if not layout else _pictures(data, samples, layout)
     numbers = f"<pre>{html.escape(text)}</pre>"
     if not pictures and text.count("\n") < _LINES:
         return numbers
@@ -121,7 +121,7 @@ def _image_layout(samples: Sequence[Any], layout: str | None) -> str | None:
     if not samples or any(sample.dtype.kind not in "buif" or not sample.size for sample in samples):
         return None
     shapes = [sample.shape for sample in samples]
-    if layout is None and samples[0].dtype.kind in "uf" and samples[0].ndim == 3:
+    if not layout and samples[0].dtype.kind in "uf" and samples[0].ndim == 3:
         if all(shape[2] in _CHANNELS and min(shape[:2]) >= _PLAIN for shape in shapes):
             return "HWC"
         return "CHW" if all(shape[0] in _CHANNELS and min(shape[1:]) >= _PLAIN for shape in shapes) else None

@@ -5,7 +5,7 @@ Import it by name, ``import dynamic.jax``; jax is imported when a batch is hande
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic.errors import shown
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     import jax
 
 __all__ = ["as_jax"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    hint = "Loop over the pipeline instead: `for images, labels in pipe.next_epoch(): images.jax()`."
+    iterators = ("DALIGenericIterator", "data_iterator", "peekable_data_iterator", "clu", "iterator")
+    raise AttributeError(f"dynamic.jax has no {name!r}. {hint if name in iterators else ''}".rstrip())
 
 
 def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:

@@ -30,12 +30,13 @@ def test_files_are_read_as_they_are(tmp_path, contents, mapped):
         path.write_bytes(data)
     ways = [paths, [str(path) for path in paths], [os.fsencode(path) for path in paths], iter(paths)]
     ways += [as_batch([letters(path) for path in paths])] if paths else []
+    ways += [as_batch([letters(path).view(np.int8) for path in paths])] if paths else []
     for way in ways:
         found = ndd.io.file.read(way, dont_use_mmap=not mapped)
         assert (found.dtype, found.ndim, len(found)) == (ndd.uint8, 1, len(paths))
         assert [sample.tobytes() for sample in found.samples] == contents
     for path, data in zip(paths, contents, strict=True):
-        for one in (path, str(path), as_tensor(letters(path))):
+        for one in (path, str(path), as_tensor(letters(path)), letters(path), letters(path).view(np.int8)):
             assert ndd.io.file.read(one).array.tobytes() == data
         repeated = ndd.io.file.read(path, batch_size=3)
         assert [sample.tobytes() for sample in repeated.samples] == [data] * 3

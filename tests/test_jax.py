@@ -49,3 +49,13 @@ def test_ragged_batches_are_padded_or_refused():
 
 def test_importing_it_takes_no_jax():
     subprocess.run([sys.executable, "-c", "import sys, dynamic.jax; assert 'jax' not in sys.modules"], check=True)
+
+
+def test_names_of_dali_that_are_not_here_say_what_there_is():
+    import dynamic.jax
+
+    for name in ("DALIGenericIterator", "data_iterator", "clu"):
+        with pytest.raises(AttributeError, match=f"no '{name}'. Loop over the pipeline instead.*jax"):
+            getattr(dynamic.jax, name)
+    with pytest.raises(AttributeError, match=r"dynamic\.jax has no 'nothing'\.$"):
+        _ = dynamic.jax.nothing

@@ -23,6 +23,7 @@ import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, DeviceError, as_batch, as_tensor
 from dynamic._argument import WITHOUT_EFFECT
 from dynamic._operator import registry
+from dynamic.pipeline._output import Output
 
 #: What is done at once of one sample, where that is no more than a few pixels.
 SIZES_OF_PARTS = {
@@ -113,6 +114,22 @@ def test_a_batch_is_its_samples(operator, data):
         for one, whole in zip(on_tensor(operator, sample, layout, {**fixed, **own}), wholes, strict=True):
             assert equal(whole[i].array, one.array)
             assert one.layout == whole.layout
+
+
+@every
+@pytest.mark.filterwarnings("ignore::dynamic.errors.LayoutWarning")
+@settings(max_examples=8)
+@given(data=st.data())
+def test_what_a_pipeline_gives_is_data_like_any_other(operator, data):
+    samples, layout, varying, fixed = data.draw(calls(operator))
+    told = data.draw(st.sampled_from([layout, None]))
+    batch = attempt(lambda: as_batch(samples, layout=told))
+    arguments = {**fixed, **batches(varying)}
+    expected = attempt(lambda: listed(operator(*inputs_of(operator, batch), **arguments)))
+    found = listed(operator(*inputs_of(operator, Output.of(batch)), **arguments))
+    for one, other in zip(found, expected, strict=True):
+        assert all(map(equal, one.samples, other.samples))
+        assert (one.layout, type(one)) == (other.layout, Batch)
 
 
 def scaled(value, factor):

@@ -414,7 +414,9 @@ def test_outputs_have_the_methods_of_dalis_tensors(folder):
     assert one.layout() == "HWC" == one.layout
     assert whole.layout() == "NHWC"
     assert batch.layout() == "HWC"
-    assert labels.layout is None
+    assert labels.layout == labels.layout() == ""
+    assert labels.layout == labels[0].layout == None  # noqa: E711 - for it equals both
+    assert labels.layout != "X"
     assert labels[0].shape() == [1] == list(labels.shape()[0])
     assert one.as_cpu().tolist() == one.tolist()
     assert [x.shape() for x in batch] == [[4, 5, 3]] * 3

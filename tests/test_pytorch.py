@@ -1161,3 +1161,30 @@ def test_derived_iterators_find_what_those_of_dali_have(folder):
         assert len([*iterator]) in (len(iterator), len(iterator) - 1)  # the last batch may be of the other shard alone
         sized = Counted([counted()], ["data"], size=10, last_batch_policy=policy)
         assert len(sized) == GenericIterator.__len__(sized)
+
+
+def test_names_of_dali_are_those_of_here_or_say_what_there_is():
+    import dynamic.pytorch as ours
+
+    for name in ("GenericIterator", "ClassificationIterator", "RaggedIterator"):
+        assert getattr(ours, f"DALI{name}") is getattr(ours, name)
+    for name in ("LoaderEvaluator", "experimental", "fn", "TorchPythonFunction"):
+        with pytest.raises(AttributeError, match=rf"dynamic\.pytorch has no '{name}'\. [A-Z].*\.$"):
+            getattr(ours, name)
+
+
+def test_an_output_is_copied_into_a_tensor_that_is_there():
+    from dynamic import as_batch, as_tensor
+    from dynamic.pytorch import feed_ndarray
+
+    for kind in ("uint8", "int64", "float16", "float32", "bool"):
+        array = np.arange(12).reshape(3, 4).astype(kind)
+        for data in (as_tensor(array), as_batch(list(array))):
+            target = torch.zeros((3, 4), dtype=getattr(torch, kind))
+            assert feed_ndarray(data, target, cuda_stream=None) is target
+            assert target.tolist() == array.tolist()
+    for wrong in (torch.zeros(3, 4, dtype=torch.int32), torch.zeros(4, 3), np.zeros((3, 4), np.float32)):
+        with pytest.raises(ArgumentError, match=r"'arr' must be a torch.float32 tensor of shape \(3, 4\)"):
+            feed_ndarray(as_tensor(np.zeros((3, 4), np.float32)), wrong)
+    with pytest.raises(ArgumentError, match="a Tensor or a Batch"):
+        feed_ndarray([1], torch.zeros(1))

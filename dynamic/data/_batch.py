@@ -64,7 +64,7 @@ class Batch(Data):
         self, storage: Array | list[Array] | Views, layout: str | None = None, origin: Origin | None = None,
         dtype: numpy.dtype[Any] | None = None, ndim: int | None = None,
     ) -> None:  # fmt: skip
-        self._layout, self._origin = layout, origin
+        self._layout, self._origin = layout or None, origin
         self._whole: Array | None = None
         self._samples: list[Array] | Views | None = None
         self._ready: _cuda.Ready | None = None

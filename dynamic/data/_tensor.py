@@ -52,7 +52,7 @@ class Tensor(Data):
     __slots__ = ("__weakref__", "_array", "_layout", "_origin", "_ready")
 
     def __init__(self, array: Array, layout: str | None = None, origin: Origin | None = None) -> None:
-        self._array, self._layout, self._origin = array, layout, origin
+        self._array, self._layout, self._origin = array, layout or None, origin
         self._ready = None if array.__class__ is numpy.ndarray else ready(array)
 
     @property

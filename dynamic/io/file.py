@@ -84,6 +84,8 @@ def opened(
         paths = _told(operator, argument, paths)
     elif isinstance(paths, numpy.ndarray) and not paths.ndim:
         paths = paths.item()
+    elif isinstance(paths, numpy.ndarray) and paths.dtype in (numpy.uint8, numpy.int8):
+        paths = _told(operator, argument, Tensor(paths))
     one = isinstance(paths, (str, bytes, os.PathLike))
     if not one and not isinstance(paths, Iterable):
         raise ArgumentError(operator, argument, "a path or a sequence of paths", shown(paths))
@@ -103,9 +105,10 @@ def opened(
 
 def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[bytes]:
     """The paths that samples hold, a byte for each letter."""
-    if paths._numpy_dtype != numpy.uint8 or (paths.ndim != 1 and (isinstance(paths, Tensor) or len(paths))):
+    letters = paths._numpy_dtype in (numpy.uint8, numpy.int8)
+    if not letters or (paths.ndim != 1 and (isinstance(paths, Tensor) or len(paths))):
         got = f"{paths.dtype.word} of {paths.ndim} dimensions"
-        raise ArgumentError(operator, argument, "a path, or bytes (uint8, one dimension) that are one", got)
+        raise ArgumentError(operator, argument, "a path, or bytes (uint8 or int8, one dimension) that are one", got)
     host = paths.cpu()
     return host.array.tobytes() if isinstance(host, Tensor) else [sample.tobytes() for sample in host.samples]
 

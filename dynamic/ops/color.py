@@ -348,7 +348,7 @@ def hsv(
 
 def _space_layout(layout: str | None, /, output_type: str = "RGB", **_: Any) -> str | None:
     """The layout of the result: images without channels get some, last, unless the result is grey too."""
-    return layout if layout is None or "C" in layout or output_type == "GRAY" else layout + "C"
+    return layout if not layout or "C" in layout or output_type == "GRAY" else layout + "C"
 
 
 def _spaced(image: Array, /, *, image_type: str, output_type: str, layout: str) -> Spec:

@@ -47,7 +47,7 @@ def _stacked(*inputs: Array, axis: int = 0, axis_name: str | None = None, layout
     first = inputs[0]
     _check_name("stack", axis_name)
     _refuse_others("stack", inputs, None)
-    if axis_name is not None and first.ndim and layout is None:
+    if axis_name is not None and first.ndim and not layout:
         raise ArgumentError("stack", "axis_name", "left out where the first input has no layout", repr(axis_name))
     place = _place("stack", "axis", axis, first.ndim + 1)
     return (*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype
@@ -161,7 +161,7 @@ def _encoded(
     _check_name("one_hot", axis_name)
     if across[1]:
         return (num_classes,), dtype.dtype
-    if axis_name is not None and input.ndim and layout is None:
+    if axis_name is not None and input.ndim and not layout:
         raise ArgumentError("one_hot", "axis_name", "left out where the input has no layout", repr(axis_name))
     place = _place("one_hot", "axis", -1 if axis is None else axis, input.ndim + 1)
     return (*input.shape[:place], num_classes, *input.shape[place:]), dtype.dtype

@@ -113,7 +113,7 @@ class _Source(ExternalSource):
     def _as_declared(self, index: int, output: Any, make: Callable[..., Any]) -> Any:
         dtype, layout = self._dtypes[index], self._layouts[index]
         made = make(output, dtype if only_numbers(output) else None)
-        if layout is not None and made.layout is None:
+        if layout is not None and not made.layout:
             made = make(made, layout=layout)
         for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
             if wanted is not None and getattr(made, what) != wanted:

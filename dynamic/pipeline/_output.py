@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy
 from numpy.typing import NDArray
@@ -36,12 +36,23 @@ class _Shape(tuple[int, ...]):
 
 
 class _Layout(str):
-    """A layout; ``layout()`` is the same, as DALI has it."""
+    """A layout; ``layout()`` is the same, as DALI has it. None is "", which equals None too."""
 
     __slots__ = ()
 
+    def __new__(cls, layout: str | None) -> Self:
+        return super().__new__(cls, layout or "")
+
     def __call__(self) -> str:
         return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, "" if other is None else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
 
 
 class OutputTensor(Tensor):
@@ -60,9 +71,9 @@ class OutputTensor(Tensor):
         return _Shape(super().shape)
 
     @property
-    def layout(self) -> str | None:
-        """A letter for each dimension, or None; where there is one, ``layout()`` is the same."""
-        return None if self._layout is None else _Layout(self._layout)
+    def layout(self) -> _Layout:
+        """A letter for each dimension, or ""; ``layout()`` is the same."""
+        return _Layout(self._layout)
 
     def as_cpu(self) -> OutputTensor:
         """The Tensor on the CPU: itself if it is there."""
@@ -126,9 +137,9 @@ class Output(Batch):
         return _Shapes(super().shape)
 
     @property
-    def layout(self) -> str | None:
-        """A letter for each dimension of a sample, or None; where there is one, ``layout()`` is the same."""
-        return None if self._layout is None else _Layout(self._layout)
+    def layout(self) -> _Layout:
+        """A letter for each dimension of a sample, or ""; ``layout()`` is the same."""
+        return _Layout(self._layout)
 
     def _sample(self, index: int) -> Tensor:
         return OutputTensor.of(super()._sample(index))
@@ -235,7 +246,7 @@ class Declared:
                 raise ArgumentError("Pipeline", f"output_{what}", expected, str(len(wanted)))
             for place, output in enumerate(outputs):
                 one, found = wanted[place] if isinstance(wanted, list) else wanted, getattr(output, what)
-                found = "no layout" if found is None else found
+                found = "no layout" if found in (None, "") else found
                 if one is not None and one != found:
                     raise ArgumentError("Pipeline", f"output_{what}", f"{found}, which output {place} has", str(one))
 

@@ -462,13 +462,13 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
     merged = []
     for i, (one, other) in enumerate(zip(first, second, strict=True)):
         for what, a, b in (("dtype", one.dtype, other.dtype), ("number of dimensions", one.ndim, other.ndim),
-                           ("layout", one.layout, other.layout), ("device", one.device, other.device)):  # fmt: skip
+                           ("layout", one._layout, other._layout), ("device", one.device, other.device)):  # fmt: skip
             if a != b:
                 _differ(f"one {what} for output {i}", f"{a} and {b}")
         samples = [*one.samples, *other.samples]
         origins = [output.origin for output in (one, other)]
         origin = Origin.joined(origins)
-        merged.append(Output([samples[place] for place in order], one.layout,
+        merged.append(Output([samples[place] for place in order], one._layout,
                              origin and origin.take(order.tolist()), one._dtype, one.ndim))  # fmt: skip
     return tuple(merged)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import nodes as nodes
+from ._feed import feed_ndarray as feed_ndarray
 from ._iterator import ClassificationIterator as ClassificationIterator
 from ._iterator import GenericIterator as GenericIterator
 from ._iterator import LastBatchPolicy as LastBatchPolicy
@@ -17,13 +18,28 @@ if TYPE_CHECKING:
     from ._dataset import Batches as Dataset
     from ._dataset import Loading as DataLoader
 
-__all__ = ["ClassificationIterator", "DataLoader", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
+__all__ = [
+    "ClassificationIterator", "DataLoader", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator",
+    "feed_ndarray",
+]  # fmt: skip
+_INSTEAD = {
+    "LoaderEvaluator": "To time a loader, loop over it without training.",
+    "experimental": "Call dynamic's operators on the batches of a DataLoader: they are eager.",
+    "fn": "Call torch's functions in the pipeline's function, on batch.torch(), or fn.python_function.",
+    "TorchPythonFunction": "Call torch's functions in the pipeline's function, on batch.torch().",
+}  #: what there is for DALI's names that are not here
 
 
 def __getattr__(name: str) -> Any:
-    """`Dataset` and `DataLoader`, which have base classes of torch's, are made when they are first asked for."""
+    """`Dataset` and `DataLoader`, which have base classes of torch's, are made when they are first asked for.
+
+    DALI's longer names of its iterators, such as DALIGenericIterator, are theirs.
+    """
+    iterators = {"DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator"}
+    if name in iterators:
+        return globals()[name.removeprefix("DALI")]
     if name not in ("Dataset", "DataLoader"):
-        raise AttributeError(f"dynamic.pytorch has no {name!r}")
+        raise AttributeError(" ".join(filter(None, [f"dynamic.pytorch has no {name!r}.", _INSTEAD.get(name)])))
     from ._dataset import made
 
     globals()[name] = made(__name__, name)
