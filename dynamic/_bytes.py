@@ -134,7 +134,7 @@ def contents(
             return data
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
-        data = _room(status.st_size + 1)  # one more, to see that it has not grown
+        data = _room(status.st_size, 1)  # one more, to see that it has not grown
         done = _filled(data, descriptor, max(status.st_size, 1))
         if done != status.st_size:
             more = "more" if done > status.st_size else f"{done}"
@@ -206,10 +206,10 @@ def _part(descriptor: int, start: int, size: int, whole: int) -> Array:
     return _complete(data, _filled(data, descriptor, size))
 
 
-def _room(size: int) -> Array:
+def _room(size: int, more: int = 0) -> Array:
     """Memory for bytes of a file, which may have holes and more bytes than any memory."""
     try:
-        return empty((size,), _BYTE)
+        return empty((size + more,), _BYTE)
     except MemoryError:
         raise OSError(errno.ENOMEM, f"has {size} bytes to be read, more than there is memory for") from None
 

@@ -218,6 +218,24 @@ def test_folders_that_cannot_be_listed_are_told(tmp_path):
             File(file_root=tmp_path / "data")
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_file_that_memory_does_not_hold_is_one_that_cannot_be_read(root, monkeypatch, on_error):
+    """As one with holes may be, whose size is a word in the file system."""
+
+    def no_memory(shape, dtype):
+        raise MemoryError
+
+    reader = File(file_root=root, on_error=on_error)
+    monkeypatch.setattr(_bytes, "empty", no_memory)
+    if on_error == "skip":
+        assert len(reader(2)[0]) == 0
+        assert len(reader.skipped) == 2
+        return
+    size = os.stat(reader._listing.path(0)).st_size
+    with pytest.raises(DataError, match=f"has {size} bytes to be read, more than there is memory for"):
+        reader(2)
+
+
 # Files that take their time
 
 
