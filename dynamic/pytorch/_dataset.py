@@ -298,6 +298,24 @@ def _place(state: Any) -> Place:
     return Place(state["states"], state["skip"], state["workers"], state["ended"])
 
 
+class Told:
+    """What trainers take for a sampler: it passes on the epoch that Lightning tells samplers before the first batch.
+
+    Lightning does not return to the state of a loader that was saved at the end of an epoch.
+    """
+
+    def __init__(self, dataset: Batches) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Iterator[None]:
+        """Nothing, for each batch, as torch's own sampler of such data sets."""
+        return itertools.repeat(None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """As of samplers of PyTorch."""
+        self._dataset.set_epoch(epoch)
+
+
 class Loading:
     """A `torch.utils.data.DataLoader` of a `Dataset`, whose state is that after the batch which was taken last.
 
@@ -326,14 +344,12 @@ class Loading:
         if not arguments.get("in_order", True):
             raise ArgumentError(operator, "in_order", "True, as a place is one in an order", "False")
         super().__init__(dataset, num_workers=num_workers, **arguments)  # type: ignore[call-arg] # of torch's class
+        self.__dict__["sampler"] = Told(dataset)  # torch keeps this attribute from being set
         self._taken: State | None = None
 
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
-        return self._noted(super().__iter__())  # type: ignore[misc] # of torch's class
-
-    def _noted(self, batches: Iterator[Outputs]) -> Iterator[Outputs]:
-        for batch in batches:
+        for batch in super().__iter__():  # type: ignore[misc] # of torch's class
             self._taken = batch.state
             yield batch
         self._taken = None
