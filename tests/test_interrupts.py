@@ -150,9 +150,9 @@ def test_a_pipeline_loses_nothing(root, depth, scheduled):
                     received.append(batch)
 
             interrupted(interruption, take)
-            with pytest.raises(RuntimeError, match="is for functions under pipeline_def"):  # none is marked as running
-                fn.random.uniform(range=(0.0, 1.0))
             states = pipe.checkpoint()
+        with pytest.raises(RuntimeError, match="is for functions under pipeline_def"):  # none is marked as running
+            fn.random.uniform(range=(0.0, 1.0))
         return [(labels.tolist(), np.round(draws.tolist(), 9).tolist()) for labels, draws in received], states
 
     expected = run(Interruption(None))
