@@ -118,8 +118,10 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
         turn = arguments["rng"] = Turn(name, arguments.get("rng"))
         try:
             return function(*inputs, **arguments)
-        except BaseException:
+        except BaseException as error:
             turn.give_back()
+            if isinstance(error, MemoryError):
+                error.add_note(f"This was {name}().")
             raise
 
     return checked

@@ -233,6 +233,7 @@ def image_slice(
 if TYPE_CHECKING:
     _Range: TypeAlias = Sequence[float]
     _Count: TypeAlias = int
+    _Attempts: TypeAlias = int
     _DType: TypeAlias = Any
     _ImageType: TypeAlias = Any
     _Word: TypeAlias = str
@@ -240,6 +241,7 @@ if TYPE_CHECKING:
 else:
     _Range = tuple[float, float]
     _Count = Annotated[int, Between(1)]
+    _Attempts = Annotated[int, Between(1, 10_000)]
     _DType, _ImageType, _Word, _Names = DTypeArgument, ImageType, _OnError, _Formats | None
 
 
@@ -251,7 +253,7 @@ def image_random_crop(
     adjust_orientation: bool = True,
     dtype: _DType = "uint8",
     jpeg_fancy_upsampling: bool = False,
-    num_attempts: _Count = 10,
+    num_attempts: _Attempts = 10,
     output_type: _ImageType = "RGB",
     random_area: _Range = (0.08, 1.0),
     random_aspect_ratio: _Range = (3 / 4, 4 / 3),
@@ -272,7 +274,7 @@ def image_random_crop(
         adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
         dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
         jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
-        num_attempts: How often to draw before giving up, 1 or more.
+        num_attempts: How often to draw before giving up, at most 10,000.
         output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
         random_area: The least and the most area, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.

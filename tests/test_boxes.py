@@ -661,9 +661,25 @@ def test_images_without_boxes_are_cropped():
     assert len(set(map(tuple, found))) == 9
 
 
+@pytest.mark.parametrize("ltrb", [True, False])
+def test_boxes_that_rounding_has_put_a_little_outside_are_taken(ltrb):
+    one = np.float32(1)
+    edges = np.array([[-1e-7, 0.25, np.nextafter(one, one * 2), 0.75], [0.5, 0.5, 1.0, 1 + 1e-6]], np.float32)
+    boxes = edges if ltrb else np.concatenate([edges[:, :2], edges[:, 2:] - edges[:, :2]], axis=1)
+    for seed in range(20):
+        start, extents, left, *_ = random_bbox_crop(boxes, ltrb=ltrb, rng=RNG(seed), quiet=True, **SCALES)
+        assert ((start.array >= 0) & (start.array + extents.array <= 1 + 1e-6)).all()
+        assert np.isfinite(left.array).all()
+    for wrong in (-1e-4, 1 + 1e-4):
+        with pytest.raises(ArgumentError, match="'boxes' must be in units of the image"):
+            random_bbox_crop(np.array([[wrong, 0.25, wrong, 0.75]], np.float32), rng=RNG(1), **SCALES)
+
+
 def test_a_ratio_of_nothing_and_too_many_attempts():
     boxes = np.float32([[0.1, 0.1, 0.6, 0.7]])
     start, extents, *_ = dynamic.random_bbox_crop(boxes, aspect_ratio=[0.0, 0.0], rng=RNG(1), num_attempts=3)
     assert (start.tolist(), extents.tolist()) == ([0.0, 0.0], [1.0, 1.0])  # no window has it
     with pytest.raises(ArgumentError, match="'num_attempts' must be at most 1000000; got 10000000"):
         dynamic.random_bbox_crop(boxes, num_attempts=10**7)
+    with pytest.raises(ArgumentError, match="'total_num_attempts' must be at most 100000; got 10000000"):
+        dynamic.random_bbox_crop(boxes, total_num_attempts=10**7)

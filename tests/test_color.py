@@ -319,6 +319,14 @@ def test_tiles_are_equalized_by_lightness_or_by_channel():
     assert np.array_equal(dynamic.clahe(wide[..., 0], **arguments).array, spread.apply(wide[..., 0].copy()))
 
 
+def test_tables_of_wide_tiles_are_bounded():
+    image = np.zeros((40, 40), np.uint16)
+    with pytest.raises(ArgumentError, match=r"'tiles_x' must be .* at most 1024 tiles of uint16.*; got 33 x 32"):
+        dynamic.clahe(image, tiles_x=33, tiles_y=32, clip_limit=2.0)
+    assert dynamic.clahe(image.astype(np.uint8), tiles_x=33, tiles_y=32, clip_limit=2.0).shape == (40, 40)
+    assert dynamic.clahe(image, tiles_x=32, tiles_y=32, clip_limit=2.0).shape == (40, 40)
+
+
 def test_a_limit_that_is_huge_is_none():
     for image in (PHOTO, PHOTO[..., 0], PHOTO[..., 0].astype(np.uint16) * 257):
         free = dynamic.clahe(image, tiles_x=2, tiles_y=2, clip_limit=0.0).array

@@ -369,6 +369,8 @@ GRAY = np.zeros((2, 3), np.uint8)
     (lambda rng: random_crop_generator([4, 5], random_aspect_ratio=[0.0, 0.5], rng=rng), "numbers above 0"),
     (lambda rng: random_crop_generator([4, 5], random_aspect_ratio=[0.0, 1.0], rng=rng), "'random_aspect_ratio'"),
     (lambda rng: random_crop_generator([4, 5], num_attempts=0, rng=rng), "'num_attempts'"),
+    (lambda rng: random_crop_generator([4, 5], num_attempts=10**9, rng=rng), "'num_attempts'"),
+    (lambda rng: dynamic.random_resized_crop(np.zeros((4, 5)), size=3, num_attempts=10**9, rng=rng), "'num_attempts'"),
 ])  # fmt: skip
 def test_errors_name_the_argument_and_draw_nothing(call, told):
     rng = RNG(1)

@@ -1345,6 +1345,13 @@ def test_calls_that_fail_leave_the_stream_where_it_was(call, error):
     assert_stands(rng, at(5, 9))
 
 
+@pytest.mark.parametrize("name", ["uniform", "normal", "coin_flip", "beta"])
+def test_a_lack_of_memory_names_the_operator(name):
+    with pytest.raises(MemoryError) as told:
+        getattr(dynamic.random, name)(shape=2**50)
+    assert told.value.__notes__ == [f"This was {name}()."]
+
+
 @given(
     st.lists(st.floats(0, width=32, allow_infinity=False), min_size=2, max_size=2).map(sorted),
     st.lists(st.floats(2.0**-149, width=32, allow_infinity=False), min_size=2, max_size=2).map(sorted),

@@ -40,7 +40,7 @@ else:
 
 _NAME = "random_bbox_crop"
 _MOST = 10_000
-_MOST_ATTEMPTS = 1_000_000
+_MOST_ATTEMPTS = {"num_attempts": 1_000_000, "total_num_attempts": 100_000}
 _TOLERANCE = 1e-5  # of coordinates: a start and an extent may add up to a little more than 1
 
 
@@ -97,7 +97,7 @@ def random_bbox_crop(
         threshold_type: What overlap is: "iou", the intersection as a part of the union of box and window, or "overlap",
             as a part of the box.
         thresholds: Least overlaps, 0 to 1, of which one is drawn.
-        total_num_attempts: After so many windows the best one is taken; by default after 10,000.
+        total_num_attempts: After so many windows the best one is taken, at most 100,000; by default after 10,000.
         batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The CPU.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
@@ -159,8 +159,9 @@ def _rules(call: Call) -> box_windows.Rules:
     whole = values["allow_no_crop"] and values["crop_shape"] is None
     if not thresholds:
         raise ArgumentError(_NAME, "thresholds", "one number or more", shown(given))
-    if values["num_attempts"] > _MOST_ATTEMPTS:
-        raise ArgumentError(_NAME, "num_attempts", f"at most {_MOST_ATTEMPTS}", str(values["num_attempts"]))
+    for name, most in _MOST_ATTEMPTS.items():
+        if (values[name] or 0) > most:
+            raise ArgumentError(_NAME, name, f"at most {most}", str(values[name]))
     return box_windows.Rules(
         thresholds=(*thresholds, None) if whole else tuple(thresholds),
         attempts=values["num_attempts"], most=values["total_num_attempts"] or _MOST, scaling=scaling,

@@ -26,6 +26,7 @@ from .geometry import LAYOUTS, _frames
 __all__ = ["clahe", "equalize", "jpeg_compression_distortion", "lookup_table"]
 
 _Tiles: TypeAlias = Annotated[int, Between(1, 1024)]
+_MOST_WIDE_TILES = 1024
 _Bins: TypeAlias = Annotated[int, Between(1)]
 _Key: TypeAlias = Annotated[int, Between(0, 65535)]
 
@@ -64,7 +65,10 @@ def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Ar
         yield frames[place], results[place]
 
 
-def _tiled(image: Array, /, *, bins: int, luma_only: bool, layout: str, **_: Any) -> Spec:
+def _tiled(image: Array, /, *, bins: int, luma_only: bool, tiles_x: int, tiles_y: int, layout: str, **_: Any) -> Spec:
+    if image.dtype == numpy.uint16 and tiles_x * tiles_y > _MOST_WIDE_TILES:
+        expected = f"such that there are at most {_MOST_WIDE_TILES} tiles of uint16, each with a table of 65536 values"
+        raise ArgumentError("clahe", "tiles_x", expected, f"{tiles_x} x {tiles_y}")
     if bins & (bins - 1):
         raise ArgumentError("clahe", "bins", "a power of two", str(bins))
     _check_channels("clahe", image, layout, all_alike=not luma_only)
@@ -92,14 +96,15 @@ def clahe(
         clip_limit: The most that a bin may hold, as a multiple of what it would hold if all held as many; what is more
             is shared out among all bins. 0 is no limit.
         luma_only: Whether the lightness of RGB images is spread and their colours are kept, or every channel by itself.
-        tiles_x: Number of tiles across.
+        tiles_x: Number of tiles across; of uint16 there are at most 1024 tiles altogether.
         tiles_y: Number of tiles down.
 
     Returns:
         Images of the same shapes, dtype and layout.
 
     Raises:
-        ArgumentError: The image has neither 1 channel nor the 3 of RGB, or `bins` is no power of two.
+        ArgumentError: The image has neither 1 channel nor the 3 of RGB, `bins` is no power of two, or uint16 has
+            too many tiles.
 
     >>> ndd.clahe(numpy.array([[[5], [9], [9], [200]]], "uint8"), tiles_x=1, tiles_y=1, clip_limit=0).tolist()
     [[[64], [191], [191], [255]]]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     Pair = tuple[float, float]
     Extents, Maybe = PerSample[tuple[int, ...]], PerSample[tuple[int, ...] | None]
-    Count = Annotated[int, Between(1)]
+    Count = Annotated[int, Between(1, 10_000)]  # what never fits is tried so often, for each image
 
 
 @distribution
@@ -52,7 +52,7 @@ def random_crop_generator(
         shape: Height and width of the image, and more extents that do not matter: integers, shape (2,) or longer.
         random_area: The least and the most area, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.
-        num_attempts: How often to draw before giving up, 1 or more.
+        num_attempts: How often to draw before giving up, at most 10,000.
         batch_size: Number of samples; a Batch of shapes, and a keyed `rng`, say it too.
         device: The CPU.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.

@@ -395,7 +395,7 @@ def random_resized_crop(
         interp_type: How a value between pixels is read, see `resize`.
         mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
         min_filter: The same for dimensions that become smaller, instead of `interp_type`.
-        num_attempts: How often to draw before giving up, 1 or more.
+        num_attempts: How often to draw before giving up, at most 10,000.
         random_area: The least and the most area of the window, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.
         batch_size: Number of samples; a Batch of images, and a keyed `rng`, say it too.
