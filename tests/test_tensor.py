@@ -457,3 +457,13 @@ def test_text_and_lists_of_files_are_told_where_they_belong():
         ndd.decoders.image([b"abc", b"de"])
     with pytest.raises(ArgumentError, match="imread and readers take paths"):
         as_tensor(["abc"])
+
+
+def test_lists_of_numbers_are_tensors():
+    """As in DALI's examples, and of the types that `tensor` gives them."""
+    for numbers in ([[1.0, 0.8], [0.0, 1.2]], [1, 2], (True, False), [2**40], [], [[]]):
+        made = ndd.Tensor(numbers, "HW" if np.ndim(numbers) == 2 else None)
+        assert made.tolist() == ndd.tensor(numbers).tolist()
+        assert made.dtype == ndd.tensor(numbers).dtype
+    with pytest.raises(ArgumentError, match=r"Tensor\(\): argument 'array' must be sequences of equal lengths"):
+        ndd.Tensor([[1], [2, 3]])

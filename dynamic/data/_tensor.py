@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dynamic import _cuda, _dlpack, _repr
 from dynamic._arithmetic import evaluate, operand, spoken, together
-from dynamic._array import Array, device_of, is_array
+from dynamic._array import Array, device_of, from_numbers, is_array
 from dynamic._layout import after_indexing, combined
 from dynamic._origin import Origin
 from dynamic._transfer import moved
@@ -32,7 +32,7 @@ class Tensor(Data):
     views, operators give new Tensors, and a read-only array stays read-only.
 
     Args:
-        array: A numpy or cupy array of a supported dtype, taken as it is.
+        array: A numpy or cupy array of a supported dtype, taken as it is; or nested lists of numbers.
         layout: A letter for each dimension.
         origin: Where the sample came from.
 
@@ -52,6 +52,8 @@ class Tensor(Data):
     __slots__ = ("__weakref__", "_array", "_layout", "_origin", "_ready")
 
     def __init__(self, array: Array, layout: str | None = None, origin: Origin | None = None) -> None:
+        if isinstance(array, (list, tuple)):  # scripts of DALI's make small Tensors so
+            array = from_numbers(array, "Tensor", "array")
         self._array, self._layout, self._origin = array, layout or None, origin
         self._ready = None if array.__class__ is numpy.ndarray else ready(array)
 
