@@ -115,6 +115,18 @@ def test_calls_without_data_outside_of_a_block_belong_to_a_graph_too(folder):
         fn.rotate(IMAGE, angle=3)
 
 
+def test_nodes_may_be_given_to_a_function_that_has_conditions():
+    @pipeline_def(batch_size=3, enable_conditionals=True, prefetch_queue_depth=0)
+    def chosen(x, *, more):
+        return x + 1 if x > 1 else more[0] - x
+
+    with chosen(fn.external_source(name="x"), more=[fn.external_source(name="y") * 2]) as pipe:
+        for _ in range(2):
+            pipe.feed_input("x", [1, 2, 3])
+            pipe.feed_input("y", [10, 20, 30])
+            assert pipe.run()[0].tolist() == [19, 3, 4]
+
+
 def test_what_is_drawn_once_is_called_once():
     calls = []
 

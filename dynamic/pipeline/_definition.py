@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from ._calls import function_of
+from ._nodes import of_values
 from ._pipeline import Pipeline
 from ._settings import ARGUMENTS, SETTINGS
 
@@ -51,7 +52,7 @@ def _defined(defaults: Mapping[str, Any], function: Callable[..., Any]) -> Calla
     def make(*inputs: Any, **given: Any) -> Pipeline:
         own = {name: value for name, value in given.items() if name in pipelines}
         rest = {name: value for name, value in given.items() if name not in own}
-        return Pipeline(**{**defaults, **own}, function=functools.partial(function, *inputs, **rest))
+        return Pipeline(**{**defaults, **own}, function=of_values(function, inputs, rest))
 
     return make
 

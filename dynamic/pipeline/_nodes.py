@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dynamic.errors import shown
 
 from ._added import FORMER
 
-__all__ = ["DataNode", "Drawn", "drawing", "is_node", "record", "recorded"]
+__all__ = ["DataNode", "Drawn", "drawing", "is_node", "of_values", "record", "recorded"]
 
 
 class Recorded:
@@ -246,6 +247,21 @@ class Drawn:
             results[call] = call.function(*inputs, **arguments)
         filled: tuple[Any, ...] = _filled(self._outputs or (), results)
         return filled
+
+
+def of_values(function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Callable[[], Any]:
+    """A function with its arguments; nodes among them are made in each run, before it is called."""
+    if not is_node((inputs, arguments)):
+        return functools.partial(function, *inputs, **arguments)
+    graph = Drawn()
+    graph.end((inputs, arguments))
+
+    @functools.wraps(function)
+    def called() -> Any:
+        values, named = graph()
+        return function(*values, **named)
+
+    return called
 
 
 #: The graph that is being drawn here; None elsewhere.
