@@ -599,7 +599,7 @@ def test_a_worker_knows_what_it_could_not_read_itself(holes, on_error, workers):
 
     def states(skip, stride):
         made = Epochs("Dataset", reader_of(folder, NAMES[:10], random_shuffle=True, on_error=on_error), 2)
-        return [state["reader"] for outputs, state in made.rest(made.first, skip, stride) if outputs]
+        return [state["reader"] for outputs, state, *_ in made.rest(made.first, skip, stride) if outputs]
 
     alone = states(0, 1)
     shared = [states(k, workers) for k in range(workers)]
