@@ -121,6 +121,7 @@ SAMPLINGS = ["444", "422", "420", "440", "411", "gray"]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.slow
 def test_every_window_is_a_part_of_the_image(sampling):
     noise = np.random.default_rng(1).integers(0, 256, (37, 71, 3), np.uint8)
     how = {"colorspace": "GRAY"} if sampling == "gray" else {"colorspace": "RGB", "colorsubsampling": sampling}

@@ -253,6 +253,7 @@ def test_all_of_the_hostile_ones_would_run_and_none_does(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+@pytest.mark.slow
 def test_the_malformed_ones_take_little_time_and_memory(tmp_path):
     read = in_a_child(READ, MALFORMED, tmp_path)
     assert len(read) >= 30

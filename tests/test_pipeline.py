@@ -859,6 +859,7 @@ if sys.argv[2] == "close":
 
 @pytest.mark.parametrize("depth", ["0", "2"])
 @pytest.mark.parametrize("end", ["close", "leave it to Python"])
+@pytest.mark.slow
 def test_an_interrupt_loses_nothing_and_leaves_nothing(depth, end):
     command = [sys.executable, "-c", INTERRUPTED, depth, end]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

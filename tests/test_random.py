@@ -394,6 +394,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_spawned_children_of_a_program_with_a_seed_draw_what_no_other_does(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     runs = [

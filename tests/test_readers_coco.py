@@ -637,6 +637,7 @@ def test_names_of_two_lines_and_masks_that_cannot_be_are_not_saved(tmp_path):
         assert os.listdir(tmp_path / "m") == []
 
 
+@pytest.mark.slow
 def test_every_truncation_and_flipped_byte_of_binary_files_is_refused_or_read(tmp_path):
     where = several(tmp_path)
     (tmp_path / "m").mkdir()

@@ -766,6 +766,7 @@ def test_long_dimensions_are_computed_in_parts_that_change_no_bit(shape, filter,
     forgotten()
 
 
+@pytest.mark.slow
 def test_what_is_found_of_long_dimensions_is_not_kept():
     forgotten()
     tracemalloc.start()

@@ -117,6 +117,7 @@ def run_chain(root, path, chance):
 
 
 @pytest.mark.parametrize("number", range(20))
+@pytest.mark.slow
 def test_chains_of_stops_are_one_run(root, tmp_path, number):
     """2,000 of them: every sample once an epoch, in the same order, with the same draws, and epochs end as they did."""
     chance = python_random.Random(number)
@@ -161,6 +162,7 @@ def in_mid_epoch(out, ranks):
     return max((place for place in places if place[0] and place[1] < 41), default=None)
 
 
+@pytest.mark.slow
 def test_three_killed_processes_go_on_as_two(root, tmp_path):
     names, first, second = NAMES[:41], tmp_path / "first", tmp_path / "second"
     processes = started(root, first, names, 3, 1000)
@@ -835,6 +837,7 @@ def test_a_fork_while_another_thread_reads_leaves_a_reader_that_works(root):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+@pytest.mark.slow
 def test_the_state_of_a_million_samples_is_small(tmp_path):
     names = [f"{i:07d}.jpg" for i in range(1_000_000)]
     reader = File(files=names, file_root=tmp_path, random_shuffle=True)

@@ -213,6 +213,7 @@ def test_without_a_batch_size_samples_come_as_tensors(kind, roots):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @kinds
+@pytest.mark.slow
 def test_a_run_may_be_stopped_and_go_on_with_other_shards_and_batches(kind, shuffle, tmp_path):
     kind.write(tmp_path, range(7))
 

@@ -48,6 +48,7 @@ def written(path, file):
 
 @pytest.mark.parametrize("ragged", [False, True], ids=["alike", "ragged"])
 @pytest.mark.parametrize("case", OF_IMAGES, ids=lambda case: case.name)
+@pytest.mark.slow
 def test_no_operator_holds_temporaries_of_all_samples(case, ragged, tmp_path):
     drawn = np.random.default_rng(0)
     images = [drawn.integers(0, 255, (HEIGHT + 2 * ragged * i, WIDTH, 3), np.uint8) for i in range(MANY)]
