@@ -279,7 +279,6 @@ def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
 @pytest.mark.parametrize(("call", "told"), [
     (lambda: fn.external_source(), "'source' must be given, or 'name', to feed it by; got neither"),
     (lambda: fn.external_source(None), "'source' must be given, or 'name', to feed it by; got neither"),
-    (lambda: fn.external_source(None, 2, name="x"), "'num_outputs' must be left out for a source that is fed"),
     (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
     (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
     (lambda: fn.external_source([[1]], ndim=-1), "'ndim' must be an integer of 0 or more; got int -1"),
