@@ -25,6 +25,9 @@ from dynamic._argument import WITHOUT_EFFECT
 from dynamic._operator import registry
 from dynamic.pipeline._output import Output
 
+# Means and deviations that are drawn may be fractions.
+pytestmark = pytest.mark.filterwarnings("ignore::dynamic.errors.ScaleWarning")
+
 #: What is done at once of one sample, where that is no more than a few pixels.
 SIZES_OF_PARTS = {
     "color._STRIP": 64, "maps._BLOCK": 16, "maps._FEW": 16, "regions._AT_ONCE": 16, "scaled._BAND": 1 << 8,
