@@ -79,6 +79,7 @@ class Placed(ABC):
     """
 
     _operator: ClassVar[str]
+    _seeded: bool = False  # whether it was given a seed
     _paired: bool = False  # whether its order is known to fit that of other readers, or need not
 
     def __init__(
@@ -101,6 +102,7 @@ class Placed(ABC):
         self._shard_id = natural(operator, "shard_id", 0 if shard_id is None else shard_id, 0, self._num_shards - 1)
         self._stick_to_shard = stick_to_shard
         seed = natural(operator, "seed", -1 if seed is None else seed, -1, MOST_COUNTED)
+        self._seeded = seed != -1
         seed = _DEFAULT_SEED if seed == -1 else seed
         self._rule = Rule(shuffle, seed, self._num_shards if shuffle and stick_to_shard else 1)
         self._fingerprint = word(operator, "fingerprint", fingerprint, _FINGERPRINTS)

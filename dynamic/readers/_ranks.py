@@ -41,7 +41,7 @@ def check_order(reader: Placed) -> None:
         ArgumentError: Another shard has another order, so that samples would be left out and repeated.
 
     Warns:
-        OrderWarning: Another reader has as many samples and the same seed, and they are not paired.
+        OrderWarning: Another reader has as many samples and was given the same seed, and they are not paired.
     """
     with _lock:
         others = [other for other in _readers if other is not reader]
@@ -50,7 +50,7 @@ def check_order(reader: Placed) -> None:
     if reader._num_shards > 1:
         _check_process(reader, [other for other in others if _data(other) == _data(reader)])
         _check_ranks(reader)
-    if reader._rule.shuffle and not reader._paired:
+    if reader._rule.shuffle and reader._seeded and not reader._paired:
         _warn_unless_paired(reader, others)
 
 
@@ -134,8 +134,8 @@ def _another(reader: Placed, rule: Rule) -> ArgumentError:
 
 def _warn_unless_paired(reader: Placed, others: Iterable[Placed]) -> None:
     """Tell of a reader that looks like the other half of pairs: of as many samples, with the same seed."""
-    for other in others:
-        alike = other._shard_id == reader._shard_id and other._rule == reader._rule and not other._paired
+    for other in (other for other in others if other._seeded and not other._paired):
+        alike = other._shard_id == reader._shard_id and other._rule == reader._rule
         if alike and not numpy.isin(other._ids, reader._ids).any():  # else it is the same data set, before a change
             warnings.warn(
                 f"{reader._operator}: this reader and {other!r} have as many samples and the same seed, and their "
