@@ -237,7 +237,7 @@ class Stored(Reader[G], Generic[L, G]):
             self._take_order(
                 order_of,
                 shuffled=shuffle or anew,
-                seeded=seed is not None,
+                seeded=self._seeded,
                 sticks=stick,
                 sharded=(shard, shard_id, num_shards) != (None, None, None),
                 ended=last_batch is not None or bool(pad_last_batch),
