@@ -74,7 +74,7 @@ class Changed(OSError):
 
 
 class Version(NamedTuple):
-    """What tells a file from another that has its path by now, and from what has been written to it since.
+    """The version of a file: another file at its path, or later writing, has another one.
 
     Places in a file are those of one version; in another they are of other bytes.
     """

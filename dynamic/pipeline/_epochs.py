@@ -155,7 +155,7 @@ class Epochs:
         self._asked(self.first, lambda reader, _: check_order(reader))
 
     def _asked(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X | None:
-        """What the first reader says at states, and for a batch size; None where the first source is none."""
+        """An answer of the first reader at states, for a batch size; None where the first source is none."""
         if self._reader is not None:
             return self._of_states(states, ask)
         _, first, size = self._first(states)
@@ -169,7 +169,7 @@ class Epochs:
         return name, first, pipeline.batch_size
 
     def _of_states(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X:
-        """What the reader says at states; then it is where it was."""
+        """An answer of the reader at states; then it is where it was."""
         reader, size = self._reader, self._batch_size
         assert reader is not None
         assert size is not None

@@ -171,7 +171,7 @@ class Pipeline(Drawing, Settings):
             self._started()
 
     def _alone(self) -> AbstractContextManager[Any]:
-        """What one thread holds at a time."""
+        """A lock that one thread holds at a time."""
         if current.get()() is self and not self._is_drawn_here:
             raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
         return self._lock

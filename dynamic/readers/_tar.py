@@ -118,7 +118,7 @@ def _header(block: bytes, at: int, records: dict[bytes, bytes]) -> tuple[bytes, 
 
 
 def _no_header(block: bytes, at: int) -> str:
-    """What is wrong with an archive that has no header in some place."""
+    """The error of an archive that lacks a header in some place."""
     packed = [word for magic, word in _PACKED.items() if block.startswith(magic)]
     if packed and not at:
         return f"is compressed ({packed[0]}), and must be unpacked first"

@@ -67,7 +67,7 @@ def is_known(beginning: bytes) -> bool:
 
 
 def header(data: Buffer, limits: Limits) -> Header:
-    """What an encoded image says about itself; refuses one that is larger than allowed, or of another format."""
+    """The header of an encoded image; refuses one that is larger than allowed, or of another format."""
     module = _format(data)
     if limits.formats is not None and module.FORMAT not in limits.formats:
         raise unsupported(module.FORMAT, f"this format is none of formats={limits.formats}; name it to accept the file")

@@ -58,7 +58,7 @@ _Segments = dict[tuple[int, int], bytes]  # by marker and component (-1: of all)
 
 @dataclass(slots=True)
 class _Parts:
-    """What a codestream has of a tile."""
+    """A tile of a codestream."""
 
     segments: _Segments = field(default_factory=dict)
     data: list[Buffer] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Parts:
 
 @dataclass(slots=True)
 class _Stream:
-    """What a codestream holds."""
+    """The parts of a codestream."""
 
     segments: _Segments
     tiles: list[_Parts]
@@ -79,7 +79,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class _Container:
-    """What a JP2 file says of its codestream."""
+    """The header of a JP2 file."""
 
     space: bytes = b""  #: the enumerated colour space; empty where there is a profile, or nothing
     size: tuple[int, int, int] = (0, 0, 0)  #: rows, columns and components
