@@ -3,6 +3,8 @@
 `import dynamic as ndd` runs scripts written for NVIDIA DALI's dynamic mode.
 """
 
+import sys as _sys
+
 from . import capture as capture
 from . import checkpoint as checkpoint
 from . import decoders as decoders
@@ -19,8 +21,8 @@ from . import reductions as reductions
 from . import segmentation as segmentation
 from . import transforms as transforms
 from . import types as types
+from ._base.pool import get_num_threads, set_num_threads
 from ._interop import as_batch, as_tensor, batch, tensor
-from ._pool import get_num_threads, set_num_threads
 from .context import (
     EvalContext,
     EvalMode,
@@ -110,6 +112,10 @@ _ELSEWHERE = {
     "external_source": "; write ExternalSource, or dynamic.pipeline.fn.external_source",
     "plugin": "; write dynamic.pytorch, dynamic.jax or dynamic.tensorflow",
 }
+#: Modules that moved: pickles of earlier versions have these names for them.
+_FORMER = {"_origin": "_base.origin"}
+_sys.modules.update({f"dynamic.{former}": _sys.modules[f"dynamic.{module}"] for former, module in _FORMER.items()})
+
 _LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy
 
-from . import _pool
 from ._array import SUPPORTED, Array, apart, are_small, current, device_of, empty, from_numbers, library, values_of
+from ._base import pool
 from ._transfer import moved
 from .devices import Device
 from .dtypes import promote
@@ -195,7 +195,7 @@ def evaluate_each(
             raise
         results[i] = result if isinstance(result, tuple) else (result,)
 
-    _pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in first), ufunc.__name__)
+    pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in first), ufunc.__name__)
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
 
 
@@ -227,7 +227,7 @@ def _of_alike(
             for i in range(part.start, part.stop):
                 ufunc(*(column[i] for column in columns), out=out[i, ...], **arguments)
 
-    _pool.run_parts(some, n, out.nbytes + n * sum(int(a.nbytes) for a in first), ufunc.__name__)
+    pool.run_parts(some, n, out.nbytes + n * sum(int(a.nbytes) for a in first), ufunc.__name__)
     return [out]
 
 
@@ -319,7 +319,7 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
     axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), longest)
     before = (slice(None),) * axis
     work = out.nbytes + sum(a.nbytes for a in arrays)
-    _pool.run_parts(
+    pool.run_parts(
         lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work, ufunc.__name__
     )
     return out

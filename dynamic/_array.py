@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from . import _cuda, _dlpack
-from ._locks import new_lock
+from ._base.locks import new_lock
 from .devices import Device
 from .dtypes import ALL, numpy_dtype
 from .errors import ArgumentError, shown

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy
 
 from ._array import Array, empty
-from ._locks import new_lock
+from ._base.locks import new_lock
 from .errors import ArgumentError, shown
 
 __all__ = ["Changed", "Opened", "Version", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]

@@ -12,9 +12,9 @@ import numpy
 
 from . import _cuda
 from ._array import Array, apart, are_small, check_room, current, empty, joined_alike, only_numbers, stacked, values_of
+from ._base.origin import Origin
+from ._base.pool import Step, run_parts, run_steps
 from ._described import Described, allocated, described, rows
-from ._origin import Origin
-from ._pool import Step, run_parts, run_steps
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from . import _pool
 from ._array import Array, library
+from ._base import pool
 from ._call import Call, Planned
 from ._described import Described, described
 from ._transfer import moved_samples
@@ -169,7 +169,7 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
         except DataError as error:
             call.failures[chosen[k]] = error
 
-    _pool.run(one, len(chosen), work)
+    pool.run(one, len(chosen), work)
 
 
 def _decoded_there(

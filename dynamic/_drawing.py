@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 
 import numpy
 
-from . import _cuda, _pool
+from . import _cuda
 from ._argument import WITHOUT_EFFECT, Argument, argument
 from ._array import Array, asarray, checked_extents, empty
+from ._base import pool
 from ._call import together
 from ._distributions import Part
 from ._philox import ELEMENT_STRIDE, Draw
@@ -249,7 +250,7 @@ class Call:
             start, stop = ends[i], ends[i + 1]
             flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, stride))
 
-        _pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK, self.name)
+        pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK, self.name)
         return flat
 
     def in_turn(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array]) -> Array:
@@ -436,5 +437,5 @@ def sampled(
         results[i] = samples.noted(i, make, words[i])
 
     work = sum(array.nbytes for arrays in samples.inputs for array in arrays)
-    _pool.run(one, samples.count, work, call.name)
+    pool.run(one, samples.count, work, call.name)
     return samples.wrapped([*map(list, zip(*results, strict=True))], kinds)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from ._array import Array, empty, library
-from ._origin import Origin
+from ._base.origin import Origin
 from .data import Batch, Tensor
 from .errors import ArgumentError, DataError, Failure
 

@@ -17,8 +17,8 @@ import numpy
 
 from . import _bulk
 from ._array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
-from ._layout import checked
-from ._origin import Origin
+from ._base.layout import checked
+from ._base.origin import Origin
 from .data import Batch, Tensor
 from .devices import Device, DeviceLike, device_of_call
 from .dtypes import DTypeLike, convert, dtype, numpy_dtype, storable

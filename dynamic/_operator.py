@@ -15,11 +15,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, get_args, get_origin, g
 
 import numpy
 
-from . import _frames, _pool
+from . import _frames
 from ._argument import WITHOUT_EFFECT, Argument, argument, is_layout
 from ._array import GATHERED, SMALL, asarray, current
+from ._base import pool
+from ._base.layout import fitting, warn_of_channels_first
 from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs
-from ._layout import fitting, warn_of_channels_first
 from .data import Batch, Tensor, checked_batch_size, first_shape
 from .devices import Device, DeviceLike, device_of_call
 from .dtypes import ALL, dtype, numpy_dtype
@@ -258,7 +259,7 @@ class Operator(Generic[P]):
                 raise
 
         work = 0 if self.views else call.work(memory.nbytes if memory else 0)
-        _pool.run(one, call.count, work, self.name, call.sizes() if work else None)
+        pool.run(one, call.count, work, self.name, call.sizes() if work else None)
         if call.failures:
             return call.settled(self.name, outs)
         if memory is not None:

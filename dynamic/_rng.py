@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from ._locks import new_lock
+from ._base.locks import new_lock
+from ._base.state import State, untold
 from ._philox import Draw, sample_steps, words
-from ._state import State, untold
 from .data import Batch, Tensor
 from .errors import ArgumentError, StateError, shown
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy
 
-from . import _cuda, _pool
+from . import _cuda
 from ._array import Array, device_of, empty
+from ._base import pool
+from ._base.locks import new_lock
 from ._described import Described, Views, allocated, described
-from ._locks import new_lock
 from .devices import Device
 from .kernels.gpu.copies import window
 
@@ -89,7 +90,7 @@ def copies(samples: Sequence[Array]) -> list[Array]:
     if size < _SHARED:
         return [sample.copy() for sample in samples]
     found = [empty(sample.shape, sample.dtype) for sample in samples]
-    _pool.run(lambda i: numpy.copyto(found[i], samples[i]), len(samples), 2 * size, "copies")
+    pool.run(lambda i: numpy.copyto(found[i], samples[i]), len(samples), 2 * size, "copies")
     return found
 
 
@@ -179,7 +180,7 @@ def _copy_each(targets: list[Array], sources: Sequence[Array], size: int) -> Non
     def one(i: int) -> None:
         targets[i][...] = sources[i]
 
-    _pool.run(one, len(targets), 2 * size)
+    pool.run(one, len(targets), 2 * size)
 
 
 def _host_views(table: Described, block: Array) -> list[Array]:

@@ -14,7 +14,8 @@ from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from . import _cuda, _pool
+from . import _cuda
+from ._base import pool
 from .checkpoint import Checkpoint, _checkpoint
 from .devices import Device, gpu_count
 from .errors import ArgumentError, DeviceError, shown
@@ -85,7 +86,7 @@ class ThreadPool:
     """
 
     def __init__(self, num_threads: int | None = None, *, device_id: int | None = None) -> None:
-        self.num_threads = _pool.checked("ThreadPool", num_threads) or _pool.get_num_threads()
+        self.num_threads = pool.checked("ThreadPool", num_threads) or pool.get_num_threads()
         self.device_id = device_id
 
     def __repr__(self) -> str:
@@ -121,7 +122,7 @@ class EvalContext:
             raise ArgumentError("EvalContext", "num_threads", "None beside a thread_pool", shown(num_threads), hint)
         if thread_pool is not None and not isinstance(thread_pool, ThreadPool):
             raise ArgumentError("EvalContext", "thread_pool", "a ThreadPool or None", shown(thread_pool))
-        self._wanted = _pool.checked("EvalContext", num_threads)
+        self._wanted = pool.checked("EvalContext", num_threads)
         self._device = None if device_id is None else Device("gpu", device_id)
         self._pool = thread_pool
         self.cuda_stream = cuda_stream
@@ -131,7 +132,7 @@ class EvalContext:
     def num_threads(self) -> int:
         """How many threads the operators called inside use."""
         wanted = self._wanted if self._pool is None else self._pool.num_threads
-        return wanted or _pool.get_num_threads()
+        return wanted or pool.get_num_threads()
 
     @property
     def thread_pool(self) -> ThreadPool:
@@ -162,7 +163,7 @@ class EvalContext:
 
     def __enter__(self) -> Self:
         stack = ExitStack()
-        stack.enter_context(_pool.limited(self.num_threads))
+        stack.enter_context(pool.limited(self.num_threads))
         stack.enter_context(_checkpoint.entered(self.checkpoint))
         if self._device is not None:
             stack.enter_context(self._device)
@@ -182,7 +183,7 @@ def within(num_threads: int, function: Callable[[], R]) -> R:
 
     def inside() -> R:
         context = EvalContext(num_threads=num_threads)
-        _pool.limit.set(num_threads)
+        pool.limit.set(num_threads)
         _checkpoint.innermost.set(context.checkpoint)
         _entered.set((*_entered.get(), (context, ExitStack())))
         return function()

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
-from . import _npy, _pool
+from . import _npy
 from ._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
 from ._array import Array, asarray
+from ._base import pool
 from ._call import Planned, Spec
 from ._decoding import File, Refused, buffer, on_gpu, opened
 from ._drawing import Call, distribution
@@ -347,7 +348,7 @@ def _sizes(
             head = images.header(buffer(files[i], name), limits)
             sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
 
-    _pool.run(read, len(files), len(files) << 14)
+    pool.run(read, len(files), len(files) << 14)
     return sizes
 
 

@@ -14,9 +14,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _distributions, _pool, _rejection
+from . import _distributions, _rejection
 from ._argument import Between, PerSample
 from ._array import Array, asarray, current, empty, library
+from ._base import pool
 from ._drawing import Call, Part, distribution
 from ._rng import Source
 from .data import Batch, Tensor
@@ -218,7 +219,7 @@ def salt_and_pepper(
             pixels = len(mark) // max(1, behind), channels, behind
             _strewn(xp, mark, old.samples[i].reshape(pixels), pepper, salt, new.reshape(pixels))
 
-        _pool.run(one, len(results), 2 * flat.nbytes if xp is numpy else 0, call.name)
+        pool.run(one, len(results), 2 * flat.nbytes if xp is numpy else 0, call.name)
         return _result(image, call, flat)
 
 

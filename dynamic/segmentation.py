@@ -13,10 +13,10 @@ import numpy
 
 from ._argument import Between, PerSample, Word
 from ._array import Array
+from ._base.locks import new_lock
 from ._call import Planned
 from ._distributions import below
 from ._drawing import Call, Words, distribution, on_cpu, sampled
-from ._locks import new_lock
 from ._operator import operator
 from ._rejection import unit64
 from ._rng import Source

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from dynamic import ArgumentError, Batch, StateError
-from dynamic._locks import new_lock
-from dynamic._state import JSON, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names
+
+from ._base.locks import new_lock
+from ._base.state import JSON, State
 
 if TYPE_CHECKING:
     import tensorflow

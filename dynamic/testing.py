@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic import checkpoint
-from dynamic._state import Stateful
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, shown
+
+from ._base.state import Stateful
 
 __all__ = ["Resumed", "assert_resumable"]
 

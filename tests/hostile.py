@@ -30,7 +30,7 @@ from goals import goal
 from hostile_files import File
 
 from dynamic import Batch, DecodeError, decoders
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 
 HERE = Path(__file__).parent
 SECONDS, MEMORY = 0.5, 64 << 20  #: what refusing a file may take

@@ -179,9 +179,9 @@ def nested(pools, rounds):
             def task(i, found=found):
                 found[i] = bytes_of(WORK[i]())
 
-            dynamic._pool._share(task, range(len(WORK)), 3)
+            dynamic._base.pool._share(task, range(len(WORK)), 3)
             wrong += found != expected
-            together([lambda: dynamic._pool._share(task, range(len(WORK)), 3)] * 4)
+            together([lambda: dynamic._base.pool._share(task, range(len(WORK)), 3)] * 4)
     return wrong
 
 

@@ -22,7 +22,7 @@ from PIL import Image, ImageOps, TiffImagePlugin
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, crop, decoders, errors
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 from dynamic.kernels.cpu.images import jpeg2000
 
 LOSSLESS = corpus.lossless()

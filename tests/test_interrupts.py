@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from interrupts import Interruption
 
-from dynamic import EvalContext, ExternalSource, _locks, _pool, checkpoint, get_num_threads
+from dynamic import EvalContext, ExternalSource, checkpoint, get_num_threads
+from dynamic._base import locks, pool
 from dynamic.context import within
 from dynamic.pipeline import Pipeline, fn, pipeline_def
 from dynamic.pipeline._nodes import DataNode
@@ -29,7 +30,7 @@ NAMES = [f"{i:02d}.bin" for i in range(11)]
 def _no_context_is_left():
     assert EvalContext.current() is EvalContext.default()
     assert checkpoint.current() is EvalContext.default().checkpoint
-    assert _pool._limit.num_threads is None
+    assert pool._limit.num_threads is None
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def _nothing_is_left():
     held = []
 
     def take():
-        for lock in list(_locks._locks):
+        for lock in list(locks._locks):
             if lock.acquire(timeout=5):
                 lock.release()
             else:
@@ -224,15 +225,15 @@ def test_nothing_is_left_of_the_context_of_a_step():
 def test_no_limit_of_a_task_is_left(monkeypatch):
     def run(interruption):
         with contextlib.suppress(KeyboardInterrupt), interruption:
-            _pool.run(done.append, 6, 1 << 30, "task")
-            _pool.run_parts(done.append, 6, 1 << 30, "parts")
-        assert _pool._limit.num_threads is None
+            pool.run(done.append, 6, 1 << 30, "task")
+            pool.run_parts(done.append, 6, 1 << 30, "parts")
+        assert pool._limit.num_threads is None
 
     done = []
-    monkeypatch.setattr(_pool, "_known", {})
-    monkeypatch.setattr(_pool, "_wanted", 2)
+    monkeypatch.setattr(pool, "_known", {})
+    monkeypatch.setattr(pool, "_wanted", 2)
     for worth in (0.0, 1.0):
-        monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
+        monkeypatch.setattr(pool, "_WORTH_SHARING", worth)
         for interruption in every_turn(run, 1000):
             run(interruption)
 
@@ -293,17 +294,17 @@ def test_ctrl_c_does_not_wait_for_a_thread_that_hangs(monkeypatch):
             hanging.wait()
             raise KeyboardInterrupt
 
-    _pool.set_num_threads(2)
+    pool.set_num_threads(2)
     try:
         with pytest.raises(KeyboardInterrupt):
-            _pool._share(hang, range(4), 2)
+            pool._share(hang, range(4), 2)
         going.set()
         done = []
-        _pool._share(done.append, range(100), 2)
+        pool._share(done.append, range(100), 2)
         assert sorted(done) == list(range(100))
     finally:
         going.set()
-        _pool.set_num_threads(None)
+        pool.set_num_threads(None)
 
 
 def test_an_error_waits_for_the_other_threads():
@@ -319,10 +320,10 @@ def test_an_error_waits_for_the_other_threads():
             working.wait()
             raise ValueError("mine")
 
-    _pool.set_num_threads(2)
+    pool.set_num_threads(2)
     try:
         with pytest.raises(ValueError, match="mine"):
-            _pool._share(work, range(4), 2)
+            pool._share(work, range(4), 2)
         assert len(finished) == 1
     finally:
-        _pool.set_num_threads(None)
+        pool.set_num_threads(None)

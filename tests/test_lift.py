@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _array, _operator, _pool, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, Tensor, _array, _operator, as_batch, as_tensor
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
-from dynamic._origin import Origin
+from dynamic._base import pool
+from dynamic._base.origin import Origin
 from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, LayoutWarning, TruncatedImage
 
 Array = Any
@@ -574,9 +575,9 @@ def test_a_wrong_default_is_found_when_it_is_declared():
 
 @pytest.fixture
 def threads(monkeypatch):
-    monkeypatch.setattr(_pool, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(_pool, "_MUCH", 0)
-    monkeypatch.setattr(_pool, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(pool, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(pool, "_MUCH", 0)
+    monkeypatch.setattr(pool, "_WORTH_SHARING", 0)
     with ndd.EvalContext(num_threads=4):
         yield
 
@@ -585,14 +586,14 @@ def threads(monkeypatch):
 def test_the_pool_calls_once_for_each(n, threads_):
     seen = []
     with ndd.EvalContext(num_threads=threads_):
-        _pool.run(seen.append, n, 1 << 30)
+        pool.run(seen.append, n, 1 << 30)
     assert sorted(seen) == list(range(n))
 
 
 def test_short_tasks_are_not_shared(monkeypatch):
     """Threads that would take turns every few microseconds wait for each other longer than they work."""
     for worth, shared in ((0.0, True), (10.0, False)):
-        monkeypatch.setattr(_pool, "_WORTH_SHARING", worth)
+        monkeypatch.setattr(pool, "_WORTH_SHARING", worth)
         seen = set()
 
         def task(i, seen=seen):
@@ -600,7 +601,7 @@ def test_short_tasks_are_not_shared(monkeypatch):
             time.sleep(0.002)
 
         with ndd.EvalContext(num_threads=4):
-            _pool.run(task, 40, 1 << 30)
+            pool.run(task, 40, 1 << 30)
         assert (len(seen) > 1) is shared
 
 
@@ -608,8 +609,8 @@ def test_short_tasks_are_not_shared(monkeypatch):
 def clock(monkeypatch):
     """A clock that only tasks move, and nothing known of any operator."""
     now = [0.0]
-    monkeypatch.setattr(_pool, "_known", {})
-    monkeypatch.setattr(_pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(pool, "_known", {})
+    monkeypatch.setattr(pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
     with ndd.EvalContext(num_threads=2):
         yield now
 
@@ -626,10 +627,10 @@ def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, cloc
     shared = []
 
     def task(i):
-        clock[0] += costs[i] * _pool._WORTH_SHARING
+        clock[0] += costs[i] * pool._WORTH_SHARING
 
-    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    _pool.run(task, len(costs), 1 << 18)
+    monkeypatch.setattr(pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
+    pool.run(task, len(costs), 1 << 18)
     assert shared == list(range(alone, len(costs)))
 
 
@@ -637,40 +638,40 @@ def test_of_what_pays_no_more_is_timed_than_the_first_sample(monkeypatch, clock)
     """And that does not count, where it takes longer than it did before. Of what is short, nothing for a while."""
 
     def task(i):
-        clock[0] += (5 if i == 0 else cost) * _pool._WORTH_SHARING
+        clock[0] += (5 if i == 0 else cost) * pool._WORTH_SHARING
 
     def call(name):
         shared.clear()
-        _pool.run(task, 16, 1 << 20, name)
-        known = _pool._known[name, 17]
+        pool.run(task, 16, 1 << 20, name)
+        known = pool._known[name, 17]
         return 16 - len(shared), len(known.alone) == 3 and known.cost() * (1 << 16)
 
     shared = []
-    monkeypatch.setattr(_pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
+    monkeypatch.setattr(pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
     for cost, alone, later in ((0.1, 16, 16), (0.5, 16, 0), (2, 4, 1)):
         for measured in (False, False, True, True, True):
-            assert call(str(cost)) == (alone, measured and pytest.approx(cost * _pool._WORTH_SHARING))
+            assert call(str(cost)) == (alone, measured and pytest.approx(cost * pool._WORTH_SHARING))
             alone = later if measured else alone
 
 
 def test_what_took_long_is_shared_from_the_first(monkeypatch):
     """Two calls that wait for each other end only if both are under way."""
-    monkeypatch.setattr(_pool, "_known", {})
-    meeting, meet = threading.Barrier(2), _pool._Known()
+    monkeypatch.setattr(pool, "_known", {})
+    meeting, meet = threading.Barrier(2), pool._Known()
     with ndd.EvalContext(num_threads=2):
         for _ in range(5):
-            _pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
-            assert min(_pool._known["sleep", 20].alone) * (1 << 19) >= 0.002
-        assert len(_pool._known["sleep", 20].alone) == 3
-        _pool._known["meet", 20] = meet
-        cost = _pool._SURELY * _pool._WORTH_SHARING / (1 << 19)  # seconds for each byte
+            pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
+            assert min(pool._known["sleep", 20].alone) * (1 << 19) >= 0.002
+        assert len(pool._known["sleep", 20].alone) == 3
+        pool._known["meet", 20] = meet
+        cost = pool._SURELY * pool._WORTH_SHARING / (1 << 19)  # seconds for each byte
         for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
             meet.alone = costs
             if shared:
-                _pool.run(lambda i: meeting.wait(10), 2, 1 << 20, "meet")
+                pool.run(lambda i: meeting.wait(10), 2, 1 << 20, "meet")
                 continue
             with pytest.raises(threading.BrokenBarrierError):
-                _pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
+                pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
             meeting.reset()
 
 
@@ -678,7 +679,7 @@ def test_what_took_long_is_shared_from_the_first(monkeypatch):
 def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
     """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
     calls = repeated(monkeypatch, clock, gain, 1e-3)
-    _, tried, remembered = _pool._LONG
+    _, tried, remembered = pool._LONG
     for _ in range(2):
         assert calls(tried + 5) == tried * [False] + 5 * [alone]
         clock[0] += remembered
@@ -688,8 +689,8 @@ def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone
 def test_short_tasks_are_shared_where_that_is_faster(monkeypatch, clock, gain, alone):
     """What one thread takes is measured first, and now and then; then whether several are faster."""
     calls = repeated(monkeypatch, clock, gain, 5e-5)
-    _, tried, remembered = _pool._SHORT
-    assert calls(_pool._MEASURED + tried + 5) == _pool._MEASURED * [True] + tried * [False] + 5 * [alone]
+    _, tried, remembered = pool._SHORT
+    assert calls(pool._MEASURED + tried + 5) == pool._MEASURED * [True] + tried * [False] + 5 * [alone]
     clock[0] += 2 * remembered
     assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
 
@@ -699,12 +700,12 @@ def test_short_tasks_are_shared_where_that_is_faster(monkeypatch, clock, gain, a
 def test_little_work_is_shared_where_that_is_faster(monkeypatch, clock, way, gain, alone):
     """So is what is done at once: to wake a thread may take longer than all of the work. Much is always shared."""
     calls = repeated(monkeypatch, clock, gain, 5e-5, way)
-    _, tried, remembered = _pool._SHORT
-    assert calls(_pool._MEASURED + tried + 5) == _pool._MEASURED * [True] + tried * [False] + 5 * [alone]
+    _, tried, remembered = pool._SHORT
+    assert calls(pool._MEASURED + tried + 5) == pool._MEASURED * [True] + tried * [False] + 5 * [alone]
     clock[0] += 2 * remembered
     assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
-    assert calls(3, _pool._MUCH) == 3 * [False]
-    assert calls(3, _pool._WORTH_THREADS - 1) == 3 * [True]
+    assert calls(3, pool._MUCH) == 3 * [False]
+    assert calls(3, pool._WORTH_THREADS - 1) == 3 * [True]
 
 
 def test_what_is_known_is_known_of_tasks_of_a_size(monkeypatch, clock):
@@ -725,11 +726,11 @@ def repeated(monkeypatch, clock, gain, seconds, way="tasks"):
 
     def call(work):
         if way == "tasks":
-            _pool.run(task, 4, work, "task")
+            pool.run(task, 4, work, "task")
         elif way == "parts":
-            _pool.run_parts(task, 4, work, "task")
+            pool.run_parts(task, 4, work, "task")
         else:
-            _pool.run_steps([(task, (i,)) for i in range(4)], work, "task")
+            pool.run_steps([(task, (i,)) for i in range(4)], work, "task")
 
     def calls(count, work=1 << 20):
         by_one = []
@@ -740,7 +741,7 @@ def repeated(monkeypatch, clock, gain, seconds, way="tasks"):
         return by_one
 
     shared = []
-    monkeypatch.setattr(_pool, "_share", share)
+    monkeypatch.setattr(pool, "_share", share)
     return calls
 
 
@@ -755,10 +756,10 @@ def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
     def task(i):
         clock[0] += sizes[i] * 1e-9
 
-    monkeypatch.setattr(_pool, "_share", share)
+    monkeypatch.setattr(pool, "_share", share)
     for _ in range(3):
-        _pool.run(task, 16, sum(sizes), "sized", sizes)
-    known = _pool._known["sized", (sum(sizes) // 16).bit_length()]
+        pool.run(task, 16, sum(sizes), "sized", sizes)
+    known = pool._known["sized", (sum(sizes) // 16).bit_length()]
     assert known.cost() == pytest.approx(1e-9)
     assert [cost for _, cost in known.shared] == [pytest.approx(1e-9)] * 3
 
@@ -766,31 +767,31 @@ def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():
     """Parts are all of it, begin at multiples of the step, and are as many as there are threads for each sample."""
     with ndd.EvalContext(num_threads=4):
-        large = _pool.WORTH_SPLITTING
+        large = pool.WORTH_SPLITTING
         for n, step, work, parts in (
             (100, 1, large, [25, 25, 25, 25]), (100, 16, large, [16, 32, 32, 20]), (100, 1, large - 1, [100]),
             (3, 1, large, [1, 1, 1]), (0, 1, large, []), (5, 16, large, [5]),
         ):  # fmt: skip
             seen = []
-            _pool.split(seen.append, n, work, step)
+            pool.split(seen.append, n, work, step)
             assert [part.stop - part.start for part in sorted(seen, key=lambda part: part.start)] == parts
             assert sorted(i for part in seen for i in range(n)[part]) == list(range(n))
         for samples, each in ((1, 4), (2, 2), (3, 1), (4, 1), (9, 1)):
             counts = []
-            _pool.run(lambda i, counts=counts: counts.append(_pool.get_num_threads()), samples, 1 << 30)
+            pool.run(lambda i, counts=counts: counts.append(pool.get_num_threads()), samples, 1 << 30)
             assert counts == samples * [each]
             counts.clear()
-            _pool._share(lambda i, counts=counts: counts.append(_pool.get_num_threads()), range(samples), 2, each)
+            pool._share(lambda i, counts=counts: counts.append(pool.get_num_threads()), range(samples), 2, each)
             assert counts == samples * [each]
-        assert _pool.get_num_threads() == 4
+        assert pool.get_num_threads() == 4
 
 
 def test_nested_calls_and_many_callers_do_not_wait_for_each_other(threads):
     def outer(i):
-        _pool.run(lambda j: results.append((i, j)), 5, 1)
+        pool.run(lambda j: results.append((i, j)), 5, 1)
 
     results = []
-    callers = [threading.Thread(target=_pool.run, args=(outer, 5, 1)) for _ in range(8)]
+    callers = [threading.Thread(target=pool.run, args=(outer, 5, 1)) for _ in range(8)]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -809,10 +810,10 @@ def test_the_first_error_ends_the_call(threads):
         done.append(i)
 
     with pytest.raises(KeyError):
-        _pool.run(work, 1000, 1)
+        pool.run(work, 1000, 1)
     finished = len(done)
     assert 0 < finished < 500
-    _pool.run(done.append, 10, 1)
+    pool.run(done.append, 10, 1)
     assert len(done) == finished + 10
 
 
@@ -856,7 +857,7 @@ def test_as_many_threads_help_as_a_call_may_use():
         for wanted in (2, 4, 3, 6):
             together = threading.Barrier(wanted)
             with ndd.EvalContext(num_threads=wanted):
-                _pool._share(lambda _, gate=together: gate.wait(10), range(wanted), _pool.get_num_threads())
+                pool._share(lambda _, gate=together: gate.wait(10), range(wanted), pool.get_num_threads())
     finally:
         ndd.set_num_threads(None)
 

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from dynamic import _locks
+from dynamic._base import locks
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python's, about forks beside threads
 def test_a_lock_is_open_in_a_child():
-    lock = _locks.new_lock()
+    lock = locks.new_lock()
     held, done = threading.Event(), threading.Event()
 
     def hold():
@@ -37,7 +37,7 @@ def test_a_lock_is_open_in_a_child():
 
 
 def test_whoever_holds_a_lock_may_take_it_again():
-    lock = _locks.new_lock()
+    lock = locks.new_lock()
     with lock, lock:
         thread = threading.Thread(target=lambda: taken.append(lock.acquire(blocking=False)))
         taken = []
@@ -47,8 +47,8 @@ def test_whoever_holds_a_lock_may_take_it_again():
 
 
 def test_a_lock_that_is_gone_is_forgotten():
-    before = len(_locks._locks)
-    lock = _locks.new_lock()
-    assert len(_locks._locks) == before + 1
+    before = len(locks._locks)
+    lock = locks.new_lock()
+    assert len(locks._locks) == before + 1
     del lock
-    assert len(_locks._locks) == before
+    assert len(locks._locks) == before

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import dynamic
 from dynamic import Batch, Tensor, _drawing, as_batch, batch_permutation, noise, random_crop_generator
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 from dynamic.errors import ArgumentError, DeviceError
 from dynamic.random import RNG, beta, normal
 

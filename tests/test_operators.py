@@ -210,7 +210,7 @@ def test_threads_change_nothing(operator, data):
         with ndd.EvalContext(num_threads=1):
             results = attempt(on_batch, operator, samples, layout, varying, fixed)
         for name in ("_WORTH_THREADS", "_MUCH", "_WORTH_SHARING", "WORTH_SPLITTING"):
-            patch.setattr(f"dynamic._pool.{name}", 0)
+            patch.setattr(f"dynamic._base.pool.{name}", 0)
         with ndd.EvalContext(num_threads=data.draw(st.sampled_from([2, 4, 12]))):
             again = on_batch(operator, samples, layout, varying, fixed)
     for one, many in zip(results, again, strict=True):

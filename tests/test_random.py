@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 import dynamic
 from dynamic import ArgumentError, StateError, _distributions, _drawing, _philox
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.random import RNG, beta, choice, coin_flip, get_default_rng, normal, set_seed, uniform
 

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic import Batch, Tensor
-from dynamic._origin import sample_ids
+from dynamic._base.origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import COCO, File, Numpy, TFRecord, Webdataset, _listing

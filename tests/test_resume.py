@@ -20,7 +20,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dynamic import checkpoint
-from dynamic._origin import sample_ids
+from dynamic._base.origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, StateError, StateMismatch, StateWarning
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.pipeline._epochs import Epochs

@@ -30,7 +30,7 @@ from dynamic import (
     sequence_rearrange,
     warp_affine,
 )
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 
 VIDEO = np.random.default_rng(1).integers(0, 255, (4, 5, 6, 3)).astype(np.uint8)
 VIDEO.setflags(write=False)

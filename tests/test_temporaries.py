@@ -12,7 +12,8 @@ import simplejpeg
 from operators import CASES, given
 
 import dynamic
-from dynamic import _array, _pool
+from dynamic import _array
+from dynamic._base import pool
 
 HEIGHT, WIDTH = 246, 250
 FEW, MANY = 3, 9
@@ -24,7 +25,7 @@ OF_IMAGES = [c for c in CASES if c.of in ("images", "files", "paths") and c.name
 def _one_thread_and_nothing_used_again(monkeypatch):
     monkeypatch.setattr(_array, "_KEPT", 0)
     monkeypatch.setattr(_array, "_free", collections.defaultdict(collections.deque))
-    with _pool.limited(1):
+    with pool.limited(1):
         yield
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from dynamic._state import JSON
+from dynamic._base.state import JSON
 from dynamic.errors import StateError, displayed
 
 from ._atomic import read

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from dynamic._state import JSON, Stateful
+from dynamic._base.state import JSON, Stateful
 from dynamic.errors import ArgumentError, shown
 
 from ._file import Entry, decoded, encoded

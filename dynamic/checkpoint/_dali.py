@@ -10,8 +10,8 @@ import base64
 import binascii
 from typing import Any, NamedTuple
 
+from dynamic._base.state import JSON
 from dynamic._rng import RNG
-from dynamic._state import JSON
 from dynamic.errors import StateError, shown
 
 __all__ = ["Foreign", "entries"]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dynamic._state import JSON
+from dynamic._base.state import JSON
 from dynamic.errors import StateError, shown
 
 from ._dali import entries

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never
 
+from dynamic._base.state import Stateful, way_back
 from dynamic._bytes import refuse_address
-from dynamic._state import Stateful, way_back
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
 
 from ._atomic import read

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._state import JSON
+from dynamic._base.state import JSON
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import StateError, shown
 

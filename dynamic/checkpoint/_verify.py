@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dynamic._state import State
+from dynamic._base.state import State
 from dynamic.errors import ArgumentError, StateError, shown
 
 __all__ = ["VerifiedEpoch", "verify_epoch"]

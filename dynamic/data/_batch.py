@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dynamic import _cuda, _dlpack, _repr
 from dynamic._arithmetic import operand, spoken
 from dynamic._array import Array, asarray, current, device_of, from_numbers, is_array, library
+from dynamic._base.layout import after_indexing, combined, ndim_after_indexing
+from dynamic._base.origin import Origin
 from dynamic._described import Views, rows
-from dynamic._layout import after_indexing, combined, ndim_after_indexing
-from dynamic._origin import Origin
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, storable

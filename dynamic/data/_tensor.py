@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dynamic import _cuda, _dlpack, _repr
 from dynamic._arithmetic import evaluate, operand, spoken, together
 from dynamic._array import Array, device_of, from_numbers, is_array
-from dynamic._layout import after_indexing, combined
-from dynamic._origin import Origin
+from dynamic._base.layout import after_indexing, combined
+from dynamic._base.origin import Origin
 from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown

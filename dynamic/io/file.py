@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array
+from dynamic._base import pool
+from dynamic._base.origin import Origin, sample_ids
 from dynamic._bytes import can_be, contents, is_of_the_system, refuse_address
-from dynamic._origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
 from dynamic.errors import ArgumentError, DataError, Failure, shown
@@ -128,5 +128,5 @@ def _read(
                 raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
-    _pool.run(one, len(names), len(names) << 16)
+    pool.run(one, len(names), len(names) << 16)
     return files, failures

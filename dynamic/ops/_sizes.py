@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic._layout import spatial
+from dynamic._base.layout import spatial
 from dynamic.errors import ArgumentError, shown
 
 __all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "filter_of", "image_spans", "tensor_spans"]

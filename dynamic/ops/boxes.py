@@ -12,9 +12,9 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic import _pool
 from dynamic._argument import Between, Four, Numbers, PerSample, Several, Two, Word, beside, chosen
 from dynamic._array import Array, library
+from dynamic._base import pool
 from dynamic._call import Call, Memory, together
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch, Tensor
@@ -322,7 +322,7 @@ def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memor
         bboxes, labels = zip(*samples[part], strict=True)
         _encode(bboxes, labels, anchors, given["criteria"], offsets, made[part], classes[part])
 
-    _pool.run(some, -(-call.count // step), call.work(memory.nbytes), "box_encoder")
+    pool.run(some, -(-call.count // step), call.work(memory.nbytes), "box_encoder")
     return made, classes
 
 

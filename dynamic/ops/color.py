@@ -13,10 +13,10 @@ import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
 from dynamic._array import Array
+from dynamic._base.pool import Step
 from dynamic._call import Call, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
-from dynamic._pool import Step
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import color

@@ -14,9 +14,9 @@ import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._array import Array
+from dynamic._base.layout import warn_of_channels_first
 from dynamic._call import Call
 from dynamic._described import Described
-from dynamic._layout import warn_of_channels_first
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import convert

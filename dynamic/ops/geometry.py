@@ -13,9 +13,9 @@ import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
 from dynamic._array import Array
+from dynamic._base.layout import spatial
 from dynamic._call import Call
 from dynamic._described import Described
-from dynamic._layout import spatial
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import ALL, numpy_dtype

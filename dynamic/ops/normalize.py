@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic import _pool
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
 from dynamic._array import Array, library
+from dynamic._base import pool
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
@@ -151,7 +151,7 @@ def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:
         if plans[i].image.size:
             parts[i] = part(plans[i])
 
-    _pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans) if xp is numpy else 0)
+    pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans) if xp is numpy else 0)
     return xp.stack(parts).sum(axis=0)
 
 

@@ -14,9 +14,9 @@ import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import Array
+from dynamic._base.layout import spatial
 from dynamic._call import Call
 from dynamic._described import Described
-from dynamic._layout import spatial
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import regions

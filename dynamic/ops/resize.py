@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpe
 
 import numpy
 
-from dynamic import _pool
 from dynamic._argument import GIVEN, Between, DTypeArgument, Interp, Layout, PerSample, Several, Word
 from dynamic._array import Array, asarray, current
+from dynamic._base import pool
+from dynamic._base.layout import spatial, warn_of_channels_first
 from dynamic._call import Call as Together
 from dynamic._call import Memory, Planned
 from dynamic._described import Described
 from dynamic._drawing import Call, distribution
-from dynamic._layout import spatial, warn_of_channels_first
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source
 from dynamic.data import Batch, Tensor, first_shape
@@ -465,7 +465,7 @@ def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
             parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
-            _pool.run(one, n, together.bytes() + memory.nbytes, call.name)
+            pool.run(one, n, together.bytes() + memory.nbytes, call.name)
         else:
             (data,) = together.described()
             found = list(map(spans, range(n)))

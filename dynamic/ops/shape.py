@@ -14,10 +14,10 @@ import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
 from dynamic._array import SMALL, Array, checked_extents
+from dynamic._base.pool import Step
 from dynamic._call import Call, Memory, stepwise
 from dynamic._described import Described
 from dynamic._operator import Spec, operator
-from dynamic._pool import Step
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import copies

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from dynamic import ArgumentError
-from dynamic._locks import new_lock
+from dynamic._base.locks import new_lock
 from dynamic.errors import shown
 from dynamic.readers._checks import natural
 

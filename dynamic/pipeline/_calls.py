@@ -14,7 +14,7 @@ import numpy
 import dynamic
 from dynamic import ArgumentError, Batch, StateError, StateMismatch, StateWarning, Tensor
 from dynamic._argument import WITHOUT_EFFECT
-from dynamic._state import JSON
+from dynamic._base.state import JSON
 from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.errors import shown
 from dynamic.readers._checks import natural

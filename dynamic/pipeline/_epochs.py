@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch
-from dynamic._state import JSON, way_back
+from dynamic._base.state import JSON, way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress

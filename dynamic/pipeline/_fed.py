@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._array import only_numbers
-from dynamic._locks import new_lock
+from dynamic._base.locks import new_lock
 from dynamic.readers._checks import flag, natural
 
 __all__ = ["Fed", "check_given", "external_source", "for_each_output"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from dynamic import ArgumentError, ExternalSource, StateMismatch
-from dynamic._state import JSON, State, way_back
+from dynamic._base.state import JSON, State, way_back
 from dynamic.checkpoint._atomic import read
 from dynamic.checkpoint._file import LARGEST, decoded
 from dynamic.checkpoint._numbered import newest

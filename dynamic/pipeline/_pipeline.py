@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from dynamic import ArgumentError, EvalContext, batch
-from dynamic._locks import new_lock
-from dynamic._state import JSON
+from dynamic._base.locks import new_lock
+from dynamic._base.state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
 from dynamic.readers._answers import Answers

@@ -10,8 +10,8 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, ExternalSource, OrderWarning, StateMismatch
-from dynamic._origin import Origin
-from dynamic._state import way_back
+from dynamic._base.origin import Origin
+from dynamic._base.state import way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress

@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, ExternalSource
-from dynamic._origin import Origin
+from dynamic._base.origin import Origin
 from dynamic.auto_aug._draws import recorder
 from dynamic.data._index import deciding, in_pipeline
 from dynamic.errors import shown

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from dynamic import ArgumentError, Batch, StateError, StateMismatch
-from dynamic._state import JSON, MOST_COUNTED, State
+from dynamic._base.state import JSON, MOST_COUNTED, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names

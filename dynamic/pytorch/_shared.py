@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dynamic import StateError
-from dynamic._state import JSON
+from dynamic._base.state import JSON
 
 __all__ = ["Shared", "Worker"]
 

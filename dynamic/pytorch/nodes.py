@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
-from dynamic._origin import Origin
-from dynamic._state import State
+from dynamic._base.origin import Origin
+from dynamic._base.state import State
 from dynamic.context import stream
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, DeviceError, StateError, shown

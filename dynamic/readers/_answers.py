@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from dynamic._locks import new_lock
+from dynamic._base.locks import new_lock
 from dynamic.errors import StateWarning
 
 __all__ = ["Answers"]

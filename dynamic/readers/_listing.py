@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
+from dynamic._base.origin import sample_ids
+from dynamic._base.pool import run
 from dynamic._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
-from dynamic._origin import sample_ids
-from dynamic._pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 
 __all__ = ["FILE_FILTERS", "Listing", "Packed", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic._state import MOST_COUNTED
+from dynamic._base.state import MOST_COUNTED
 from dynamic.errors import StateError, StateMismatch, shown
 
 from ._order import keys

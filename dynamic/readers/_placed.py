@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic._locks import new_lock
-from dynamic._state import MOST_COUNTED, State, untold
+from dynamic._base.locks import new_lock
+from dynamic._base.state import MOST_COUNTED, State, untold
 from dynamic.errors import ArgumentError, Failure, StateWarning, shown
 
 from ._checks import natural, word

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._locks import new_lock
+from dynamic._base.locks import new_lock
 from dynamic.errors import ArgumentError, OrderWarning
 
 from ._place import Rule

@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overlo
 
 import numpy
 
-from dynamic._origin import Origin
-from dynamic._state import State
+from dynamic._base.origin import Origin
+from dynamic._base.state import State
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, DataError, Failure
 

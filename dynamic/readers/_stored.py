@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._array import keep_blocks
+from dynamic._base.pool import run, run_parts
 from dynamic._bytes import Changed, can_be, is_of_the_system, refuse_address
-from dynamic._pool import run, run_parts
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Unpack
 import numpy
 
 from dynamic._array import Array
+from dynamic._base.origin import Origin
 from dynamic._bytes import contents
-from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 import numpy
 
 from dynamic._array import only_numbers
+from dynamic._base.locks import new_lock
+from dynamic._base.origin import Origin
+from dynamic._base.state import MOST_COUNTED, State, untold
 from dynamic._interop import as_batch, as_tensor, batch, is_batch, tensor
-from dynamic._locks import new_lock
-from dynamic._origin import Origin
-from dynamic._state import MOST_COUNTED, State, untold
 from dynamic._transfer import copies
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike

@@ -14,8 +14,8 @@ import numpy
 
 from dynamic import _npy
 from dynamic._array import Array, empty
+from dynamic._base.origin import Origin
 from dynamic._bytes import Changed, Version, contents, is_of_the_system
-from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.kernels.cpu import places, windows

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, ClassVar, Unpack
 import numpy
 
 from dynamic._array import Array, empty
+from dynamic._base.origin import Origin
 from dynamic._bytes import Opened, contents, is_of_the_system, kind_of
-from dynamic._origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 import numpy
 
 from dynamic._array import Array
+from dynamic._base.origin import Origin
 from dynamic._bytes import Opened, contents
-from dynamic._origin import Origin
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown

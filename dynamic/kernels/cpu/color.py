@@ -8,8 +8,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array, empty
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from . import tables
@@ -250,12 +250,12 @@ def mixed(pixels: Array, matrix: Array, out: Array, *, exact: bool = False) -> N
         shared(lambda part, there: _mixed(part, matrix, there, exact), pixels, out, pixels=True)
 
 
-def mixing(pixels: Array, matrix: Array, out: Array) -> _pool.Step | None:
+def mixing(pixels: Array, matrix: Array, out: Array) -> pool.Step | None:
     """The one call of OpenCV that `mixed` is for bytes, unless they are many, or not in one piece."""
     in_one_piece = pixels.flags.c_contiguous and out.flags.c_contiguous and pixels.size > 0
     if not (pixels.dtype == out.dtype == numpy.uint8 and in_one_piece):
         return None
-    if pixels.nbytes + out.nbytes >= _pool.WORTH_SPLITTING or not _fits(matrix.tobytes(), matrix.dtype, len(matrix)):
+    if pixels.nbytes + out.nbytes >= pool.WORTH_SPLITTING or not _fits(matrix.tobytes(), matrix.dtype, len(matrix)):
         return None
     return cv2.transform, (pixels.reshape(1, -1, pixels.shape[-1]), matrix, out.reshape(1, -1, out.shape[-1]))
 

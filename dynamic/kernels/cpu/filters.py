@@ -14,8 +14,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array, empty
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from .digits import in_float32
@@ -139,7 +139,7 @@ def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int,
         reach: How many rows above or below a pixel its window ends.
         out: Where to, of the same shape and any dtype.
     """
-    if image.ndim != 3 or image.nbytes + out.nbytes < _pool.WORTH_SPLITTING:
+    if image.ndim != 3 or image.nbytes + out.nbytes < pool.WORTH_SPLITTING:
         function(image, out)
         return
 
@@ -153,7 +153,7 @@ def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int,
         function(image[low:high], values)
         out[rows] = values[rows.start - low : rows.stop - low]
 
-    _pool.split(some, len(image), image.nbytes + out.nbytes, 2 * reach + 1)
+    pool.split(some, len(image), image.nbytes + out.nbytes, 2 * reach + 1)
 
 
 def separable(image: Array, windows: Sequence[Array], out: Array) -> None:

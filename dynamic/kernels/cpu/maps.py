@@ -14,7 +14,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from . import warp
@@ -219,7 +219,7 @@ def read(
             places[..., 0], places[..., 1] = x, y
             cv2.remap(source, places, warp.NO_MAP, _CODES[interpolation], dst=memory[rows], **how)
 
-        _pool.run_pieces(one, len(blocks), source.nbytes + memory.nbytes)
+        pool.run_pieces(one, len(blocks), source.nbytes + memory.nbytes)
 
     (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into)
 
@@ -285,7 +285,7 @@ def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str)
             total = total + warp.take(pixels, place, fill).astype(numpy.float64) * (down * right)
         raised(total, base, out[rows])
 
-    _pool.run_pieces(one, len(blocks), image.nbytes + out.nbytes)
+    pool.run_pieces(one, len(blocks), image.nbytes + out.nbytes)
 
 
 def _weights(t: Any, count: int) -> list[Any]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from .filters import real_of, stored
@@ -183,7 +183,7 @@ def normalized(image: Array, mean: Array, factor: Array, shift: float, out: Arra
             if values is not result:
                 stored(values, result)
 
-    _pool.split(some, len(image), image.nbytes + out.nbytes)
+    pool.split(some, len(image), image.nbytes + out.nbytes)
 
 
 @_QUIET
@@ -244,7 +244,7 @@ def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Arra
     def some(rows: slice) -> None:
         cv2.LUT(pixels[rows], table, target[rows])
 
-    _pool.split(some, len(pixels), image.nbytes + out.nbytes)
+    pool.split(some, len(pixels), image.nbytes + out.nbytes)
     return True
 
 

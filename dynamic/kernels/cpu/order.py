@@ -12,7 +12,7 @@ import cv2
 import numpy
 
 from dynamic._array import Array
-from dynamic._pool import Step
+from dynamic._base.pool import Step
 
 __all__ = ["BY_SIZE", "one_hot", "permuted", "permuting"]
 

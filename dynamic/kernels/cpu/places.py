@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._array import Array
+from dynamic._base.layout import spatial
 from dynamic._distributions import below
 from dynamic._drawing import Call
-from dynamic._layout import spatial
 from dynamic.errors import ArgumentError, shown
 
 __all__ = ["Window", "axes_of", "cropped", "drawn", "each", "placed", "sliced"]

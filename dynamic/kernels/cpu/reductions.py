@@ -15,8 +15,8 @@ import cv2
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _pool
 from dynamic._array import Array, empty
+from dynamic._base import pool
 
 __all__ = ["NARROW", "extreme", "squares", "total", "totals"]
 
@@ -74,7 +74,7 @@ def totals(
         for i in range(part.start, part.stop):
             sums[i] = cv2.sumElems(_blocks(arrays[i], _form(arrays[i].shape, tuple(axes))))
 
-    _pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays), "sums")
+    pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays), "sums")
     return numpy.array(sums)[:, :behind].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from .windows import copied, filled
@@ -93,7 +93,7 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
         mask = _mask(numbers, first, last, width, channels, bits)
         numpy.bitwise_and(source[..., first:last, :, :], mask, out=target[..., first:last, :, :])
 
-    _pool.run_pieces(one, -(-height // rows), image.nbytes + out.nbytes)
+    pool.run_pieces(one, -(-height // rows), image.nbytes + out.nbytes)
 
 
 def grid_of(numbers: Any) -> Array:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array, empty
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from . import resizer, warp
@@ -187,7 +187,7 @@ def _bands(
         target = out[i * rows : (i + 1) * rows]
         _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
 
-    _pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+    pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
 
 
 def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrored: bool) -> None:
@@ -207,7 +207,7 @@ def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrore
         resizer.show(between, (0, 0, *sides), (*box, float(some.size)), "linear", out[i * rows :][: some.size],
                      mirrored=mirrored)  # fmt: skip
 
-    _pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+    pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
 
 
 def _lines(frame: Array, down: _Axis, columns: tuple[int, int], out: Array) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array
+from dynamic._base import pool
 
 __all__ = ["shared", "strips"]
 
@@ -25,11 +25,11 @@ def shared(function: Callable[[Array, Array], None], image: Array, out: Array, *
         pixels: Whether the last dimension are channels, which stay together; else elements are shared out.
     """
     work = image.nbytes + out.nbytes
-    if work < _pool.WORTH_SPLITTING or not (image.flags.c_contiguous and out.flags.c_contiguous):
+    if work < pool.WORTH_SPLITTING or not (image.flags.c_contiguous and out.flags.c_contiguous):
         function(image, out)
         return
     flat, results = (x.reshape((-1, x.shape[-1]) if pixels else -1) for x in (image, out))
-    _pool.split(lambda part: function(flat[part], results[part]), len(flat), work, _STEP)
+    pool.split(lambda part: function(flat[part], results[part]), len(flat), work, _STEP)
 
 
 def strips(image: Array, out: Array, size: int = _MOST, channels: int | None = None) -> Iterator[tuple[Array, Array]]:

@@ -17,8 +17,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import empty
+from dynamic._base import pool
 from dynamic.dtypes import convert
 
 from .digits import above, exact_level, in_float32, raised
@@ -160,7 +160,7 @@ def _gather(image: Any, matrix: Any, out: Any, fill: Any, nearest: bool) -> None
         if planes is not None:
             _interpolate(planes, base, points, block)
 
-    _pool.run_pieces(one, -(-len(out) // step), image.nbytes + out.nbytes)
+    pool.run_pieces(one, -(-len(out) // step), image.nbytes + out.nbytes)
 
 
 def _padded(image: Any, fill: Any) -> tuple[Any, Any]:
@@ -258,7 +258,7 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
             cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
                            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
 
-        _pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
+        pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 
     in_groups(image, out, fill, into)
 
@@ -309,7 +309,7 @@ def _interpolated(source: Any, target: Any, into: Into, how: dict[str, Any]) -> 
         else:
             convert(numpy, memory[..., :3] if wider else memory, target.dtype, out=target[rows])
 
-    _pool.run_pieces(one, len(spans), source.nbytes + target.nbytes)
+    pool.run_pieces(one, len(spans), source.nbytes + target.nbytes)
 
 
 def copied(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BORDER_REPLICATE) -> None:
@@ -336,7 +336,7 @@ def _opencv_nearest(image: Any, matrix: Any, out: Any, fill: Any) -> None:
             places = _whole_places(shifted, memory[tile].shape[:2], source[part].shape)
             cv2.remap(source[part], places, NO_MAP, cv2.INTER_NEAREST, dst=memory[tile], **how)
 
-        _pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
+        pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 
     copied(image, out, fill, into)
 

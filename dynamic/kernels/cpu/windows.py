@@ -9,8 +9,8 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic import _pool
 from dynamic._array import Array, empty, library
+from dynamic._base import pool
 from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError
 
@@ -101,7 +101,7 @@ def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs
         for image, place, out in zip(images[part], places[part], outs[part], strict=True):
             out[...] = image[place]
 
-    _pool.run_parts(some, len(images), work, "copied_inside")
+    pool.run_parts(some, len(images), work, "copied_inside")
 
 
 @functools.lru_cache(1024)
@@ -190,7 +190,7 @@ def normalised(
         some, rows = pieces[k]
         way([image[rows] for image in images[some]], factors, shifts, out[:, some, rows], mirrored[some])
 
-    _pool.run_pieces(one, len(pieces), len(images) * images[0].nbytes + out.nbytes)
+    pool.run_pieces(one, len(pieces), len(images) * images[0].nbytes + out.nbytes)
 
 
 def _pieces(count: int, image: Array, most: int) -> list[tuple[slice, slice]]:

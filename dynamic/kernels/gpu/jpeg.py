@@ -11,9 +11,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _cuda, _pool
+from dynamic import _cuda
 from dynamic._array import Array
-from dynamic._locks import new_lock
+from dynamic._base import pool
+from dynamic._base.locks import new_lock
 
 from ._images import Images, tiles_of
 from ._launch import launch, table
@@ -52,7 +53,7 @@ class _Codec:
 
     def __init__(self, codec: Any, device_id: int | None) -> None:
         self.lock = new_lock()
-        threads = _pool.get_num_threads()
+        threads = pool.get_num_threads()
         if device_id is None:
             host = {"device_id": codec.NVIMGCODEC_DEVICE_CPU_ONLY, "backends": [codec.Backend(codec.CPU_ONLY)]}
             self.decoder = codec.Decoder(max_num_cpu_threads=threads, options=_OPTIONS, **host)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import cv2
 import numpy
 
-from dynamic._locks import new_lock
+from dynamic._base.locks import new_lock
 from dynamic.errors import CorruptImage, DecodeError, Failure, ImageTooLarge, TruncatedImage, UnsupportedImage
 
 __all__ = [

@@ -46,7 +46,7 @@ def sample_ids(names: Iterable[bytes]) -> Any:
     A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
     and a 1 behind it, the third with a 2.
 
-    >>> from dynamic._origin import sample_ids
+    >>> from dynamic._base.origin import sample_ids
     >>> [hex(i) for i in sample_ids([b"a", b"b", b"a"])]
     ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
     """

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import ArgumentError, LayoutWarning, shown, warn_caller
+from dynamic.errors import ArgumentError, LayoutWarning, shown, warn_caller
 
 __all__ = ["after_indexing", "checked", "combined", "fitting", "spatial", "warn_of_channels_first"]
 
@@ -140,7 +140,7 @@ def _is_mask_of_many(entry: Any) -> bool:
 def spatial(layout: str) -> tuple[int, ...]:
     """The places of depth, height and width, in this order.
 
-    >>> from dynamic._layout import spatial
+    >>> from dynamic._base.layout import spatial
     >>> spatial("CHW")
     (1, 2)
     """

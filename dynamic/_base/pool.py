@@ -17,8 +17,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
-from ._locks import new_lock
-from .errors import ArgumentError, shown
+from dynamic.errors import ArgumentError, shown
+
+from .locks import new_lock
 
 __all__ = [
     "WORTH_SPLITTING",
