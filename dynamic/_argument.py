@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NewType, ParamSpec, TypeAlias,
 
 import numpy
 
-from ._array import Array, asarray, library
+from ._arrays.array import Array, asarray, library
 from ._transfer import moved
 from .data import Batch, Tensor, as_one
 from .devices import Device

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy
 
-from ._array import SUPPORTED, Array, apart, are_small, current, device_of, empty, from_numbers, library, values_of
+from ._arrays.array import SUPPORTED, Array, apart, are_small, current, device_of, from_numbers, library, values_of
+from ._arrays.memory import empty
 from ._base import pool
 from ._transfer import moved
 from .devices import Device

@@ -17,9 +17,9 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from . import _cuda
-from ._described import Described, Views, packed
-from ._dlpack import DTYPES, address_in, dtype_of, name_of
+from ._arrays import cuda
+from ._arrays.described import Described, Views, packed
+from ._arrays.dlpack import DTYPES, address_in, dtype_of, name_of
 from ._transfer import moved_samples
 from .devices import Device
 from .errors import ArgumentError
@@ -82,12 +82,12 @@ def _of_torch(torch: Any, operator: str, items: Sequence[Any]) -> Views:
     if table is None:
         table = _by_attributes(operator, items)
     kept = _Kept(list(items), list(map(methodcaller("untyped_storage"), items)))
-    with _cuda.working(device_id):
-        here, theirs = _cuda.cupy().cuda.get_current_stream(), _cuda.stream_of_torch(device_id)
+    with cuda.working(device_id):
+        here, theirs = cuda.cupy().cuda.get_current_stream(), cuda.stream_of_torch(device_id)
         if theirs is not None and theirs != here.ptr:
-            producer = _cuda.of_handle(theirs)
+            producer = cuda.of_handle(theirs)
             here.wait_event(producer.record())
-            _cuda.release_after(kept, device_id, producer, here)
+            cuda.release_after(kept, device_id, producer, here)
     return Views(table, device_id, kept)
 
 
@@ -213,13 +213,13 @@ def _of_interfaces(operator: str, items: Sequence[Any]) -> Views:
             row[:] = interface["strides"]
     device_id = int(devices[0].device_id or 0)
     kept = _Kept(list(items), interfaces)
-    with _cuda.working(device_id):
-        here = _cuda.cupy().cuda.get_current_stream()
+    with cuda.working(device_id):
+        here = cuda.cupy().cuda.get_current_stream()
         for handle in {interface.get("stream") for interface in interfaces} - {None}:
-            producer = _cuda.of_handle(int(handle))
+            producer = cuda.of_handle(int(handle))
             if producer.ptr != here.ptr:
                 here.wait_event(producer.record())
-                _cuda.release_after(kept, device_id, producer, here)
+                cuda.release_after(kept, device_id, producer, here)
     views = Views(table, device_id, kept)
     if any(interface["data"][1] for interface in interfaces):  # nobody may write to it, which CuPy cannot remember
         return moved_samples(views, devices[0])  # type: ignore[return-value] # Views, as from a GPU to itself

@@ -12,7 +12,8 @@ from typing import NamedTuple, Self
 
 import numpy
 
-from ._array import Array, empty
+from ._arrays.array import Array
+from ._arrays.memory import empty
 from ._base.locks import new_lock
 from .errors import ArgumentError, shown
 

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy
 
-from . import _cuda
-from ._array import Array, apart, are_small, check_room, current, empty, joined_alike, only_numbers, stacked, values_of
+from ._arrays import cuda
+from ._arrays.array import Array, apart, are_small, current, joined_alike, only_numbers, stacked, values_of
+from ._arrays.described import Described, allocated, described, rows
+from ._arrays.memory import check_room, empty
 from ._base.origin import Origin
 from ._base.pool import Step, run_parts, run_steps
-from ._described import Described, allocated, described, rows
 from .data import Batch, Tensor, as_one
 from .devices import Device
 from .dtypes import dtype, numpy_dtype
@@ -76,7 +77,7 @@ class Call:
     @property
     def library(self) -> Any:
         """What the memory of the results is allocated with: NumPy or CuPy."""
-        return numpy if self.device.device_type == "cpu" else _cuda.cupy()
+        return numpy if self.device.device_type == "cpu" else cuda.cupy()
 
     def samples(self) -> Sequence[tuple[Array, ...]]:
         """The inputs of each sample; on a GPU they are made when they are asked for."""
@@ -427,7 +428,7 @@ def _allocated_on_gpu(specs: list[Spec], count: int) -> tuple[Any, Sequence[Arra
     """As `_allocated`, on the current GPU; the views are made when they are asked for."""
     shape, kind = specs[0]
     if len(set(specs)) == 1:
-        whole = _cuda.cupy().empty((count, *shape), kind)
+        whole = cuda.cupy().empty((count, *shape), kind)
         return whole, rows(whole)
     views = allocated(numpy.array([shape for shape, _ in specs], numpy.int64), kind)
     return views, views

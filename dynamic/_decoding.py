@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ._array import Array, library
+from ._arrays.array import Array, library
+from ._arrays.described import Described, described
 from ._base import pool
 from ._call import Call, Planned
-from ._described import Described, described
 from ._transfer import moved_samples
 from .dtypes import DType, numpy_dtype
 from .errors import ArgumentError, DataError

@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 
 import numpy
 
-from . import _cuda
 from ._argument import WITHOUT_EFFECT, Argument, argument
-from ._array import Array, asarray, checked_extents, empty
+from ._arrays import cuda
+from ._arrays.array import Array, asarray
+from ._arrays.memory import checked_extents, empty
 from ._base import pool
 from ._call import together
 from ._distributions import Part
@@ -235,8 +236,8 @@ class Call:
         """
         draw, sizes, total = self._drawn()
         if self.device.device_type == "gpu":
-            cupy = _cuda.cupy()
-            with _cuda.working(self.device.device_id):
+            cupy = cuda.cupy()
+            with cuda.working(self.device.device_id):
                 if kernel is None or not total:
                     return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
                 made = cupy.empty(total, dtype)

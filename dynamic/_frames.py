@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy
 
-from ._array import Array, empty, library
+from ._arrays.array import Array, library
+from ._arrays.memory import empty
 from ._base.origin import Origin
 from .data import Batch, Tensor
 from .errors import ArgumentError, DataError, Failure

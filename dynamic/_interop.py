@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy
 
 from . import _bulk
-from ._array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
+from ._arrays.array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
 from ._base.layout import checked
 from ._base.origin import Origin
 from .data import Batch, Tensor

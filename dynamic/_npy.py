@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.lib import format as npy
 
-from ._array import Array
+from ._arrays.array import Array
 from ._call import Call, Planned
 from ._decoding import buffer
 from .dtypes import DType, numpy_dtype, of_numpy

@@ -17,7 +17,7 @@ import numpy
 
 from . import _frames
 from ._argument import WITHOUT_EFFECT, Argument, argument, is_layout
-from ._array import GATHERED, SMALL, asarray, current
+from ._arrays.array import GATHERED, SMALL, asarray, current
 from ._base import pool
 from ._base.layout import fitting, warn_of_channels_first
 from ._call import Call, Kernel, Many, Memory, Spec, at_once, check_input, of_nothing, of_small, on_one_device, specs

@@ -10,7 +10,7 @@ from typing import Any
 import cv2
 import numpy
 
-from ._array import current, device_of, library
+from ._arrays.array import current, device_of, library
 from ._transfer import moved
 from .devices import Device
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy
 
-from . import _cuda
-from ._array import Array, device_of, empty
+from ._arrays import cuda
+from ._arrays.array import Array, device_of
+from ._arrays.described import Described, Views, allocated, described
+from ._arrays.memory import empty
 from ._base import pool
 from ._base.locks import new_lock
-from ._described import Described, Views, allocated, described
 from .devices import Device
 from .kernels.gpu.copies import window
 
@@ -42,7 +43,7 @@ class _Slot:
             self.event = None
         if len(self.bytes) < size or self.memory is None:
             self.memory = None  # the old block goes before there is a new one
-            self.memory = _cuda.cupy().cuda.alloc_pinned_memory(size)
+            self.memory = cuda.cupy().cuda.alloc_pinned_memory(size)
             self.bytes = numpy.frombuffer(self.memory, numpy.uint8, size)
         return self.memory.ptr, self.bytes[:size]
 
@@ -75,7 +76,7 @@ def moved(array: Array, device: Device) -> Array:
     """A copy of an array on a device."""
     source = device_of(array)
     if device == source:
-        with _cuda.working(source.device_id):
+        with cuda.working(source.device_id):
             return copies([array])[0] if source.device_type == "cpu" else array.copy()
     if source.device_type == "cpu":
         return _to_gpu([array], device)[0]
@@ -121,7 +122,7 @@ def gathered(samples: Sequence[Array], target: Array | Views) -> None:
 
 def _to_gpu(samples: Sequence[Array], device: Device) -> Views:
     shapes = numpy.array([sample.shape for sample in samples], numpy.int64).reshape(len(samples), samples[0].ndim)
-    with _cuda.working(device.device_id):
+    with cuda.working(device.device_id):
         views = allocated(shapes, samples[0].dtype)
         for part, start, stop in _parts(views):
             _send(samples[part], views.table.take(part), views.keeper.data + start, stop - start, device)
@@ -141,7 +142,7 @@ def _parts(views: Views) -> list[tuple[slice, int, int]]:
 
 
 def _send(samples: Sequence[Array], table: Described, target: Any, size: int, device: Device) -> None:
-    stream = _cuda.cupy().cuda.get_current_stream()
+    stream = cuda.cupy().cuda.get_current_stream()
     slot = _slot(device.device_id or 0)
     with slot.lock:
         address, block = slot.block(size)
@@ -152,7 +153,7 @@ def _send(samples: Sequence[Array], table: Described, target: Any, size: int, de
 
 
 def _to_host(samples: Sequence[Array], source: Device) -> list[Array]:
-    with _cuda.working(source.device_id):
+    with cuda.working(source.device_id):
         views = _packed_views(samples, source)
         made: list[Array] = []
         for part, start, stop in _parts(views) or [(slice(None), 0, 0)]:
@@ -166,7 +167,7 @@ def _receive(views: Views, part: slice, start: int, size: int, source: Device) -
     places = _host_views(table, host)
     if not size:
         return places
-    stream = _cuda.cupy().cuda.get_current_stream()
+    stream = cuda.cupy().cuda.get_current_stream()
     slot = _slot(source.device_id or 0)
     with slot.lock:
         address, block = slot.block(size)
@@ -197,7 +198,7 @@ def _packed_views(samples: Sequence[Array], source: Device) -> Views:
     if isinstance(samples, Views) and samples.packed:
         return samples
     table = described(samples)
-    with _cuda.working(source.device_id):
+    with cuda.working(source.device_id):
         if len(samples) == 1 and not isinstance(samples, Views) and samples[0].flags.c_contiguous:
             return Views(table, samples[0].device.id, samples[0], packed=True)
         views = allocated(table.shapes, table.dtype)
@@ -214,14 +215,14 @@ def _rebased(views: Views, buffer: Array) -> Views:
 
 def _between(array: Array, source: Device, device: Device) -> Array:
     """A copy on another GPU, made on its current stream once the array is ready."""
-    with _cuda.working(source.device_id):
+    with cuda.working(source.device_id):
         array = array if array.flags.c_contiguous else array.copy()
-        ready, home = _cuda.cupy().cuda.get_current_stream().record(), _cuda.cupy().cuda.get_current_stream()
-    with _cuda.working(device.device_id):
-        stream = _cuda.cupy().cuda.get_current_stream()
+        ready, home = cuda.cupy().cuda.get_current_stream().record(), cuda.cupy().cuda.get_current_stream()
+    with cuda.working(device.device_id):
+        stream = cuda.cupy().cuda.get_current_stream()
         stream.wait_event(ready)
-        made = _cuda.cupy().array(array)
+        made = cuda.cupy().array(array)
         done = stream.record()
-    with _cuda.working(source.device_id):
+    with cuda.working(source.device_id):
         home.wait_event(done)  # the memory is not used again before it is read
     return made

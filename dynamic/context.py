@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from . import _cuda
+from ._arrays import cuda
 from ._base import pool
 from .checkpoint import Checkpoint, _checkpoint
 from .devices import Device, gpu_count
@@ -208,8 +208,8 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all work of the stream is done."""
-        with _cuda.cupy().cuda.Device(self.device_id):
-            _cuda.of_handle(self.handle).synchronize()
+        with cuda.cupy().cuda.Device(self.device_id):
+            cuda.of_handle(self.handle).synchronize()
 
 
 def stream(stream: Any = None, device_id: int | None = None) -> Stream:
@@ -224,8 +224,8 @@ def stream(stream: Any = None, device_id: int | None = None) -> Stream:
     if isinstance(stream, Stream):
         return stream
     if stream is None:
-        with _cuda.cupy().cuda.Device(index):
-            stream = _cuda.cupy().cuda.Stream(non_blocking=True)
+        with cuda.cupy().cuda.Device(index):
+            stream = cuda.cupy().cuda.Stream(non_blocking=True)
     handle = stream
     for name in ("cuda_stream", "ptr"):
         handle = getattr(handle, name, handle)
@@ -241,15 +241,15 @@ def get_current_stream(device_id: int | None = None) -> Stream | None:
     if not gpu_count():
         return None
     index = device_id or 0
-    with _cuda.cupy().cuda.Device(index):
-        return stream(_cuda.cupy().cuda.get_current_stream(), index)
+    with cuda.cupy().cuda.Device(index):
+        return stream(cuda.cupy().cuda.get_current_stream(), index)
 
 
 def set_current_stream(stream: Stream | None) -> None:
     """Make a stream CuPy's current one in this thread; None makes it the default stream."""
     if stream is None and not gpu_count():
         return
-    _cuda.of_handle(0 if stream is None else stream.handle).use()
+    cuda.of_handle(0 if stream is None else stream.handle).use()
 
 
 get_default_stream = get_current_stream

@@ -16,7 +16,7 @@ import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
 from . import _npy
 from ._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
-from ._array import Array, asarray
+from ._arrays.array import Array, asarray
 from ._base import pool
 from ._call import Planned, Spec
 from ._decoding import File, Refused, buffer, on_gpu, opened

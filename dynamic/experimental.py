@@ -13,9 +13,9 @@ import numpy
 
 from . import decoders  # noqa: F401
 from ._argument import GIVEN, Between, Layout, PerSample, Two, Word
-from ._array import Array
+from ._arrays.array import Array
+from ._arrays.described import Described, allocated
 from ._call import Call
-from ._described import Described, allocated
 from ._operator import Spec, operator
 from .decoders import peek_image_shape  # noqa: F401
 from .errors import ArgumentError, shown

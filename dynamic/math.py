@@ -14,7 +14,7 @@ from typing import Any, Protocol, overload
 
 import numpy
 
-from ._array import asarray
+from ._arrays.array import asarray
 from .data import Batch, Tensor
 from .data._index import in_pipeline
 from .dtypes import of_32_bits, promote

@@ -16,7 +16,8 @@ import numpy
 
 from . import _distributions, _rejection
 from ._argument import Between, PerSample
-from ._array import Array, asarray, current, empty, library
+from ._arrays.array import Array, asarray, current, library
+from ._arrays.memory import empty
 from ._base import pool
 from ._drawing import Call, Part, distribution
 from ._rng import Source

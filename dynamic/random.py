@@ -15,7 +15,7 @@ import numpy
 
 from . import _distributions, _rejection
 from ._argument import Between, DTypeArgument, PerSample
-from ._array import Array, asarray
+from ._arrays.array import Array, asarray
 from ._drawing import Call, Part, distribution, of_numbers
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import RNG, Keyed, Source, get_default_rng, set_seed

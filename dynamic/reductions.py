@@ -14,7 +14,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from ._argument import GIVEN, Between, DTypeArgument, Layout, Several
-from ._array import Array, library
+from ._arrays.array import Array, library
 from ._call import Call, Many, Memory
 from ._operator import Operator, Spec, operator
 from .dtypes import DType, convert, numpy_dtype

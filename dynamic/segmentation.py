@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy
 
 from ._argument import Between, PerSample, Word
-from ._array import Array
+from ._arrays.array import Array
 from ._base.locks import new_lock
 from ._call import Planned
 from ._distributions import below

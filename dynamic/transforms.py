@@ -16,7 +16,7 @@ import numpy
 
 from . import _frames
 from ._argument import Argument, Numbers, PerSample, argument
-from ._array import Array, asarray
+from ._arrays.array import Array, asarray
 from ._transfer import moved
 from .data import Batch, Tensor, as_one, checked_batch_size
 from .devices import Device, DeviceLike, device_of_call

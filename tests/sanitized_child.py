@@ -12,7 +12,7 @@ import numpy
 from twin import bare, build
 
 from dynamic import dtypes
-from dynamic._described import described
+from dynamic._arrays.described import described
 from dynamic._rng import RNG
 from dynamic.kernels.cpu import rotations
 from dynamic.kernels.cpu.maps import BORDERS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import any_dtype, arrays
 
-from dynamic._described import Described, described
+from dynamic._arrays.described import Described, described
 
 
 def read(table: Described, i: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from strategies import any_dtype, arrays
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, as_batch, as_tensor, batch
-from dynamic._described import described
+from dynamic._arrays.described import described
 
 pytestmark = pytest.mark.gpu
 

@@ -15,7 +15,7 @@ from strategies import arrays, read_only
 
 import dynamic as ndd
 from dynamic import ArgumentError, as_batch, as_tensor
-from dynamic._dlpack import Head, name_of
+from dynamic._arrays.dlpack import Head, name_of
 
 gpu = pytest.mark.gpu
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from strategies import ALL_DTYPES
 
-from dynamic._described import Described, Views, described
-from dynamic._dlpack import Head
+from dynamic._arrays.described import Described, Views, described
+from dynamic._arrays.dlpack import Head
 
 cupy = pytest.importorskip("cupy", reason="cupy is not installed: the stand-in for it is not compared with it")
 stand_in = importlib.import_module("twin.cupy")

@@ -9,7 +9,7 @@ from hypothesis import given
 from twin import bare, build
 
 from dynamic import _distributions, dtypes
-from dynamic._described import described
+from dynamic._arrays.described import described
 from dynamic._philox import Draw
 from dynamic._rng import RNG
 from dynamic.kernels.cpu import color as cpu_color

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _array, _operator, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, Tensor, _operator, as_batch, as_tensor
 from dynamic._argument import Between, DTypeArgument, Layout, PerSample
+from dynamic._arrays.array import GATHERED
 from dynamic._base import pool
 from dynamic._base.origin import Origin
 from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, LayoutWarning, TruncatedImage
@@ -160,11 +161,11 @@ def test_small_samples_of_one_shape_are_given_at_once():
         for b in (arrays, np.stack(arrays)):
             result = added(as_batch(arrays), as_batch(b), times=as_batch([1, 2, 3]))
             assert np.array_equal(result.whole, np.stack([i + i * (i + 1) + np.zeros(shape) for i in range(3)]))
-    large = [np.ones(_array.GATHERED, "i4")] * 2
-    assert added(as_batch(large), as_batch(large)).tolist() == [[2] * _array.GATHERED] * 2
+    large = [np.ones(GATHERED, "i4")] * 2
+    assert added(as_batch(large), as_batch(large)).tolist() == [[2] * GATHERED] * 2
     assert added(as_batch([[1], [2, 3]]), as_batch([[1], [1, 1]])).tolist() == [[2], [3, 4]]
     assert added(as_batch([[1], [2]]), as_tensor([1])).tolist() == [[2], [3]]
-    large_shapes = [(_array.GATHERED,)] * 2
+    large_shapes = [(GATHERED,)] * 2
     together = [(3,), (3,), (3, 2), (3, 2), (3, 3, 1), (3, 3, 1)]
     assert seen == [*together, *large_shapes, (1,), (2,), (1,), (1,)]
 

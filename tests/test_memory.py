@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic import _array
-from dynamic._array import empty
+from dynamic._arrays import memory
+from dynamic._arrays.memory import empty
 
 BYTE = np.dtype(np.uint8)
 SIZES = [1 << 16, 70_000, 100_000, 1 << 17]
@@ -74,19 +74,19 @@ def test_blocks_in_use_never_overlap(requests, chance):
 def test_memory_that_nobody_uses_is_bounded():
     large = 1 << 25
     held = [empty((large,), BYTE) for _ in range(20)]
-    assert _array._kept <= _array._KEPT
+    assert memory._kept <= memory._KEPT
     del held
-    assert sum(loan.block.nbytes for loan in _array._loans.values()) == _array._kept <= _array._KEPT
-    assert sum(size * len(free) for size, free in _array._free.items()) <= _array._KEPT
-    too_large = empty((_array._KEPT + 1,), BYTE)
+    assert sum(loan.block.nbytes for loan in memory._loans.values()) == memory._kept <= memory._KEPT
+    assert sum(size * len(free) for size, free in memory._free.items()) <= memory._KEPT
+    too_large = empty((memory._KEPT + 1,), BYTE)
     assert too_large.base is None
     empty((1 << 16,), BYTE)
-    assert set(_array._loans) == {id(loan.block) for loan in _array._loans.values()}
+    assert set(memory._loans) == {id(loan.block) for loan in memory._loans.values()}
 
 
 def test_a_block_in_frequent_use_outlives_those_that_were_lent_before_it_was_last():
     array = empty((1 << 25,), BYTE)
-    often = next(reversed(_array._loans.values())).block
+    often = next(reversed(memory._loans.values())).block
     for size in range(1 << 26, 3 << 26, 1 << 24):
         del array
         array = empty((1 << 25,), BYTE)
@@ -183,15 +183,16 @@ def test_arrays_in_cycles_are_freed_by_the_collector_and_used_again():
 TRACED = """
 import sys
 def look(frame, event, argument):
-    if frame.f_globals["__name__"] == "dynamic._array":  # elsewhere it may be Python itself that fails, as 3.12.1 does
+    # elsewhere it may be Python itself that fails, as 3.12.1 does
+    if frame.f_globals["__name__"] == "dynamic._arrays.memory":
         frame.f_locals
     return look
 sys.settrace(look)
-import dynamic._array
+import dynamic._arrays.memory
 sys.settrace(None)
 import numpy
-first = dynamic._array.empty((1 << 17,), numpy.dtype(numpy.uint8))
-second = dynamic._array.empty((1 << 17,), numpy.dtype(numpy.uint8))
+first = dynamic._arrays.memory.empty((1 << 17,), numpy.dtype(numpy.uint8))
+second = dynamic._arrays.memory.empty((1 << 17,), numpy.dtype(numpy.uint8))
 print(numpy.shares_memory(first, second))
 """
 

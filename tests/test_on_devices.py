@@ -15,7 +15,7 @@ from strategies import ALL_DTYPES, any_dtype, arrays
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DeviceError, Tensor, as_batch, as_tensor, batch, tensor
-from dynamic._array import library
+from dynamic._arrays.array import library
 
 DEVICES = [pytest.param("cpu"), pytest.param("gpu", marks=pytest.mark.gpu)]
 on_devices = pytest.mark.parametrize("device", DEVICES)

@@ -12,7 +12,7 @@ import simplejpeg
 from operators import CASES, given
 
 import dynamic
-from dynamic import _array
+from dynamic._arrays import memory
 from dynamic._base import pool
 
 HEIGHT, WIDTH = 246, 250
@@ -23,8 +23,8 @@ OF_IMAGES = [c for c in CASES if c.of in ("images", "files", "paths") and c.name
 
 @pytest.fixture(autouse=True)
 def _one_thread_and_nothing_used_again(monkeypatch):
-    monkeypatch.setattr(_array, "_KEPT", 0)
-    monkeypatch.setattr(_array, "_free", collections.defaultdict(collections.deque))
+    monkeypatch.setattr(memory, "_KEPT", 0)
+    monkeypatch.setattr(memory, "_free", collections.defaultdict(collections.deque))
     with pool.limited(1):
         yield
 

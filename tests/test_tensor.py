@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _array, as_batch, as_tensor, tensor
+from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor, tensor
+from dynamic._arrays import memory
 from dynamic.pipeline import newaxis
 
 
@@ -430,7 +431,7 @@ def test_pad_makes_one_tensor_of_ragged_lists():
 
 
 def test_memory_of_results_is_used_again_only_when_nobody_has_it(monkeypatch):
-    monkeypatch.setattr(_array, "_free", collections.defaultdict(collections.deque))  # nothing of other tests
+    monkeypatch.setattr(memory, "_free", collections.defaultdict(collections.deque))  # nothing of other tests
     big = np.zeros((512, 512), np.uint8)
     first = ndd.copy(big)
     address = first.array.ctypes.data

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _cuda, _dlpack, _repr
+from dynamic import _repr
 from dynamic._arithmetic import operand, spoken
-from dynamic._array import Array, asarray, current, device_of, from_numbers, is_array, library
+from dynamic._arrays import cuda, dlpack
+from dynamic._arrays.array import Array, asarray, current, device_of, from_numbers, is_array, library
+from dynamic._arrays.described import Views, rows
 from dynamic._base.layout import after_indexing, combined, ndim_after_indexing
 from dynamic._base.origin import Origin
-from dynamic._described import Views, rows
 from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, storable
@@ -67,7 +68,7 @@ class Batch(Data):
         self._layout, self._origin = layout or None, origin
         self._whole: Array | None = None
         self._samples: list[Array] | Views | None = None
-        self._ready: _cuda.Ready | None = None
+        self._ready: cuda.Ready | None = None
         if isinstance(storage, list):
             self._samples = storage
             self._ready = ready(storage[0], "Batch") if storage else None
@@ -75,7 +76,7 @@ class Batch(Data):
             self._ndim = storage[0].ndim if storage else ndim
         elif isinstance(storage, Views):
             self._samples, self._dtype, self._ndim = storage, storage.dtype, storage.ndim
-            self._ready = _cuda.Ready(storage.device_id)
+            self._ready = cuda.Ready(storage.device_id)
         else:
             self._ready = None if storage.__class__ is numpy.ndarray else ready(storage, "Batch")
             self._whole, self._dtype, self._ndim = storage, storage.dtype, storage.ndim - 1
@@ -255,7 +256,7 @@ class Batch(Data):
     ) -> Any:  # fmt: skip
         if copy is False and self._whole is None:
             raise BufferError("A Batch of separate samples cannot be exported through DLPack without a copy.")
-        return _dlpack.exported(self.dense(), stream, max_version, dl_device, copy)
+        return dlpack.exported(self.dense(), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0) if self._ready is None else (2, self._ready.device_id)

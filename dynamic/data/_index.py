@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy
 
-from dynamic import _cuda
-from dynamic._array import Array, device_of, is_array
+from dynamic._arrays import cuda
+from dynamic._arrays.array import Array, device_of, is_array
 from dynamic._transfer import moved
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, shown
@@ -84,7 +84,7 @@ def on_gpu(array: Array, index: tuple[Any, ...]) -> Array:
     """A part of an array on a GPU, with NumPy's errors: CuPy takes integers out of bounds modulo the extent."""
     device, plain, axis = device_of(array), list(index), 0
     taken = sum(entry.ndim if is_mask(entry) else entry is not None and entry is not Ellipsis for entry in index)
-    with _cuda.working(device.device_id):
+    with cuda.working(device.device_id):
         for i, entry in enumerate(index):
             if entry is Ellipsis:
                 axis += array.ndim - taken

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy
 
-from dynamic import _cuda
 from dynamic._arithmetic import evaluate, evaluate_each, together
-from dynamic._array import SMALL, Array, device_of, empty, stacked
-from dynamic._described import Views
+from dynamic._arrays import cuda
+from dynamic._arrays.array import SMALL, Array, device_of, stacked
+from dynamic._arrays.described import Views
+from dynamic._arrays.memory import empty
 from dynamic._transfer import gathered, moved
 from dynamic.errors import ArgumentError
 
@@ -43,8 +44,8 @@ def joined(
 
 def _on_gpu(samples: Sequence[Array], shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> Array:
     device_id = samples.device_id if isinstance(samples, Views) else device_of(samples[0]).device_id
-    with _cuda.working(device_id):
-        out = _cuda.cupy().empty(shape, dtype)
+    with cuda.working(device_id):
+        out = cuda.cupy().empty(shape, dtype)
         gathered(samples, out)
     return out
 

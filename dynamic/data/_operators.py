@@ -8,7 +8,7 @@ import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dynamic._arithmetic import spoken
-from dynamic._array import Array, asarray, is_array
+from dynamic._arrays.array import Array, asarray, is_array
 from dynamic.devices import Device, DeviceLike, device
 from dynamic.dtypes import DType, of_32_bits, of_numpy
 from dynamic.errors import ArgumentError, shown

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _cuda, _dlpack, _repr
+from dynamic import _repr
 from dynamic._arithmetic import evaluate, operand, spoken, together
-from dynamic._array import Array, device_of, from_numbers, is_array
+from dynamic._arrays import cuda, dlpack
+from dynamic._arrays.array import Array, device_of, from_numbers, is_array
 from dynamic._base.layout import after_indexing, combined
 from dynamic._base.origin import Origin
 from dynamic._transfer import moved
@@ -180,7 +181,7 @@ class Tensor(Data):
         if isinstance(self._array, numpy.ndarray):
             raise AttributeError("This Tensor is on the CPU; move it with .gpu() first.")  # noqa: TRY004 - hasattr asks
         array = self.array
-        with _cuda.working(array.device.id):
+        with cuda.working(array.device.id):
             interface: dict[str, Any] = array.__cuda_array_interface__
         return interface
 
@@ -192,7 +193,7 @@ class Tensor(Data):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        return _dlpack.exported(self.array, stream, max_version, dl_device, copy)
+        return dlpack.exported(self.array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, index = self._array.__dlpack_device__()
@@ -291,14 +292,14 @@ def _restored(array: Array, layout: str | None, origin: Origin | None, device: D
     return Tensor(array if device.device_type == "cpu" else moved(array, device), layout, origin)
 
 
-def ready(array: Array, whose: str = "Tensor") -> _cuda.Ready | None:
+def ready(array: Array, whose: str = "Tensor") -> cuda.Ready | None:
     """Where an array of a GPU is ready; None on the CPU."""
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return None
     if not is_array(array):
         hint = "Tensors and Batches of anything are made by tensor, as_tensor, batch and as_batch."
         raise ArgumentError(whose, "array", "a numpy or cupy array", shown(array), hint)
-    return _cuda.Ready(array.device.id)
+    return cuda.Ready(array.device.id)
 
 
 def host(tensor: Tensor) -> NDArray[Any]:
@@ -314,7 +315,7 @@ def torch_tensor(tensor: Tensor, copy: bool | None) -> torch.Tensor:
     array = tensor.array
     if tensor._ready is not None:
         return torch.from_dlpack(tensor.to_device(tensor.device, force_copy=True) if copy else tensor)
-    shareable = array.flags.writeable and _dlpack.has_whole_strides(array)
+    shareable = array.flags.writeable and dlpack.has_whole_strides(array)
     if copy is False and not shareable:
         reason = "read-only, or has strides that are negative or no multiples of an element"
         raise BufferError(f"torch cannot share memory that is {reason}; pass copy=None.")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base import pool
 from dynamic._base.origin import Origin, sample_ids
 from dynamic._bytes import can_be, contents, is_of_the_system, refuse_address

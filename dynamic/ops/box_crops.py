@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._argument import Between, PerSample, Word
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._drawing import Call, Samples, distribution, on_cpu
 from dynamic._philox import Draw
 from dynamic._rng import Source

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from dynamic._argument import Between, Four, Numbers, PerSample, Several, Two, Word, beside, chosen
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 from dynamic._base import pool
 from dynamic._call import Call, Memory, together
 from dynamic._operator import Operator, Spec, operator

@@ -12,10 +12,10 @@ import cv2
 import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
-from dynamic._array import Array
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._base.pool import Step
 from dynamic._call import Call, stepwise
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError

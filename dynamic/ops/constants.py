@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, PerSample, Several
-from dynamic._array import Array, checked_extents, library
+from dynamic._arrays.array import Array, library
+from dynamic._arrays.memory import checked_extents
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, int32
 from dynamic.errors import ArgumentError

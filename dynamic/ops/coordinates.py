@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, Numbers, PerSample, Word, beside, chosen
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError

@@ -13,10 +13,10 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
-from dynamic._array import Array
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._base.layout import warn_of_channels_first
 from dynamic._call import Call
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import convert

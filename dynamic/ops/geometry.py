@@ -12,10 +12,10 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
-from dynamic._array import Array
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._call import Call
-from dynamic._described import Described
 from dynamic._operator import Operator, Spec, operator
 from dynamic.data import Batch
 from dynamic.dtypes import ALL, numpy_dtype

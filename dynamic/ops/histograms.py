@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
+from dynamic._arrays.described import Described
 from dynamic._call import Call
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 from dynamic._call import Call
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 from dynamic._base import pool
 from dynamic._call import Call
 from dynamic._operator import Spec, operator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import Between, PerSample
-from dynamic._array import Array, asarray
+from dynamic._arrays.array import Array, asarray
 from dynamic._call import together
 from dynamic._distributions import below
 from dynamic._drawing import Call, distribution, streams

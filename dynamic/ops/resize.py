@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpe
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Interp, Layout, PerSample, Several, Word
-from dynamic._array import Array, asarray, current
+from dynamic._arrays.array import Array, asarray, current
+from dynamic._arrays.described import Described
 from dynamic._base import pool
 from dynamic._base.layout import spatial, warn_of_channels_first
 from dynamic._call import Call as Together
 from dynamic._call import Memory, Planned
-from dynamic._described import Described
 from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
 from dynamic._rng import Source

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Layout, PerSample, Several, function
-from dynamic._array import Array, asarray
+from dynamic._arrays.array import Array, asarray
+from dynamic._arrays.described import Described
 from dynamic._call import Call
-from dynamic._described import Described
 from dynamic._frames import relaid
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch, Tensor, checked_batch_size

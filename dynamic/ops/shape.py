@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
-from dynamic._array import SMALL, Array, checked_extents
+from dynamic._arrays.array import SMALL, Array
+from dynamic._arrays.described import Described
+from dynamic._arrays.memory import checked_extents
 from dynamic._base.pool import Step
 from dynamic._call import Call, Memory, stepwise
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order

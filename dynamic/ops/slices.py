@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
-from dynamic._array import Array
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._call import Call, Memory, Planned
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows

@@ -7,9 +7,9 @@ from typing import Any
 import numpy
 
 from dynamic._argument import GIVEN, DTypeArgument, function
-from dynamic._array import Array, asarray
+from dynamic._arrays.array import Array, asarray
+from dynamic._arrays.described import Described
 from dynamic._call import Call
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike

@@ -12,10 +12,10 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
-from dynamic._array import Array
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._call import Call as Together
 from dynamic._call import Memory
-from dynamic._described import Described
 from dynamic._operator import Spec, operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown

@@ -15,7 +15,7 @@ import numpy
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic._argument import check_given
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
 from dynamic.dtypes import numpy_dtype, of_32_bits

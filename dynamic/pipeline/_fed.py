@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dynamic import ArgumentError, Batch, ExternalSource
-from dynamic._array import only_numbers
+from dynamic._arrays.array import only_numbers
 from dynamic._base.locks import new_lock
 from dynamic.readers._checks import flag, natural
 

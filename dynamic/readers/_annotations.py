@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._bytes import can_be, contents
 from dynamic.errors import ArgumentError, DataError, displayed, shown
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import numpy
 
 from dynamic import dtypes
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic.dtypes import DTypeLike
 from dynamic.errors import ArgumentError, shown
 

@@ -7,7 +7,8 @@ import itertools
 import cv2
 import numpy
 
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 
 from ._annotations import Annotated, Runs, starts_of
 from ._stored import Unusable

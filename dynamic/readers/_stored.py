@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
-from dynamic._array import keep_blocks
+from dynamic._arrays.memory import keep_blocks
 from dynamic._base.pool import run, run_parts
 from dynamic._bytes import Changed, can_be, is_of_the_system, refuse_address
 from dynamic.devices import Device

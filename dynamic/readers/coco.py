@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
 from dynamic._bytes import contents
 from dynamic.data import Batch

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 
 import numpy
 
-from dynamic._array import only_numbers
+from dynamic._arrays.array import only_numbers
 from dynamic._base.locks import new_lock
 from dynamic._base.origin import Origin
 from dynamic._base.state import MOST_COUNTED, State, untold

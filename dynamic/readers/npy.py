@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 import numpy
 
 from dynamic import _npy
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic._bytes import Changed, Version, contents, is_of_the_system
 from dynamic.data import Batch

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO, ClassVar, Unpack
 
 import numpy
 
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic._bytes import Opened, contents, is_of_the_system, kind_of
 from dynamic.data import Batch, Tensor

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
 from dynamic._bytes import Opened, contents
 from dynamic.data import Batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._dlpack import Head, dtype_of
+from dynamic._arrays.dlpack import Head, dtype_of
 
 from . import device as _device
 

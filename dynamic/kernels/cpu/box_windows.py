@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._distributions import below
 from dynamic._drawing import Words
 from dynamic._philox import Draw

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 
 from .rotations import quarter_turns
 

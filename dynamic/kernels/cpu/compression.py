@@ -6,7 +6,7 @@ import cv2
 import numpy
 import simplejpeg
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 
 __all__ = ["LARGEST", "compressed"]
 

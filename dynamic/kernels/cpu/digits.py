@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 from dynamic.dtypes import convert
 
 __all__ = ["above", "exact_level", "in_float32", "level", "raised"]

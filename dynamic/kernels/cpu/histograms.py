@@ -7,7 +7,8 @@ import math
 import cv2
 import numpy
 
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 
 __all__ = ["equalized", "equalized_in_tiles"]
 

@@ -7,7 +7,7 @@ import math
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 
 __all__ = ["labels", "objects", "pixel", "regions"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base import pool
 from dynamic.dtypes import convert
 

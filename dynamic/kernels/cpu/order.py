@@ -11,7 +11,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base.pool import Step
 
 __all__ = ["BY_SIZE", "one_hot", "permuted", "permuting"]

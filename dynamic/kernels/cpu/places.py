@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base.layout import spatial
 from dynamic._distributions import below
 from dynamic._drawing import Call

@@ -15,7 +15,8 @@ import cv2
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 from dynamic._base import pool
 
 __all__ = ["NARROW", "extreme", "squares", "total", "totals"]

@@ -9,7 +9,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base import pool
 from dynamic.dtypes import convert
 

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import cv2
 import numpy
 
-from dynamic._array import Array, keep_blocks
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import keep_blocks
 from dynamic.dtypes import convert
 
 from . import warp

@@ -18,7 +18,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic.dtypes import convert
 
 __all__ = ["CHANNELS", "FILTERS", "is_installed", "rows", "show"]

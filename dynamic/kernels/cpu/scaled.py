@@ -15,7 +15,8 @@ from typing import NamedTuple
 import cv2
 import numpy
 
-from dynamic._array import Array, empty
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 from dynamic._base import pool
 from dynamic.dtypes import convert
 

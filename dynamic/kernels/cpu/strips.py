@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy
 
-from dynamic._array import Array
+from dynamic._arrays.array import Array
 from dynamic._base import pool
 
 __all__ = ["shared", "strips"]

@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import empty
+from dynamic._arrays.memory import empty
 from dynamic._base import pool
 from dynamic.dtypes import convert
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._described import Described
+from dynamic._arrays.described import Described
 from dynamic.errors import DeviceError
 
 __all__ = ["Images", "contiguous", "images", "joined", "planes", "tiles_of"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynamic._array import Array, library
+from dynamic._arrays.array import Array, library
 
 __all__ = ["encoded", "matched", "offsets"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _cuda
-from dynamic._array import Array
+from dynamic._arrays import cuda
+from dynamic._arrays.array import Array
 from dynamic._base import pool
 from dynamic._base.locks import new_lock
 
@@ -91,10 +91,10 @@ def decoded(
     kind = (codec.ColorSpec.GRAY, codec.SampleFormat.I_Y) if gray else (codec.ColorSpec.SRGB, codec.SampleFormat.I_RGB)
     parameters = codec.DecodeParams(apply_exif_orientation=False, color_spec=kind[0], sample_format=kind[1])
     one = _codec(codec, device_id)
-    stream = 0 if device_id is None else _cuda.cupy().cuda.get_current_stream().ptr
+    stream = 0 if device_id is None else cuda.cupy().cuda.get_current_stream().ptr
     with one.lock:
         found = one.decoder.decode(streams, params=parameters, cuda_stream=stream)
-    xp = numpy if device_id is None else _cuda.cupy()
+    xp = numpy if device_id is None else cuda.cupy()
     return [None if image is None else xp.asarray(image) for image in found]
 
 
@@ -125,7 +125,7 @@ def compressed(source: Images, target: Images, qualities: NDArray[Any]) -> None:
     launch("jpeg", "jpeg_1", tiles[grey], [rows[grey], _STEPS])
     if len(coloured):
         rows, planes = rows[coloured], 2 * blocks[coloured].prod(axis=1)
-        memory = _cuda.cupy().empty(64 * int(planes.sum()), numpy.uint8)
+        memory = cuda.cupy().empty(64 * int(planes.sum()), numpy.uint8)
         rows["colours"] = memory.data.ptr + 64 * (numpy.cumsum(planes) - planes).astype(numpy.uint64)
         launch("jpeg", "jpeg_colours", -(-planes // _BLOCKS), [rows, _STEPS])
         launch("jpeg", "jpeg_3", tiles[coloured], [rows, _STEPS])

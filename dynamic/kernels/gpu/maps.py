@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._described import Described
+from dynamic._arrays.described import Described
 from dynamic.kernels.cpu.maps import BORDERS
 
 from ._images import Images, tiles_of

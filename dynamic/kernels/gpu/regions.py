@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._described import Described
+from dynamic._arrays.described import Described
 from dynamic.errors import DeviceError
 
 from ._images import Images

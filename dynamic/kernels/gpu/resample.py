@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._described import Described
+from dynamic._arrays.described import Described
 from dynamic.errors import DeviceError
 from dynamic.kernels.cpu.resample import filter_values, spacing
 

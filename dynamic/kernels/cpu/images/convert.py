@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy
 
-from dynamic._array import library
+from dynamic._arrays.array import library
 from dynamic.dtypes import convert
 from dynamic.kernels.cpu import color
 from dynamic.kernels.cpu.strips import strips

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy
 import simplejpeg
 
-from dynamic._array import empty
+from dynamic._arrays.memory import empty
 from dynamic.errors import DecodeError
 
 from . import exif, turbo

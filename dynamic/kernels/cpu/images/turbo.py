@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 import simplejpeg
 
-from dynamic._array import empty
+from dynamic._arrays.memory import empty
 from dynamic.errors import ArgumentError, shown
 
 from ._common import CHANNELS, Array, Buffer, Colours

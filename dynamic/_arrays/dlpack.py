@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy
 
-from . import _cuda
-from .dtypes import ALL, numpy_dtype
-from .errors import ArgumentError, shown
+from dynamic.dtypes import ALL, numpy_dtype
+from dynamic.errors import ArgumentError, shown
+
+from . import cuda
 
 __all__ = ["Head", "exported", "has_whole_strides", "taken"]
 
@@ -116,8 +117,8 @@ def taken(producer: Any, device_id: int, operator: str, argument: str) -> Any:
 
     The producer makes the current stream wait for the data. What it raises is not caught.
     """
-    with _cuda.working(device_id):
-        cupy = _cuda.cupy()
+    with cuda.working(device_id):
+        cupy = cuda.cupy()
         stream = cupy.cuda.get_current_stream().ptr or 1
         try:
             capsule = producer.__dlpack__(stream=stream, max_version=_LATEST)
@@ -162,17 +163,17 @@ def exported(
     device_id = array.device.id
     if wanted not in (None, array.__dlpack_device__()):
         raise BufferError(f"This Tensor is on gpu:{device_id}; DLPack device {wanted} is another. Move it first.")
-    with _cuda.working(device_id):
+    with cuda.working(device_id):
         if copy:
             array = array.copy()
-        _cuda.handed_over(device_id, stream, "__dlpack__")
+        cuda.handed_over(device_id, stream, "__dlpack__")
         return _marked(array.__dlpack__(stream=-1, max_version=max_version), copied=copy)
 
 
 def _copied_to_host(array: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
     if copy is False:
         raise BufferError("This Tensor is on a GPU; the CPU cannot have its memory without a copy.")
-    with _cuda.working(array.device.id):
+    with cuda.working(array.device.id):
         return _marked(array.get().__dlpack__(max_version=max_version), copied=True)
 
 

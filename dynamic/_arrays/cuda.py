@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .errors import ArgumentError, DeviceError, shown
+from dynamic.errors import ArgumentError, DeviceError, shown
 
 __all__ = ["Ready", "cupy", "current_stream", "handed_over", "of_handle", "release_after", "stream_of_torch", "working"]
 

@@ -9,8 +9,8 @@ from typing import Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from . import _cuda
-from ._array import Array
+from . import cuda
+from .array import Array
 
 __all__ = ["Described", "Views", "allocated", "described"]
 
@@ -111,7 +111,7 @@ class Views(Sequence[Array]):
         return array
 
     def _made(self, index: int) -> Array:
-        cupy, table = _cuda.cupy(), self.table
+        cupy, table = cuda.cupy(), self.table
         shape, size = self.shapes[index], int(numpy.prod(table.shapes[index])) * table.dtype.itemsize
         memory = cupy.cuda.UnownedMemory(int(table.pointers[index]), size, self.keeper, self.device_id)
         place = cupy.cuda.MemoryPointer(memory, 0)
@@ -160,7 +160,7 @@ def allocated(shapes: NDArray[numpy.int64], dtype: numpy.dtype[Any]) -> Views:
         shapes: (N, ndim) extents.
         dtype: Type of the elements.
     """
-    cupy = _cuda.cupy()
+    cupy = cuda.cupy()
     table = packed(shapes, dtype)
     buffer = cupy.empty(_end(table), numpy.uint8)
     table.pointers += numpy.uint64(buffer.data.ptr)

@@ -6,14 +6,10 @@ Every array that enters is a numpy.ndarray (or, once a GPU is asked for, a cupy.
 
 from __future__ import annotations
 
-import collections
-import contextlib
-import functools
 import itertools
 import math
 import os
 import sys
-import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -21,30 +17,27 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from . import _cuda, _dlpack
-from ._base.locks import new_lock
-from .devices import Device
-from .dtypes import ALL, numpy_dtype
-from .errors import ArgumentError, shown
+from dynamic.devices import Device
+from dynamic.dtypes import ALL, numpy_dtype
+from dynamic.errors import ArgumentError, shown
+
+from . import cuda, dlpack
 
 __all__ = [
+    "DEEPEST",
     "GATHERED",
     "SMALL",
     "Array",
     "apart",
     "are_small",
     "asarray",
-    "check_room",
     "checked_array",
-    "checked_extents",
     "current",
     "device_of",
-    "empty",
     "from_numbers",
     "from_torch",
     "is_array",
     "joined_alike",
-    "keep_blocks",
     "library",
     "only_numbers",
     "stacked",
@@ -76,7 +69,7 @@ def device_of(array: Array) -> Device:
 
 def current(device: Device) -> AbstractContextManager[Any]:
     """What makes a device the one on which this thread allocates and launches, on the current stream."""
-    return nullcontext() if device.device_type == "cpu" else _cuda.working(device.device_id)
+    return nullcontext() if device.device_type == "cpu" else cuda.working(device.device_id)
 
 
 def is_array(value: object) -> bool:
@@ -156,9 +149,9 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
 
 
 def _of_interface(value: Any, operator: str, argument: str) -> Array:
-    array = _cuda.cupy().asarray(value)
+    array = cuda.cupy().asarray(value)
     if value.__cuda_array_interface__["data"][1]:  # nobody may write to it, which CuPy cannot remember
-        with _cuda.working(array.device.id):
+        with cuda.working(array.device.id):
             array = array.copy()
     return checked_array(array, operator, argument)
 
@@ -187,7 +180,7 @@ def _from_dlpack(value: Any, operator: str, argument: str) -> Array:
     try:
         kind, index = _dlpack_device(value, operator, argument)
         if Device.type_from_dlpack(kind) == "gpu":
-            return checked_array(_dlpack.taken(value, index, operator, argument), operator, argument)
+            return checked_array(dlpack.taken(value, index, operator, argument), operator, argument)
         return checked_array(numpy.from_dlpack(value), operator, argument)
     except RuntimeError as error:  # NumPy's, of a type or number of dimensions that it has not; or of a device
         error.add_note(f"{operator}(): this is about argument {argument!r}, {shown(value)}.")
@@ -270,7 +263,7 @@ def _leaf_types(value: Iterable[Any], depth: int = 0) -> set[type]:
     """The types of what nested lists and tuples hold; those of lists themselves where they are too deep for arrays."""
     types = set(map(type, value))
     nested = {t for t in types if issubclass(t, (list, tuple, range))}
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return types
     leaves = types - nested
     for item in value if nested else ():
@@ -279,7 +272,7 @@ def _leaf_types(value: Iterable[Any], depth: int = 0) -> set[type]:
     return leaves
 
 
-_DEEPEST = 64  # dimensions of a NumPy array
+DEEPEST = 64  # dimensions of a NumPy array
 
 
 SMALL = 1 << 12  # bytes; to copy an array of so many takes less than to call a function for it alone
@@ -317,123 +310,3 @@ def apart(values: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     ends = list(itertools.accumulate(map(math.prod, shapes)))
     starts = [0, *ends[:-1]]
     return [values[i:j].reshape(shape) for i, j, shape in zip(starts, ends, shapes, strict=True)]
-
-
-# Memory for results. Fresh megabytes cost more in page faults than many a kernel needs to fill them, so large blocks
-# are kept and lent out again once nobody refers to them. All views of a result refer to one view of its block, its
-# owner; a weak reference to that puts itself among the free ones when it dies. It does so in C, so that it needs no
-# lock, and no Ctrl-C is lost in it.
-
-_ADDRESSED = 1 << 60  # bytes
-_SMALLEST = 1 << 16  # below, malloc recycles by itself
-_KEPT = 1 << 29  # bytes in all loans, in use or not; what was lent the longest ago is forgotten first
-
-
-class _Block(numpy.ndarray):
-    """Memory, or its owner. Of a class of its own: past views of the same class NumPy refers to what these view."""
-
-    __slots__ = ()
-
-
-class _Loan(weakref.ref[_Block]):
-    """A block that is lent out until its owner dies."""
-
-    __slots__ = ("block",)
-    block: _Block
-
-
-_loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of each block, by its id; the latest last
-_free: collections.defaultdict[int, collections.deque[_Loan]] = collections.defaultdict(collections.deque)  # by bytes
-_kept = 0
-_lock = new_lock()
-
-
-def checked_extents(operator: str, extents: tuple[int, ...]) -> tuple[int, ...]:
-    """What a caller gave as `shape`, where NumPy has arrays of many such samples; there may be no memory for it still.
-
-    Raises:
-        ArgumentError: They are too many, or one is 0 and the others too large.
-    """
-    if len(extents) >= _DEEPEST or (0 in extents and math.prod(filter(None, extents)) > _ADDRESSED):
-        expected = f"at most {_DEEPEST - 1} extents, of arrays that NumPy can have"
-        raise ArgumentError(operator, "shape", expected, shown(extents))
-    return extents
-
-
-def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """Uninitialised, C-contiguous CPU memory for a result; blocks that nobody uses any more are used again.
-
-    Raises:
-        MemoryError: There is not so much.
-    """
-    nbytes = math.prod(shape) * dtype.itemsize
-    check_room(shape, dtype, nbytes)
-    if nbytes < _SMALLEST:
-        return numpy.empty(shape, dtype)
-    size = _rounded(nbytes)
-    with _lock:
-        block = _taken(size)
-        fresh = block is None
-        if block is None:
-            if size > _KEPT:
-                return numpy.empty(shape, dtype)
-            block = _Block(size, numpy.uint8)
-        owner: Any = block[:]
-        loan = _Loan(owner, _free[block.nbytes].append)
-        loan.block = block
-        _loans[id(block)] = loan
-        _loans.move_to_end(id(block))
-        if fresh:
-            keep_blocks()
-            _forget_oldest(size)
-        return numpy.ndarray(shape, dtype, buffer=owner)
-
-
-def check_room(shape: Sequence[int], dtype: Any, nbytes: int) -> None:
-    """Refuse an array that no memory has room for, or without elements, but with extents that are as large.
-
-    Raises:
-        MemoryError: NumPy has a ValueError for these.
-    """
-    if nbytes > _ADDRESSED or (not nbytes and math.prod(filter(None, shape)) * dtype.itemsize > _ADDRESSED):
-        raise MemoryError(f"No memory has room for an array of shape {tuple(shape)} of {dtype}.")
-
-
-@functools.cache
-def keep_blocks() -> None:
-    """Show glibc once that temporary blocks of several megabytes come and go.
-
-    Until then it gives them back to the system and maps them anew for each image, which costs more than to resize it.
-    """
-    numpy.empty(1 << 24, numpy.uint8)
-
-
-def _rounded(nbytes: int) -> int:
-    """At most an eighth more, so that blocks of like sizes are alike."""
-    step = 1 << max(nbytes.bit_length() - 4, 0)
-    return -(-nbytes // step) * step
-
-
-def _taken(size: int) -> _Block | None:
-    """A free block of that many bytes or up to half more."""
-    fitting = size
-    while fitting <= size + size // 2:
-        free = _free.get(fitting)
-        while free:
-            loan = free.pop()
-            if _loans.get(id(loan.block)) is loan:  # it was not forgotten as it became free
-                return loan.block
-        fitting = _rounded(fitting + 1)
-    return None
-
-
-def _forget_oldest(size: int) -> None:
-    """Count a block that was added, and let go of others where there are too many."""
-    global _kept
-    _kept += size
-    while _kept > _KEPT:
-        _, loan = _loans.popitem(last=False)
-        forgotten = loan.block.nbytes
-        _kept -= forgotten
-        with contextlib.suppress(ValueError):  # it is in use
-            _free[forgotten].remove(loan)

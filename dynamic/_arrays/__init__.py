@@ -1,0 +1,1 @@
+"""Arrays of NumPy and CuPy: their libraries, memory, exchange with other libraries, and descriptions for kernels."""
