@@ -20,10 +20,10 @@ import numpy
 import dynamic
 from dynamic import transforms
 from dynamic._argument import WITHOUT_EFFECT, Argument
-from dynamic._drawing import declared_arguments
 from dynamic._operator import Operator
 from dynamic.auto_aug import augmentations, core, rand_augment
 from dynamic.dtypes import ALL, DType
+from dynamic.random._drawing import declared_arguments
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"

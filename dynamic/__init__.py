@@ -113,7 +113,7 @@ _ELSEWHERE = {
     "plugin": "; write dynamic.pytorch, dynamic.jax or dynamic.tensorflow",
 }
 #: Modules that moved: pickles of earlier versions have these names for them.
-_FORMER = {"_origin": "_base.origin"}
+_FORMER = {"_origin": "_base.origin", "_rng": "random._rng"}
 _sys.modules.update({f"dynamic.{former}": _sys.modules[f"dynamic.{module}"] for former, module in _FORMER.items()})
 
 _LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")

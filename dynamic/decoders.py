@@ -20,9 +20,7 @@ from ._arrays.array import Array, asarray
 from ._base import pool
 from ._call import Planned, Spec
 from ._decoding import File, Refused, buffer, on_gpu, opened
-from ._drawing import Call, distribution
 from ._operator import operator
-from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike, device_of_call
 from .dtypes import DType, convert, numpy_dtype
@@ -30,6 +28,9 @@ from .errors import ArgumentError, DataError, DeviceError
 from .io.file import opened as opened_files
 from .kernels.cpu import images, places
 from .kernels.cpu.strips import shared
+from .random._drawing import Call, distribution
+from .random._rng import Source
+from .random._windows import drawn
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
@@ -328,7 +329,7 @@ def image_random_crop(
         if None in sizes and call.values["on_error"] == "raise":
             image(encoded, **decoding)  # raises, and names those as well whose headers tell nothing
         known = [size or (1, 1) for size in sizes]
-        windows = places.drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
+        windows = drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
         corners, extents = (windows[:, i].copy() for i in range(2))
         where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
         decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=there, **decoding)

@@ -14,18 +14,18 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from . import _distributions, _rejection
 from ._argument import Between, PerSample
 from ._arrays.array import Array, asarray, current, library
 from ._arrays.memory import empty
 from ._base import pool
-from ._drawing import Call, Part, distribution
-from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
 from .errors import ArgumentError, DeviceError
-from .kernels.gpu import random as kernels
+from .random import _distributions, _rejection
+from .random import _gpu as kernels
+from .random._drawing import Call, Part, distribution
+from .random._rng import Source
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
 

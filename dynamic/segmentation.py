@@ -15,15 +15,15 @@ from ._argument import Between, PerSample, Word
 from ._arrays.array import Array
 from ._base.locks import new_lock
 from ._call import Planned
-from ._distributions import below
-from ._drawing import Call, Words, distribution, on_cpu, sampled
 from ._operator import operator
-from ._rejection import unit64
-from ._rng import Source
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .errors import ArgumentError, shown
 from .kernels.cpu import masks
+from .random._distributions import below
+from .random._drawing import Call, Words, distribution, on_cpu, sampled
+from .random._rejection import unit64
+from .random._rng import Source
 
 __all__ = ["random_mask_pixel", "random_object_bbox", "select_masks"]
 

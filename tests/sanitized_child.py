@@ -13,7 +13,6 @@ from twin import bare, build
 
 from dynamic import dtypes
 from dynamic._arrays.described import described
-from dynamic._rng import RNG
 from dynamic.kernels.cpu import rotations
 from dynamic.kernels.cpu.maps import BORDERS
 from dynamic.kernels.gpu import (
@@ -25,11 +24,11 @@ from dynamic.kernels.gpu import (
     jpeg,
     maps,
     pixels,
-    random,
     regions,
     resample,
     warp,
 )
+from dynamic.random import RNG, _gpu
 
 SHAPES = [(1, 1), (5, 7), (19, 40), (1, 37), (0, 4)]
 #: Types with kernels of their own, and two of those that share one.
@@ -120,10 +119,10 @@ def everything():
         sizes = numpy.array([0, 1, 5, 1025])
         out = numpy.empty(sizes.sum(), dtype)
         draw = RNG(5).draw(4)
-        random.uniform(draw, sizes, out.ctypes.data, (0.0, 2.0**-32, 1.0), dtype)
-        random.normal(draw, sizes, out.ctypes.data, 0.0, 1e30, dtype)
-        random.coin_flip(draw, sizes, out.ctypes.data, 2.0**31, dtype)
-        random.picked(draw, sizes, out.ctypes.data, numpy.arange(7).astype(dtype), 2, 5)
+        _gpu.uniform(draw, sizes, out.ctypes.data, (0.0, 2.0**-32, 1.0), dtype)
+        _gpu.normal(draw, sizes, out.ctypes.data, 0.0, 1e30, dtype)
+        _gpu.coin_flip(draw, sizes, out.ctypes.data, 2.0**31, dtype)
+        _gpu.picked(draw, sizes, out.ctypes.data, numpy.arange(7).astype(dtype), 2, 5)
     memory = numpy.random.default_rng(1).integers(0, 256, 40001, numpy.uint8)
     for shift, size in itertools.product(range(5), (0, 1, 15, 16, 17, 16384, 39000)):
         source, target = memory[shift : shift + size].copy(), numpy.empty(size, numpy.uint8)

@@ -26,9 +26,8 @@ from dynamic import (
     random_bbox_crop,
     rotate,
 )
-from dynamic._distributions import below
-from dynamic.kernels.cpu import box_windows
-from dynamic.random import RNG
+from dynamic.random import RNG, _box_windows
+from dynamic.random._distributions import below
 
 units = st.floats(0, 1, width=16)
 
@@ -341,7 +340,7 @@ def test_windows_do_not_depend_on_what_is_drawn_at_once(data, seed, attempts, nd
     with pytest.MonkeyPatch.context() as patch:
         together = random_bbox_crop(as_batch(arrays), rng=rng.keyed(ids)["windows"], **arguments)
         for name, value in {"_AT_ONCE": 1, "_FIRST_ROUNDS": 1, "_PAIRS": 1}.items():
-            patch.setattr(box_windows, name, value)
+            patch.setattr(_box_windows, name, value)
         apart = random_bbox_crop(as_batch(arrays), rng=rng.keyed(ids)["windows"], **arguments)
         alone = [random_bbox_crop(array, rng=rng.keyed(i)["windows"], **arguments) for i, array in enumerate(arrays)]
     for a, b, *each in zip(together, apart, *alone, strict=True):
@@ -355,8 +354,8 @@ def test_words_that_choose_no_threshold_are_passed_over():
         def following(self, count, samples, starts):
             return np.stack([self.words[start : start + count] for start in starts])
 
-    rules = box_windows.Rules((0.5,) * 3, 1, 9, (0.5, 1.0), ((0.5, 2.0),), of_boxes=False, all_boxes=True, prune=None)
-    rounds = box_windows._Random(Draw(), rules, 2, np.array([0]), None).draw(2)
+    rules = _box_windows.Rules((0.5,) * 3, 1, 9, (0.5, 1.0), ((0.5, 2.0),), of_boxes=False, all_boxes=True, prune=None)
+    rounds = _box_windows._Random(Draw(), rules, 2, np.array([0]), None).draw(2)
     stream = iter(Draw.words.tolist())
     first = below(stream, 3)
     next(stream), next(stream), next(stream), next(stream)

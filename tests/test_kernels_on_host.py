@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from twin import bare, build
 
-from dynamic import _distributions, dtypes
+from dynamic import dtypes
 from dynamic._arrays.described import described
-from dynamic._philox import Draw
-from dynamic._rng import RNG
 from dynamic.kernels.cpu import color as cpu_color
 from dynamic.kernels.cpu import filters as cpu_filters
 from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import rotations, windows
 from dynamic.kernels.cpu import warp as cpu_warp
 from dynamic.kernels.cpu.scaled import Along
-from dynamic.kernels.gpu import _launch, copies, pixels, random, resample, warp
+from dynamic.kernels.gpu import _launch, copies, pixels, resample, warp
 from dynamic.kernels.gpu._images import images
+from dynamic.random import RNG, _distributions, _gpu
+from dynamic.random._philox import Draw
 
 pytestmark = [
     pytest.mark.slow,
@@ -538,7 +538,7 @@ def test_uniform(draw, sizes, dtype, low, width, alike):
     if not numpy.all(fine):
         return
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.uniform(draw, sizes, out.ctypes.data, limits, dtype)
+    _gpu.uniform(draw, sizes, out.ctypes.data, limits, dtype)
     words = draw.words(numpy, samples, elements, 2 if _distributions.wide(dtype) else 1)
     each = tuple(limit[samples] if limit.ndim else limit for limit in limits)
     same_bits(out, dtypes.convert(numpy, _distributions.uniform(numpy, words, each), dtype))
@@ -550,7 +550,7 @@ def test_normal(draw, sizes, dtype, mean, stddev):
     samples, elements = parts_of(draw, sizes)
     means, stddevs = numpy.float32(mean) + numpy.arange(len(sizes), dtype="f4"), numpy.float32(stddev)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.normal(draw, sizes, out.ctypes.data, means, stddevs, dtype)
+    _gpu.normal(draw, sizes, out.ctypes.data, means, stddevs, dtype)
     values = _distributions.normal(numpy, draw.words(numpy, samples, elements, 4 if _distributions.wide(dtype) else 2))
     centre, spread = means.astype(values.dtype)[samples], stddevs.astype(values.dtype)
     same_bits(out, dtypes.convert(numpy, _distributions.scaled(numpy, values, centre, spread), dtype))
@@ -567,7 +567,7 @@ def test_the_normal_number_of_a_word_that_is_zero(monkeypatch):
     for pair in ((0, 0), (0, 5), (5, 0), (2**32 - 1, 2**32 - 1)):
         for count, kind in ((2, numpy.float32), (4, numpy.float64)):
             out = numpy.empty(1, kind)
-            random.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, out.ctypes.data, 0.0, 1.0, out.dtype)
+            _gpu.normal(Draw(*pair, numpy.zeros(1, "u8"), 0), 1, out.ctypes.data, 0.0, 1.0, out.dtype)
             words = [numpy.array([pair[i * 2 // count]], numpy.uint32) for i in range(count)]
             expected = _distributions.normal(numpy, words)
             same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(1, kind), numpy.ones(1, kind)))
@@ -579,7 +579,7 @@ def test_coin_flip(draw, sizes, dtype, probabilities):
     samples, elements = parts_of(draw, sizes)
     threshold = numpy.floor(numpy.array(probabilities[: len(sizes)]) * 2.0**32)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.coin_flip(draw, sizes, out.ctypes.data, threshold, dtype)
+    _gpu.coin_flip(draw, sizes, out.ctypes.data, threshold, dtype)
     (word,) = draw.words(numpy, samples, elements, 1)
     same_bits(out, (word < threshold[samples]).astype(dtype))
 
@@ -593,7 +593,7 @@ def test_picked(draw, sizes, dtype, seed):
     first = numpy.cumsum(own) - own
     table = values(generator, (int(own.sum()),), dtype)
     out = numpy.full(sizes.sum(), 77).astype(dtype)
-    random.picked(draw, sizes, out.ctypes.data, table, first, own)
+    _gpu.picked(draw, sizes, out.ctypes.data, table, first, own)
     (word,) = draw.words(numpy, samples, elements, 1)
     index = first[samples] + (word * own[samples] >> numpy.uint64(32))
     same_bits(out, table[index.astype(numpy.intp)])
@@ -603,7 +603,7 @@ def test_picked(draw, sizes, dtype, seed):
 def test_counters_that_overflow_between_the_words_of_a_number(phase):
     draw = Draw(5, 2**64 - 1, numpy.array([7, 2**64 - 1], numpy.uint64), phase)
     out = numpy.empty(2, numpy.float64)
-    random.normal(draw, 1, out.ctypes.data, 0.0, 1.0, out.dtype)
+    _gpu.normal(draw, 1, out.ctypes.data, 0.0, 1.0, out.dtype)
     expected = _distributions.normal(numpy, draw.words(numpy, slice(0, 2), None, 4))
     same_bits(out, _distributions.scaled(numpy, expected, numpy.zeros(2), numpy.ones(2)))
 
@@ -612,7 +612,7 @@ def test_one_number_each_for_many_samples():
     draw = RNG(5).draw(300)
     out = numpy.empty(300, numpy.float32)
     fine, limits = _distributions.uniform_limits(numpy.float64(-30), numpy.float64(30), out.dtype)
-    random.uniform(draw, 1, out.ctypes.data, limits, out.dtype)
+    _gpu.uniform(draw, 1, out.ctypes.data, limits, out.dtype)
     expected = _distributions.uniform(numpy, draw.words(numpy, slice(0, 300), None, 1), limits)
     assert fine
     same_bits(out, expected)

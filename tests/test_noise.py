@@ -18,10 +18,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dynamic
-from dynamic import Batch, Tensor, _drawing, as_batch, batch_permutation, noise, random_crop_generator
+from dynamic import Batch, Tensor, as_batch, batch_permutation, noise, random_crop_generator
 from dynamic._base.origin import Origin
 from dynamic.errors import ArgumentError, DeviceError
-from dynamic.random import RNG, beta, normal
+from dynamic.random import RNG, _drawing, beta, normal
 
 FILE = Path(__file__).with_name("data") / "noise_dali_2_4.json"
 NOISES = ["gaussian", "shot", "salt_and_pepper"]

@@ -39,6 +39,7 @@ def test_streams_and_keyed_draws_go_on():
     stream = RNG(5)
     stream.advance(3)
     assert recorded("rng")() == stream() == 4147765880
+    assert modules(stream) == {"dynamic.random"}
     keyed, batch = recorded("keyed"), recorded("batch")
     assert numpy.array_equal(uniform(rng=keyed).tolist(), uniform(rng=RNG(5).keyed(batch)).tolist())
 

@@ -31,10 +31,22 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import dynamic
-from dynamic import ArgumentError, StateError, _distributions, _drawing, _philox
+from dynamic import ArgumentError, StateError
 from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
-from dynamic.random import RNG, beta, choice, coin_flip, get_default_rng, normal, set_seed, uniform
+from dynamic.random import (
+    RNG,
+    _distributions,
+    _drawing,
+    _philox,
+    beta,
+    choice,
+    coin_flip,
+    get_default_rng,
+    normal,
+    set_seed,
+    uniform,
+)
 
 FILE = Path(__file__).with_name("data") / "random_dali_2_4.json"
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -481,7 +493,7 @@ def test_normal_numbers_of_words_of_zero_are_finite():
 @example([1.0, 1.0, 2.0**-52, 0.5, 0.0])  # whose sums go beyond 1 before the last
 def test_the_last_item_is_chosen_where_no_other_is(p):
     p = np.array(p) / sum(p)
-    sums = dynamic.random._sums("p", tuple(p.tolist()), len(p))
+    sums = dynamic.random._operators._sums("p", tuple(p.tolist()), len(p))
     assert sums[-1] == 1
     assert (np.diff(sums) >= 0).all()
 

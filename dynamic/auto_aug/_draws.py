@@ -16,10 +16,10 @@ import dynamic
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic._argument import check_given
 from dynamic._base.layout import warn_of_channels_first
-from dynamic._drawing import OfInput
 from dynamic.data import checked_batch_size, first_shape
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng
+from dynamic.random._drawing import OfInput
 
 __all__ = [
     "Source", "by_place", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme",

@@ -11,8 +11,8 @@ import binascii
 from typing import Any, NamedTuple
 
 from dynamic._base.state import JSON
-from dynamic._rng import RNG
 from dynamic.errors import StateError, shown
+from dynamic.random import RNG
 
 __all__ = ["Foreign", "entries"]
 

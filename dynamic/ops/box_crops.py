@@ -11,15 +11,15 @@ import numpy
 
 from dynamic._argument import Between, PerSample, Word
 from dynamic._arrays.array import Array
-from dynamic._drawing import Call, Samples, distribution, on_cpu
-from dynamic._philox import Draw
-from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import box_windows
 from dynamic.kernels.cpu.boxes import left as rows_left
 from dynamic.kernels.cpu.boxes import read, written
+from dynamic.random import _box_windows
+from dynamic.random._drawing import Call, Samples, distribution, on_cpu
+from dynamic.random._philox import Draw
+from dynamic.random._rng import Source
 
 __all__ = ["random_bbox_crop"]
 
@@ -139,7 +139,7 @@ def random_bbox_crop(
     return samples.wrapped(_cropped(samples, rules, len(kinds)), kinds)
 
 
-def _rules(call: Call) -> box_windows.Rules:
+def _rules(call: Call) -> _box_windows.Rules:
     """What the arguments that are the same for all samples say."""
     values = call.values
     ratios, scaling = values["aspect_ratio"], values["scaling"]
@@ -162,7 +162,7 @@ def _rules(call: Call) -> box_windows.Rules:
     for name, most in _MOST_ATTEMPTS.items():
         if (values[name] or 0) > most:
             raise ArgumentError(_NAME, name, f"at most {most}", str(values[name]))
-    return box_windows.Rules(
+    return _box_windows.Rules(
         thresholds=(*thresholds, None) if whole else tuple(thresholds),
         attempts=values["num_attempts"], most=values["total_num_attempts"] or _MOST, scaling=scaling,
         ratios=tuple(zip(ratios[::2], ratios[1::2], strict=True)), of_boxes=values["threshold_type"] == "overlap",
@@ -250,7 +250,7 @@ def _refuse(*_: Array, **__: Any) -> None:
     raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
 
 
-def _cropped(samples: Samples, rules: box_windows.Rules, results: int) -> list[list[Array]]:
+def _cropped(samples: Samples, rules: _box_windows.Rules, results: int) -> list[list[Array]]:
     """Each result of all samples. Here the source moves on."""
     columns: list[list[Array]] = [[None] * samples.count for _ in range(results)]
     groups = list(_groups(samples))
@@ -262,11 +262,11 @@ def _cropped(samples: Samples, rules: box_windows.Rules, results: int) -> list[l
     return columns
 
 
-def _windows(group: _Group, rules: box_windows.Rules, draw: Draw, values: Mapping[str, Any]) -> list[Sequence[Array]]:
+def _windows(group: _Group, rules: _box_windows.Rules, draw: Draw, values: Mapping[str, Any]) -> list[Sequence[Array]]:
     """Each result of some samples."""
     corners, counts, ndim = group.corners, group.counts, group.corners.shape[1] // 2
     narrow = corners.astype(numpy.float32, copy=False)
-    found = box_windows.search(draw, numpy.array(group.samples), narrow, counts, rules, group.images, group.crops)
+    found = _box_windows.search(draw, numpy.array(group.samples), narrow, counts, rules, group.images, group.crops)
     if not found.satisfied.all() and not values["quiet"]:
         text = f"{_NAME}(): no window overlaps the boxes enough; the best one is taken. quiet=True says nothing."
         warnings.warn(text, UserWarning, stacklevel=2)
@@ -276,7 +276,7 @@ def _windows(group: _Group, rules: box_windows.Rules, draw: Draw, values: Mappin
         sized = found.any[:, None]
         starts, shapes = numpy.where(sized, found.pixels, starts), numpy.where(sized, group.crops, shapes)
     owners = numpy.repeat(numpy.arange(len(counts)), counts)
-    left = written(box_windows.remapped(corners, found.windows[owners].astype(corners.dtype)), group.layout)
+    left = written(_box_windows.remapped(corners, found.windows[owners].astype(corners.dtype)), group.layout)
     left = numpy.where(found.any[owners, None], left.astype(group.boxes.dtype), group.boxes)
     last = numpy.cumsum(counts).tolist()
     parts = [slice(end - count, end) for end, count in zip(last, counts.tolist(), strict=True)]

@@ -10,13 +10,13 @@ import numpy
 from dynamic._argument import Between, PerSample
 from dynamic._arrays.array import Array, asarray
 from dynamic._call import together
-from dynamic._distributions import below
-from dynamic._drawing import Call, distribution, streams
-from dynamic._rng import Source
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, DeviceError, shown
-from dynamic.kernels.cpu.places import drawn
+from dynamic.random._distributions import below
+from dynamic.random._drawing import Call, distribution, streams
+from dynamic.random._rng import Source
+from dynamic.random._windows import drawn
 
 __all__ = ["random_crop_generator", "roi_random_crop"]
 

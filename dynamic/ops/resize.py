@@ -18,18 +18,19 @@ from dynamic._base import pool
 from dynamic._base.layout import spatial, warn_of_channels_first
 from dynamic._call import Call as Together
 from dynamic._call import Memory, Planned
-from dynamic._drawing import Call, distribution
 from dynamic._operator import Operator, Spec, operator
-from dynamic._rng import Source
 from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import resample, scaled
-from dynamic.kernels.cpu.places import cropped, drawn
+from dynamic.kernels.cpu.places import cropped
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
+from dynamic.random._drawing import Call, distribution
+from dynamic.random._rng import Source
+from dynamic.random._windows import drawn
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, filter_of, image_spans, tensor_spans
 from .geometry import LAYOUTS

@@ -11,19 +11,20 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 
 import numpy
 
-from ._argument import WITHOUT_EFFECT, Argument, argument
-from ._arrays import cuda
-from ._arrays.array import Array, asarray
-from ._arrays.memory import checked_extents, empty
-from ._base import pool
-from ._call import together
+from dynamic._argument import WITHOUT_EFFECT, Argument, argument
+from dynamic._arrays import cuda
+from dynamic._arrays.array import Array, asarray
+from dynamic._arrays.memory import checked_extents, empty
+from dynamic._base import pool
+from dynamic._call import together
+from dynamic.data import Batch, Tensor, checked_batch_size
+from dynamic.devices import Device, DeviceLike, device_of_call
+from dynamic.dtypes import numpy_dtype
+from dynamic.errors import ArgumentError, DeviceError, shown
+
 from ._distributions import Part
 from ._philox import ELEMENT_STRIDE, Draw
 from ._rng import Keyed, Source, Turn
-from .data import Batch, Tensor, checked_batch_size
-from .devices import Device, DeviceLike, device_of_call
-from .dtypes import numpy_dtype
-from .errors import ArgumentError, DeviceError, shown
 
 __all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "of_numbers", "on_cpu", "sampled"]
 

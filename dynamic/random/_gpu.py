@@ -8,10 +8,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._distributions import wide
-from dynamic._philox import ELEMENT_STRIDE, Draw
+from dynamic.kernels.gpu._launch import code, launch, table
 
-from ._launch import code, launch, table
+from ._distributions import wide
+from ._philox import ELEMENT_STRIDE, Draw
 
 __all__ = ["coin_flip", "normal", "picked", "uniform"]
 

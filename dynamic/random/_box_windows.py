@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
-from dynamic._distributions import below
-from dynamic._drawing import Words
-from dynamic._philox import Draw
-from dynamic._rejection import permutation
+from dynamic.kernels.cpu.boxes import areas
 
-from .boxes import areas
+from ._distributions import below
+from ._drawing import Words
+from ._philox import Draw
+from ._rejection import permutation
 
 __all__ = ["Found", "Rules", "remapped", "search"]
 

@@ -17,11 +17,12 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from ._base.locks import new_lock
-from ._base.state import State, untold
+from dynamic._base.locks import new_lock
+from dynamic._base.state import State, untold
+from dynamic.data import Batch, Tensor
+from dynamic.errors import ArgumentError, StateError, shown
+
 from ._philox import Draw, sample_steps, words
-from .data import Batch, Tensor
-from .errors import ArgumentError, StateError, shown
 
 __all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "set_seed", "source"]
 

@@ -1,8 +1,4 @@
-"""Random numbers: streams and keyed draws (`RNG`), and the distributions.
-
-Every function takes ``rng=``: a stream, which gives a batch its numbers by place, or ``rng.keyed(batch)``, which gives
-every sample its own wherever it is. Both are explained in docs/randomness.md.
-"""
+"""The distributions, and `choice` and `batch_permutation`."""
 
 from __future__ import annotations
 
@@ -13,26 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
+from dynamic._argument import Between, DTypeArgument, PerSample
+from dynamic._arrays.array import Array, asarray
+from dynamic.data import Batch, Tensor, checked_batch_size
+from dynamic.devices import Device, DeviceLike, device_of_call
+from dynamic.dtypes import convert, numpy_dtype
+from dynamic.errors import ArgumentError, DeviceError, shown
+
 from . import _distributions, _rejection
-from ._argument import Between, DTypeArgument, PerSample
-from ._arrays.array import Array, asarray
+from . import _gpu as kernels
 from ._drawing import Call, Part, distribution, of_numbers
 from ._philox import ELEMENT_STRIDE, Draw
-from ._rng import RNG, Keyed, Source, get_default_rng, set_seed
-from .data import Batch, Tensor, checked_batch_size
-from .devices import Device, DeviceLike, device_of_call
-from .dtypes import convert, numpy_dtype
-from .errors import ArgumentError, DeviceError, shown
-from .kernels.gpu import random as kernels
+from ._rng import RNG, Source
 
-__all__ = ["RNG", "Keyed", "batch_permutation", "beta", "choice", "coin_flip", "get_default_rng", "normal", "set_seed",
-           "uniform"]  # fmt: skip
-
-
-def __dir__() -> list[str]:
-    """What completion offers."""
-    return __all__
-
+__all__ = ["batch_permutation", "beta", "choice", "coin_flip", "normal", "uniform"]
 
 if TYPE_CHECKING:
     Range: TypeAlias = Sequence[float] | Batch | Tensor | numpy.ndarray[Any, Any]
