@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, _bytes, as_batch, decoders, peek_image_shape
+from dynamic import ArgumentError, Batch, DataError, DecodeError, Tensor, as_batch, decoders, peek_image_shape
 from dynamic._base.origin import Origin
+from dynamic.io import _bytes
 from dynamic.random import RNG
 
 GOOD = {name: np.frombuffer(file, np.uint8) for name, file in corpus.small_files().items()}

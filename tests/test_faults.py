@@ -14,8 +14,9 @@ import time
 import pytest
 from load import interrupted_after
 
-from dynamic import _bytes, checkpoint
+from dynamic import checkpoint
 from dynamic.errors import ArgumentError, DataError
+from dynamic.io import _bytes
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import File, files
 

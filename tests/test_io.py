@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, DataError, _bytes, as_batch, as_tensor
+from dynamic import ArgumentError, DataError, as_batch, as_tensor
+from dynamic.io import _bytes
 from dynamic.random import RNG
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

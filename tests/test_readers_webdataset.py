@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic import dtypes
-from dynamic._bytes import Opened
 from dynamic.errors import ArgumentError, DataError
+from dynamic.io._bytes import Opened
 from dynamic.readers import Webdataset, webdataset
 
 #: Paths that do not begin with a dot in their last part, which DALI gives an empty sample for where they come first.

@@ -11,8 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from dynamic._bytes import is_of_the_system, refuse_address
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
+from dynamic.io._bytes import is_of_the_system, refuse_address
 
 from ._atomic import read, sweep, write
 from ._file import LARGEST, Entry, decoded

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Never
 
 from dynamic._base.state import Stateful, way_back
-from dynamic._bytes import refuse_address
 from dynamic.errors import ArgumentError, StateError, StateWarning, shown
+from dynamic.io._bytes import refuse_address
 
 from ._atomic import read
 from ._file import LARGEST, Entry, decoded, encoded

@@ -11,10 +11,11 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._base import pool
 from dynamic._base.origin import Origin, sample_ids
-from dynamic._bytes import can_be, contents, is_of_the_system, refuse_address
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
 from dynamic.errors import ArgumentError, DataError, Failure, shown
+
+from ._bytes import can_be, contents, is_of_the_system, refuse_address
 
 __all__ = ["read"]
 

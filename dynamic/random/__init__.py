@@ -4,6 +4,8 @@ Every function takes ``rng=``: a stream, which gives a batch its numbers by plac
 every sample its own wherever it is. Both are explained in docs/randomness.md.
 """
 
+from inspect import isfunction
+
 from ._operators import batch_permutation, beta, choice, coin_flip, normal, uniform
 from ._rng import RNG, Keyed, get_default_rng, set_seed
 
@@ -16,5 +18,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in __all__:
-    globals()[_name].__module__ = __name__  # errors, pickles and pages name the module of callers
+for _public in [globals()[name] for name in __all__]:  # errors, pickles and pages name the module of callers
+    for _value in (_public, *filter(isfunction, vars(_public).values())):
+        _value.__module__ = __name__
+del _public, _value

@@ -46,8 +46,8 @@ _declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
 
 def _name(function: Callable[..., Any]) -> str:
     """What errors call a function."""
-    module = function.__module__.rpartition(".")[2]
-    return f"{module}.{function.__name__}" if module in _IN_THEIR_NAMES else function.__name__
+    modules = [module for module in function.__module__.split(".") if module in _IN_THEIR_NAMES]
+    return ".".join([*modules, function.__name__])
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy
 
 from dynamic._arrays.array import Array
-from dynamic._bytes import can_be, contents
 from dynamic.errors import ArgumentError, DataError, displayed, shown
+from dynamic.io._bytes import can_be, contents
 
 from ._listing import Listing, _relative, unlisted
 

@@ -18,8 +18,8 @@ import numpy
 
 from dynamic._base.origin import sample_ids
 from dynamic._base.pool import run
-from dynamic._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
+from dynamic.io._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
 
 __all__ = ["FILE_FILTERS", "Listing", "Packed", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",
            "listed_lines", "listed_names", "unlisted", "versions_of"]  # fmt: skip

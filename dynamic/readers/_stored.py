@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._arrays.memory import keep_blocks
 from dynamic._base.pool import run, run_parts
-from dynamic._bytes import Changed, can_be, is_of_the_system, refuse_address
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+from dynamic.io._bytes import Changed, can_be, is_of_the_system, refuse_address
 
 from ._checks import flag, natural
 from ._listing import Listing

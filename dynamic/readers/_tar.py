@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from dynamic._bytes import kind_of
 from dynamic.errors import displayed, shown
+from dynamic.io._bytes import kind_of
 
 from ._listing import _at_once
 

@@ -17,9 +17,9 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
-from dynamic._bytes import contents
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
+from dynamic.io._bytes import contents
 
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
 from ._checks import flag, unless_empty

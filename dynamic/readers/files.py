@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Unpack
 import numpy
 
 from dynamic._base.origin import Origin
-from dynamic._bytes import contents
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
+from dynamic.io._bytes import contents
 
 from ._checks import flag
 from ._listing import FILE_FILTERS, Listing, as_it_is, listed_files, listed_folder, listed_lines

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
 
-from dynamic import _npy
 from dynamic._arrays.array import Array
 from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
-from dynamic._bytes import Changed, Version, contents, is_of_the_system
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
+from dynamic.io import _npy
+from dynamic.io._bytes import Changed, Version, contents, is_of_the_system
 from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, unless_empty, word

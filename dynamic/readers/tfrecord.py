@@ -16,9 +16,9 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
-from dynamic._bytes import Opened, contents, is_of_the_system, kind_of
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
+from dynamic.io._bytes import Opened, contents, is_of_the_system, kind_of
 
 from ._checks import flag
 from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values

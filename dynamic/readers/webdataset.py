@@ -14,10 +14,10 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
-from dynamic._bytes import Opened, contents
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
+from dynamic.io._bytes import Opened, contents
 
 from ._checks import flag, word
 from ._listing import Packed, _Once, unlisted, versions_of

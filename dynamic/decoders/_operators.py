@@ -1,8 +1,4 @@
-"""Images from encoded bytes (JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000), and NumPy's arrays.
-
-Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
-library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
-"""
+"""The operators: images from encoded bytes, windows of them, and NumPy's arrays."""
 # Some arguments have a default in words, as users write it, and a kernel sees one value where a caller has a choice.
 # mypy: disable-error-code="arg-type, assignment"
 
@@ -14,30 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
-from . import _npy
-from ._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
-from ._arrays.array import Array, asarray
-from ._base import pool
-from ._call import Planned, Spec
-from ._decoding import File, Refused, buffer, on_gpu, opened
-from ._operator import operator
-from .data import Batch, Tensor
-from .devices import DeviceLike, device_of_call
-from .dtypes import DType, convert, numpy_dtype
-from .errors import ArgumentError, DataError, DeviceError
-from .io.file import opened as opened_files
-from .kernels.cpu import images, places
-from .kernels.cpu.strips import shared
-from .random._drawing import Call, distribution
-from .random._rng import Source
-from .random._windows import drawn
+from dynamic._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
+from dynamic._arrays.array import Array, asarray
+from dynamic._base import pool
+from dynamic._call import Planned, Spec
+from dynamic._operator import operator
+from dynamic.data import Batch, Tensor
+from dynamic.devices import DeviceLike, device_of_call
+from dynamic.dtypes import DType, convert, numpy_dtype
+from dynamic.errors import ArgumentError, DataError, DeviceError
+from dynamic.io import _npy
+from dynamic.io.file import opened as opened_files
+from dynamic.kernels.cpu import images, places
+from dynamic.kernels.cpu.strips import shared
+from dynamic.random._drawing import Call, distribution
+from dynamic.random._rng import Source
+from dynamic.random._windows import drawn
+
+from ._arrays import OPERATOR, first, planned
+from ._files import File, Refused, buffer, on_gpu, opened
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
-
-
-def __dir__() -> list[str]:
-    """What completion offers."""
-    return __all__
 
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
@@ -396,8 +389,8 @@ def _kind_of_nothing(_ndim: int, _kind: Any, *, dtype: DType | None = None, **_:
     return 1, np.dtype("uint8") if dtype is None else numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_npy.planned, across=_npy.first, values_from=0, out_layout=lambda _layout, **_: None,
-          out_kind=_kind_of_nothing, name=_npy.OPERATOR)  # fmt: skip
+@operator(dtypes="uint8", output=planned, across=first, values_from=0, out_layout=lambda _layout, **_: None,
+          out_kind=_kind_of_nothing, name=OPERATOR)  # fmt: skip
 def numpy(
     encoded: Array, /, *, dtype: DTypeArgument | None = None,
     across: Any = GIVEN,

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ._arrays.array import Array, library
-from ._arrays.described import Described, described
-from ._base import pool
-from ._call import Call, Planned
-from ._transfer import moved_samples
-from .dtypes import DType, numpy_dtype
-from .errors import ArgumentError, DataError
-from .kernels.cpu import images
-from .kernels.cpu.places import Window
-from .kernels.gpu import copies, jpeg
+from dynamic._arrays.array import Array, library
+from dynamic._arrays.described import Described, described
+from dynamic._base import pool
+from dynamic._call import Call, Planned
+from dynamic._transfer import moved_samples
+from dynamic.dtypes import DType, numpy_dtype
+from dynamic.errors import ArgumentError, DataError
+from dynamic.kernels.cpu import images
+from dynamic.kernels.cpu.places import Window
+from dynamic.kernels.gpu import copies, jpeg
 
 __all__ = ["buffer", "on_gpu", "opened"]
 
@@ -82,7 +82,7 @@ def opened(
     operator: str, encoded: Array, window: Callable[..., Window] | None, /, *others: Array | None,
     adjust_orientation: bool, dtype: DType, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
     max_encoded_bytes: int, formats: tuple[str, ...] | None, on_error: str,
-    jpeg_fancy_upsampling: bool,  # noqa: ARG001 - it changes nothing
+    jpeg_fancy_upsampling: bool,
     **arguments: Any,
 ) -> Planned:  # fmt: skip
     """Read the header of a file: the shape and dtype of what it is decoded to, and the file.

@@ -12,10 +12,10 @@ from typing import NamedTuple, Self
 
 import numpy
 
-from ._arrays.array import Array
-from ._arrays.memory import empty
-from ._base.locks import new_lock
-from .errors import ArgumentError, shown
+from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
+from dynamic._base.locks import new_lock
+from dynamic.errors import ArgumentError, shown
 
 __all__ = ["Changed", "Opened", "Version", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
 

@@ -5,7 +5,6 @@ Nothing is unpickled, and no memory is taken on the word of a header.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import math
@@ -17,16 +16,11 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.lib import format as npy
 
-from ._arrays.array import Array
-from ._call import Call, Planned
-from ._decoding import buffer
-from .dtypes import DType, numpy_dtype, of_numpy
-from .errors import DataError, DecodeError, Failure, shown
+from dynamic._arrays.array import Array
+from dynamic.dtypes import of_numpy
+from dynamic.errors import shown
 
-__all__ = ["OPERATOR", "Header", "NoArray", "Opened", "beyond", "first", "header", "header_end", "opened", "planned",
-           "values"]  # fmt: skip
-
-OPERATOR = "decoders.numpy"
+__all__ = ["Header", "NoArray", "Opened", "beyond", "header", "header_end", "opened", "values"]
 
 _MAGIC = b"\x93NUMPY"
 _BEFORE_HEADER = 12  # bytes: the magic word, the version, and the length of the header in two bytes or four
@@ -93,40 +87,6 @@ def opened(data: Array) -> Opened:
     if 0 in head.shape and math.prod(max(extent, 1) for extent in head.shape) > _MOST_OF_NOTHING:
         raise NoArray(_impossible(head.shape))
     return Opened(head, data[start:])
-
-
-def first(call: Call) -> tuple[int, Header] | None:
-    """The first sample of a call of the decoder that is an array: all others must be like it."""
-    for i, (encoded,) in enumerate(call.samples()):
-        with contextlib.suppress(DataError):
-            return i, _decodable(encoded).header
-    return None
-
-
-def planned(encoded: Array, /, *, across: Any, dtype: DType | None = None) -> Planned:
-    """What the decoder makes of a file: its shape and dtype, and the file.
-
-    Args:
-        encoded: Its bytes.
-        across: What `first` has found.
-        dtype: Of the result; by default that of the file.
-
-    Raises:
-        DecodeError: It is no array, or not like the first.
-    """
-    file = _decodable(encoded)
-    i, other = across
-    own = file.header
-    if len(own.shape) != len(other.shape) or (dtype is None and own.native != other.native):
-        raise DecodeError(OPERATOR, [Failure(0, f"holds {own}, where sample {i} holds {other}")])
-    return Planned((own.shape, own.native if dtype is None else numpy_dtype(dtype)), file)
-
-
-def _decodable(encoded: Array) -> Opened:
-    try:
-        return opened(numpy.asarray(buffer(encoded, OPERATOR)))
-    except NoArray as error:
-        raise DecodeError(OPERATOR, [Failure(0, str(error))]) from None
 
 
 def header_end(data: Array) -> int:
