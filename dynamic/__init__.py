@@ -22,7 +22,6 @@ from . import segmentation as segmentation
 from . import transforms as transforms
 from . import types as types
 from ._base.pool import get_num_threads, set_num_threads
-from ._interop import as_batch, as_tensor, batch, tensor
 from .context import (
     EvalContext,
     EvalMode,
@@ -34,7 +33,7 @@ from .context import (
     set_default_stream,
     stream,
 )
-from .data import Batch, Tensor
+from .data import Batch, Tensor, as_batch, as_tensor, batch, tensor
 from .decoders import imread, peek_image_shape
 from .devices import Device, device
 from .dtypes import (
@@ -113,7 +112,7 @@ _ELSEWHERE = {
     "plugin": "; write dynamic.pytorch, dynamic.jax or dynamic.tensorflow",
 }
 #: Modules that moved: pickles of earlier versions have these names for them.
-_FORMER = {"_origin": "_base.origin", "_rng": "random._rng"}
+_FORMER = {"_interop": "data._interop", "_origin": "_base.origin", "_rng": "random._rng"}
 _sys.modules.update({f"dynamic.{former}": _sys.modules[f"dynamic.{module}"] for former, module in _FORMER.items()})
 
 _LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NewType, ParamSpec, TypeAlias,
 import numpy
 
 from ._arrays.array import Array, asarray, library
-from ._transfer import moved
 from .data import Batch, Tensor, as_one
+from .data._transfer import moved
 from .devices import Device
 from .dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
 from .errors import ArgumentError, nearest, shown

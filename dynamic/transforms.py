@@ -17,8 +17,8 @@ import numpy
 from . import _frames
 from ._argument import Argument, Numbers, PerSample, argument
 from ._arrays.array import Array, asarray
-from ._transfer import moved
 from .data import Batch, Tensor, as_one, checked_batch_size
+from .data._transfer import moved
 from .devices import Device, DeviceLike, device_of_call
 from .errors import ArgumentError, DeviceError, shown
 

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, any_dtype, arrays
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, EvalContext, Tensor, _arithmetic, as_batch, as_tensor
+from dynamic import ArgumentError, Batch, EvalContext, Tensor, as_batch, as_tensor
+from dynamic.data import _arithmetic
 from dynamic.dtypes import promote
 
 BINARY = [operator.add, operator.sub, operator.mul]
@@ -84,11 +85,11 @@ def test_much_data_is_calculated_in_parts(pair, op):
     few = [op(a, b), *(op(*batch) for batch in batches)]
     with pytest.MonkeyPatch.context() as patch, EvalContext(num_threads=3):
         for name in (
-            "_arithmetic._LARGE",
-            "_arithmetic._SHARED",
-            "_pool._WORTH_THREADS",
-            "_pool._MUCH",
-            "_pool._WORTH_SHARING",
+            "data._arithmetic._LARGE",
+            "data._arithmetic._SHARED",
+            "_base.pool._WORTH_THREADS",
+            "_base.pool._MUCH",
+            "_base.pool._WORTH_SHARING",
         ):
             patch.setattr(f"dynamic.{name}", 0)
         many = [op(a, b), *(op(*batch) for batch in batches)]

@@ -285,7 +285,7 @@ def test_the_exchange_table_of_torch_describes_its_tensors():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("this torch has no exchange table")
-    from dynamic import _bulk
+    from dynamic.data import _bulk
 
     shapes = [(2, 3, 4), (1, 5, 2), (0, 3, 1)]
     items = [torch.arange(np.prod(s), dtype=torch.int16).reshape(s).transpose(0, 1) for s in shapes]

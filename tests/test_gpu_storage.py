@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import any_dtype, arrays
 
-from dynamic import _transfer, as_batch, as_tensor
+from dynamic import as_batch, as_tensor
+from dynamic.data import _transfer
 
 pytestmark = pytest.mark.gpu
 

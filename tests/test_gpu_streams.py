@@ -139,7 +139,7 @@ def test_a_staging_buffer_is_not_filled_before_its_copy_is_over():
 
 
 def test_batches_larger_than_a_staging_buffer_go_in_parts(monkeypatch):
-    monkeypatch.setattr("dynamic._transfer._LARGEST", 5000)
+    monkeypatch.setattr("dynamic.data._transfer._LARGEST", 5000)
     hosts = [np.arange(n, dtype=np.int32) for n in (1000, 3, 900, 0, 2000, 5)]
     there = as_batch(hosts).gpu()
     assert [s.tolist() for s in there.cpu().samples] == [h.tolist() for h in hosts]

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _repr
-from dynamic._arithmetic import operand, spoken
 from dynamic._arrays import cuda, dlpack
 from dynamic._arrays.array import Array, asarray, current, device_of, from_numbers, is_array, library
 from dynamic._arrays.described import Views, rows
 from dynamic._base.layout import after_indexing, combined, ndim_after_indexing
 from dynamic._base.origin import Origin
-from dynamic._transfer import moved, moved_samples
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, storable
 from dynamic.errors import ArgumentError
 
+from . import _repr
+from ._arithmetic import operand, spoken
 from ._index import deciding, in_pipeline, new_axes, plain_index
 from ._joined import evaluated, joined
 from ._operators import Data, checked_batch_size, foreign_operand, into_arrays, no_operand, wanted_device
 from ._tensor import Tensor, jax_array, ready, torch_tensor
+from ._transfer import moved, moved_samples
 
 if TYPE_CHECKING:
     import jax

@@ -11,11 +11,11 @@ import numpy
 
 from dynamic._arrays import cuda
 from dynamic._arrays.array import Array, device_of, is_array
-from dynamic._transfer import moved
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, shown
 
 from ._operators import Data
+from ._transfer import moved
 
 #: Whether this is the function of a pipeline, where ``batch[...]`` means ``batch.slice[...]`` and NumPy's arrays beside
 #: Batches have 32 bits.

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy
 
-from dynamic._arithmetic import evaluate, evaluate_each, together
 from dynamic._arrays import cuda
 from dynamic._arrays.array import SMALL, Array, device_of, stacked
 from dynamic._arrays.described import Views
 from dynamic._arrays.memory import empty
-from dynamic._transfer import gathered, moved
 from dynamic.errors import ArgumentError
 
+from ._arithmetic import evaluate, evaluate_each, together
 from ._operators import Data
+from ._transfer import gathered, moved
 
 
 def joined(

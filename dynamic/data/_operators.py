@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dynamic._arithmetic import spoken
 from dynamic._arrays.array import Array, asarray, is_array
 from dynamic.devices import Device, DeviceLike, device
 from dynamic.dtypes import DType, of_32_bits, of_numpy
 from dynamic.errors import ArgumentError, shown
+
+from ._arithmetic import spoken
 
 _MOST_SAMPLES = 2**31 - 1  # what an int32 numbers, as DALI does
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import _repr
-from dynamic._arithmetic import evaluate, operand, spoken, together
 from dynamic._arrays import cuda, dlpack
 from dynamic._arrays.array import Array, device_of, from_numbers, is_array
 from dynamic._base.layout import after_indexing, combined
 from dynamic._base.origin import Origin
-from dynamic._transfer import moved
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
 
+from . import _repr
+from ._arithmetic import evaluate, operand, spoken, together
 from ._index import new_axes, on_gpu, plain_index
 from ._operators import Data, foreign_operand, into_arrays, no_operand, wanted_device
+from ._transfer import moved
 
 if TYPE_CHECKING:
     import jax

@@ -15,7 +15,7 @@ from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described, described
 from dynamic._base import pool
 from dynamic._call import Call, Planned
-from dynamic._transfer import moved_samples
+from dynamic.data._transfer import moved_samples
 from dynamic.dtypes import DType, numpy_dtype
 from dynamic.errors import ArgumentError, DataError
 from dynamic.kernels.cpu import images

@@ -15,9 +15,8 @@ from dynamic._arrays.array import only_numbers
 from dynamic._base.locks import new_lock
 from dynamic._base.origin import Origin
 from dynamic._base.state import MOST_COUNTED, State, untold
-from dynamic._interop import as_batch, as_tensor, batch, is_batch, tensor
-from dynamic._transfer import copies
-from dynamic.data import Batch, Tensor
+from dynamic.data import Batch, Tensor, as_batch, as_tensor, batch, is_batch, tensor
+from dynamic.data._transfer import copies
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import DTypeLike
 from dynamic.dtypes import dtype as dtype_of

@@ -13,13 +13,24 @@ from typing import Any
 
 import numpy
 
-from ._arrays.array import SUPPORTED, Array, apart, are_small, current, device_of, from_numbers, library, values_of
-from ._arrays.memory import empty
-from ._base import pool
+from dynamic._arrays.array import (
+    SUPPORTED,
+    Array,
+    apart,
+    are_small,
+    current,
+    device_of,
+    from_numbers,
+    library,
+    values_of,
+)
+from dynamic._arrays.memory import empty
+from dynamic._base import pool
+from dynamic.devices import Device
+from dynamic.dtypes import promote
+from dynamic.errors import ArgumentError, DeviceError, shown
+
 from ._transfer import moved
-from .devices import Device
-from .dtypes import promote
-from .errors import ArgumentError, DeviceError, shown
 
 __all__ = ["evaluate", "evaluate_each", "operand", "spoken", "together"]
 

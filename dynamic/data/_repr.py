@@ -10,9 +10,10 @@ from typing import Any
 import cv2
 import numpy
 
-from ._arrays.array import current, device_of, library
+from dynamic._arrays.array import current, device_of, library
+from dynamic.devices import Device
+
 from ._transfer import moved
-from .devices import Device
 
 __all__ = ["html_of", "of_batch", "of_tensor"]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy
 
-from ._arrays import cuda
-from ._arrays.array import Array, device_of
-from ._arrays.described import Described, Views, allocated, described
-from ._arrays.memory import empty
-from ._base import pool
-from ._base.locks import new_lock
-from .devices import Device
-from .kernels.gpu.copies import window
+from dynamic._arrays import cuda
+from dynamic._arrays.array import Array, device_of
+from dynamic._arrays.described import Described, Views, allocated, described
+from dynamic._arrays.memory import empty
+from dynamic._base import pool
+from dynamic._base.locks import new_lock
+from dynamic.devices import Device
+from dynamic.kernels.gpu.copies import window
 
 __all__ = ["copies", "gathered", "moved", "moved_samples"]
 

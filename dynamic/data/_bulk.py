@@ -17,12 +17,13 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ._arrays import cuda
-from ._arrays.described import Described, Views, packed
-from ._arrays.dlpack import DTYPES, address_in, dtype_of, name_of
+from dynamic._arrays import cuda
+from dynamic._arrays.described import Described, Views, packed
+from dynamic._arrays.dlpack import DTYPES, address_in, dtype_of, name_of
+from dynamic.devices import Device
+from dynamic.errors import ArgumentError
+
 from ._transfer import moved_samples
-from .devices import Device
-from .errors import ArgumentError
 
 __all__ = ["on_gpu", "refuse_first_different"]
 

@@ -15,14 +15,25 @@ from typing import Any, TypeVar
 
 import numpy
 
+from dynamic._arrays.array import (
+    Array,
+    asarray,
+    checked_array,
+    from_numbers,
+    from_torch,
+    is_array,
+    library,
+    only_numbers,
+)
+from dynamic._base.layout import checked
+from dynamic._base.origin import Origin
+from dynamic.devices import Device, DeviceLike, device_of_call
+from dynamic.dtypes import DTypeLike, convert, dtype, numpy_dtype, storable
+from dynamic.errors import ArgumentError, shown
+
 from . import _bulk
-from ._arrays.array import Array, asarray, checked_array, from_numbers, from_torch, is_array, library, only_numbers
-from ._base.layout import checked
-from ._base.origin import Origin
-from .data import Batch, Tensor
-from .devices import Device, DeviceLike, device_of_call
-from .dtypes import DTypeLike, convert, dtype, numpy_dtype, storable
-from .errors import ArgumentError, shown
+from ._batch import Batch
+from ._tensor import Tensor
 
 __all__ = ["as_batch", "as_tensor", "batch", "tensor"]
 
