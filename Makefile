@@ -2,6 +2,9 @@
 # with Python 3.11 or newer. `make quick` finds most mistakes in two minutes, `make check` is what to run before a commit.
 
 PYTHON ?= python3
+# Python may keep what it compiled, here and in the processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 ADAPTERS := .venv-adapters

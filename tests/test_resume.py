@@ -116,12 +116,11 @@ def run_chain(root, path, chance):
     return parts
 
 
-@pytest.mark.parametrize("number", range(20))
 @pytest.mark.slow
-def test_chains_of_stops_are_one_run(root, tmp_path, number):
-    """2,000 of them: every sample once an epoch, in the same order, with the same draws, and epochs end as they did."""
-    chance = python_random.Random(number)
-    assert sum(run_chain(root, tmp_path / "run.json", chance) for _ in range(100)) >= 200
+def test_chains_of_stops_are_one_run(root, tmp_path):
+    """Every sample once an epoch, in the same order, with the same draws, and epochs end as they did."""
+    chance = python_random.Random(0)
+    assert sum(run_chain(root, tmp_path / "run.json", chance) for _ in range(200)) >= 400
 
 
 RANK = """
