@@ -55,6 +55,7 @@ format: $(VENV)/ready
 
 docs: $(VENV)/ready
 	$(BIN)/python docs/make_operators.py
+	$(BIN)/python docs/make_floors.py
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/overhead.py

@@ -5,120 +5,46 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
+import make_floors
 import pytest
+from make_floors import MODULES, floors, imported_modules, imported_rooms
 
-ROOT = Path(__file__).parent.parent / "dynamic"
-
-#: A module imports from lower floors only; a family (`ops.*`) is one floor, and its modules may use each other.
-FLOORS = [
-    ["errors", "types"],
-    ["_base.*", "dtypes"],
-    ["devices"],
-    ["_arrays.*"],
-    ["kernels.*"],
-    ["data.*"],
-    ["_argument"],
-    ["_call", "_frames"],
-    ["_operator"],
-    ["random.*"],
-    ["io.*"],
-    [
-        "ops.*",
-        "noise",
-        "decoders.*",
-        "math",
-        "reductions",
-        "transforms",
-        "segmentation",
-        "readers.*",
-        "checkpoint.*",
-    ],
-    ["capture", "context", "experimental", "testing"],
-    [""],
-    ["auto_aug.*"],
-    ["pipeline.*"],
-    ["pytorch.*", "jax", "tensorflow"],
-]
+#: What a user calls; these rooms never import each other.
+FAMILIES = ("checkpoint", "decoders", "math", "noise", "ops", "readers", "reductions", "segmentation", "transforms")
+MOST_FLOORS = 13
 LIFT = 350
 
 
-def modules() -> dict[str, Path]:
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.rglob("*.py")}
-    return {"" if n == "__init__" else n.removesuffix(".__init__"): path for path, n in names.items()}
+def test_the_page_has_the_floors():
+    hint = "run `python docs/make_floors.py`"
+    assert make_floors.PAGE.read_text() == make_floors.page(), hint
 
 
-MODULES = modules()
-every = pytest.mark.parametrize("name", MODULES)
+def test_no_imports_run_in_a_circle():
+    """Neither of modules nor of rooms: then no room imports one above it."""
+    floors(imported_modules())
+    assert max(floors(imported_rooms()).values()) <= MOST_FLOORS
 
 
-def floor(name: str) -> int:
-    for number, patterns in enumerate(FLOORS):
-        for pattern in patterns:
-            if name == pattern or (pattern.endswith(".*") and (name + ".").startswith(pattern[:-1])):
-                return number
-    raise AssertionError(f"{name} is on no floor: add it to FLOORS")
+def test_families_never_import_each_other():
+    assert not {(name, other) for name in FAMILIES for other in imported_rooms()[name].intersection(FAMILIES)}
 
 
-def family(name: str) -> str:
-    return name.split(".")[0]
+def test_a_circle_is_told():
+    with pytest.raises(ValueError, match="in a circle: b -> c -> b"):
+        floors({"a": {"b"}, "b": {"c"}, "c": {"b"}})
+    assert floors({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"a": 3, "b": 2, "c": 1}
 
 
-def imports(name: str):
-    """Every module of ours that a module imports, wherever in it and for whatever purpose."""
-    path = MODULES[name]
-    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            if node.level:
-                base = [p for p in package if p][: len([p for p in package if p]) - node.level + 1]
-            elif (node.module or "").split(".")[0] == "dynamic":
-                base = []
-            else:
-                continue
-            inner = (node.module or "").split(".") if node.level else (node.module or "").split(".")[1:]
-            source = [*base, *(part for part in inner if part)]
-            for alias in node.names:
-                full = ".".join([*source, alias.name])
-                yield node.lineno, full if full in MODULES else ".".join(source)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == "dynamic":
-                    yield node.lineno, alias.name.removeprefix("dynamic").removeprefix(".")
-
-
-@every
-def test_modules_import_only_from_below(name):
-    for line, target in imports(name):
-        below = floor(target) < floor(name)
-        same = family(name) == family(target) and name != ""
-        assert below or same, f"{MODULES[name]}:{line}: {name} imports {target}, which is not below it"
-
-
-def test_no_import_cycle():
-    graph = {name: {target for _, target in imports(name)} - {name} for name in MODULES}
-    done: set[str] = set()
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        assert name not in path, " -> ".join([*path, name])
-        if name not in done:
-            for target in graph[name]:
-                if target != ".".join(name.split(".")[:-1]) or target == "":
-                    visit(target, (*path, name))
-            done.add(name)
-
-    for name in graph:
-        visit(name, ())
-
-
-@every
-def test_locks_are_open_in_a_forked_child(name):
+def test_locks_are_open_in_a_forked_child():
     """Only `_base.locks` makes any."""
-    tree = ast.walk(ast.parse(MODULES[name].read_text()))
-    words = {node.attr if isinstance(node, ast.Attribute) else node.name for node in tree
-             if isinstance(node, (ast.Attribute, ast.alias))}  # fmt: skip
-    assert name == "_base.locks" or not words & {"Lock", "RLock", "Semaphore", "BoundedSemaphore"}
+    locks = {"Lock", "RLock", "Semaphore", "BoundedSemaphore"}
+    for name in MODULES.keys() - {"_base.locks"}:
+        nodes = list(ast.walk(ast.parse(MODULES[name].read_text())))
+        words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        words |= {node.name for node in nodes if isinstance(node, ast.alias)}
+        assert not words & locks, name
 
 
 def test_the_lift_is_short_and_knows_no_operator():
