@@ -447,6 +447,26 @@ def test_memory_of_results_is_used_again_only_when_nobody_has_it(monkeypatch):
         assert ndd.copy(big).array.ctypes.data == address
 
 
+@given(arrays(), st.sampled_from([None, "float64", "int16", np.float32]))
+def test_the_class_makes_what_as_tensor_makes(array, dtype):
+    for data in (array, as_tensor(array), array.astype(array.dtype.newbyteorder(">"))):
+        made, wanted = ndd.Tensor(data, dtype=dtype, device="cpu"), as_tensor(array, dtype)
+        assert np.array_equal(made, wanted, equal_nan=made.dtype.kind is ndd.DType.Kind.float)
+        assert (made.dtype, made.device, made.shape) == (wanted.dtype, wanted.device, wanted.shape)
+
+
+def test_the_class_takes_numbers_and_batches_and_refuses_what_as_tensor_refuses():
+    assert ndd.Tensor(5, dtype=ndd.uint8, device="cpu").item() == 5
+    assert ndd.Tensor(ndd.as_batch([[1, 2], [3, 4]], layout="X")).layout == "NX"
+    assert ndd.Tensor(as_tensor([1, 2], layout="X")).layout == "X"
+    for wrong in (np.array([1j]), np.array(["a"]), np.array([None])):
+        with pytest.raises(ArgumentError, match="numbers of one of the types"):
+            ndd.Tensor(wrong)
+    for layout in ("XYZ", ndd.float32):
+        with pytest.raises(ArgumentError, match=r"Tensor\(\): argument 'layout'"):
+            ndd.Tensor(np.zeros((2, 3)), layout)
+
+
 def test_a_number_is_rounded_as_pythons_are():
     assert (round(as_tensor(1.26), 1), round(as_tensor(1.6)), round(as_tensor(7))) == (1.3, 2, 7)
     with pytest.raises(ValueError, match="2 elements"):
@@ -466,5 +486,5 @@ def test_lists_of_numbers_are_tensors():
         made = ndd.Tensor(numbers, "HW" if np.ndim(numbers) == 2 else None)
         assert made.tolist() == ndd.tensor(numbers).tolist()
         assert made.dtype == ndd.tensor(numbers).dtype
-    with pytest.raises(ArgumentError, match=r"Tensor\(\): argument 'array' must be sequences of equal lengths"):
+    with pytest.raises(ArgumentError, match=r"Tensor\(\): argument 'data' must be sequences of equal lengths"):
         ndd.Tensor([[1], [2, 3]])

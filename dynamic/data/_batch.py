@@ -5,15 +5,15 @@ from __future__ import annotations
 import builtins
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._arrays import cuda, dlpack
-from dynamic._arrays.array import Array, asarray, current, device_of, from_numbers, is_array, library
+from dynamic._arrays import dlpack
+from dynamic._arrays.array import Array, current, is_array, library
 from dynamic._arrays.described import Views, rows
-from dynamic._base.layout import after_indexing, combined, ndim_after_indexing
+from dynamic._base.layout import after_indexing, checked, combined, ndim_after_indexing
 from dynamic._base.origin import Origin
 from dynamic.devices import Device, DeviceLike
 from dynamic.dtypes import DTypeLike, convert, storable
@@ -24,7 +24,8 @@ from ._arithmetic import operand, spoken
 from ._index import deciding, in_pipeline, new_axes, plain_index
 from ._joined import evaluated, joined
 from ._operators import Data, checked_batch_size, foreign_operand, into_arrays, no_operand, wanted_device
-from ._tensor import Tensor, jax_array, ready, torch_tensor
+from ._storage import is_storage, ready
+from ._tensor import Tensor, jax_array, torch_tensor
 from ._transfer import moved, moved_samples
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ class Batch(Data):
     What is beside it and no Batch is one value for all samples: ``labels == [1, 2]`` compares each label with both.
 
     Args:
-        storage: One (N, ...) array, or N arrays of one dtype, device and number of dimensions, also views on a GPU.
+        storage: Anything that `as_batch` takes; arrays of one dtype and number of dimensions are kept as they are.
         layout: A letter for each dimension of a sample.
         origin: Where the samples came from.
-        dtype: NumPy dtype of the samples; needed where `storage` is an empty list.
+        dtype: Element type to convert to; that of the samples where `storage` is an empty list.
         ndim: Number of dimensions of a sample; needed where `storage` is an empty list.
+        device: Where to put them; by default where they are.
 
     >>> b = ndd.as_batch([[1, 2, 3], [4, 5]])
     >>> b
@@ -61,25 +63,32 @@ class Batch(Data):
 
     __slots__ = ("__weakref__", "_dtype", "_layout", "_ndim", "_origin", "_ready", "_samples", "_whole")
 
+    _of_anything: ClassVar[Callable[..., Batch]]  #: that of a Batch
+
     def __init__(
-        self, storage: Array | list[Array] | Views, layout: str | None = None, origin: Origin | None = None,
-        dtype: numpy.dtype[Any] | None = None, ndim: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        storage: Any,
+        layout: str | None = None,
+        origin: Origin | None = None,
+        dtype: DTypeLike = None,
+        ndim: int | None = None,
+        *,
+        device: DeviceLike = None,
+    ) -> None:
+        if device is not None or not is_storage(storage, dtype):
+            made: Batch = Batch._of_anything("Batch", storage, dtype, device, layout)
+            storage = made.samples if made.whole is None else made.whole
+            layout, origin, dtype, ndim = made.layout, origin or made.origin, made._numpy_dtype, made.ndim
+        separate = storage.__class__ is list or isinstance(storage, Views)
         self._layout, self._origin = layout or None, origin
-        self._whole: Array | None = None
-        self._samples: list[Array] | Views | None = None
-        self._ready: cuda.Ready | None = None
-        if isinstance(storage, list):
-            self._samples = storage
-            self._ready = ready(storage[0], "Batch") if storage else None
-            self._dtype = storage[0].dtype if storage else dtype
-            self._ndim = storage[0].ndim if storage else ndim
-        elif isinstance(storage, Views):
-            self._samples, self._dtype, self._ndim = storage, storage.dtype, storage.ndim
-            self._ready = cuda.Ready(storage.device_id)
-        else:
-            self._ready = None if storage.__class__ is numpy.ndarray else ready(storage, "Batch")
-            self._whole, self._dtype, self._ndim = storage, storage.dtype, storage.ndim - 1
+        self._whole: Array | None = None if separate else storage
+        self._samples: list[Array] | Views | None = storage if separate else None
+        first: Any = storage[0] if storage.__class__ is list and storage else storage
+        self._ready = ready(first)
+        self._dtype: numpy.dtype[Any] | None = dtype if first.__class__ is list else first.dtype
+        self._ndim: int | None = ndim if first.__class__ is list else first.ndim if separate else first.ndim - 1
+        if layout and (layout.__class__ is not str or len(layout) != self._ndim):
+            checked(layout, self.ndim, "Batch", "sample")
 
     @staticmethod
     def broadcast(sample: Any, batch_size: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Batch:
@@ -97,16 +106,8 @@ class Batch(Data):
         if isinstance(sample, Batch):
             raise ArgumentError("Batch.broadcast", "sample", "one sample", "a Batch")
         count = checked_batch_size("Batch.broadcast", batch_size)
-        layout, array = (sample.layout, sample.array) if isinstance(sample, Tensor) else (None, sample)
-        if dtype is not None and isinstance(array, (bool, int, float, list, tuple, range)):
-            array = from_numbers(array, "Batch.broadcast", "sample", narrow=False)
-        array = asarray(array, "Batch.broadcast", "sample")
-        with current(device_of(array)):
-            if dtype is not None:
-                array = convert(library(array), array, storable(dtype, "Batch.broadcast"))
-        if device is not None and wanted_device(device) != device_of(array):
-            array = moved(array, wanted_device(device))
-        return Batch(library(array).broadcast_to(array, (count, *array.shape)), layout)
+        made = Tensor._of_anything("Batch.broadcast", sample, dtype, device)
+        return Batch(library(made.array).broadcast_to(made.array, (count, *made.shape)), made.layout)
 
     @property
     def whole(self) -> Array | None:
@@ -167,8 +168,7 @@ class Batch(Data):
     @property
     def _numpy_dtype(self) -> numpy.dtype[Any]:
         assert self._dtype is not None, "an empty Batch is made with dtype="
-        dtype: numpy.dtype[Any] = self._dtype
-        return dtype
+        return self._dtype
 
     @property
     def device(self) -> Device:

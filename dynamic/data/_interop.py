@@ -93,7 +93,9 @@ def tensor(
     return made.to_device(made.device, force_copy=True)
 
 
-def _tensor(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None, pad: bool) -> Tensor:
+def _tensor(
+    operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: str | None = None, pad: bool = False
+) -> Tensor:
     own_layout: str | None = None
     origin: Origin | None = None
     if pad and isinstance(data, (list, tuple)):
@@ -410,3 +412,6 @@ def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> list[Array]:
         numbers = {i: convert(numpy, array, narrow) for i, array in numbers.items()}
     arrays = [numbers[i] if i in numbers else _element(operator, i, item) for i, item in enumerate(items)]
     return _uniform(operator, arrays, to)
+
+
+Tensor._of_anything, Batch._of_anything = _tensor, _batch

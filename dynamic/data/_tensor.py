@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
 
 from dynamic._arrays import cuda, dlpack
-from dynamic._arrays.array import Array, device_of, from_numbers, is_array
-from dynamic._base.layout import after_indexing, combined
+from dynamic._arrays.array import Array, device_of, is_array
+from dynamic._base.layout import after_indexing, checked, combined
 from dynamic._base.origin import Origin
 from dynamic.devices import Device, DeviceLike
-from dynamic.errors import ArgumentError, shown
+from dynamic.dtypes import DTypeLike
+from dynamic.errors import ArgumentError
 
 from . import _repr
 from ._arithmetic import evaluate, operand, spoken, together
 from ._index import new_axes, on_gpu, plain_index
 from ._operators import Data, foreign_operand, into_arrays, no_operand, wanted_device
+from ._storage import is_array_of_ours, ready
 from ._transfer import moved
 
 if TYPE_CHECKING:
@@ -33,9 +35,11 @@ class Tensor(Data):
     views, operators give new Tensors, and a read-only array stays read-only.
 
     Args:
-        array: A numpy or cupy array of a supported dtype, taken as it is; or nested lists of numbers.
+        data: Anything that `as_tensor` takes; its memory is shared where it can be.
         layout: A letter for each dimension.
         origin: Where the sample came from.
+        dtype: Element type to convert to.
+        device: Where to put it; by default where it is.
 
     >>> t = ndd.as_tensor([[1, 2], [3, 4]], layout="HW")
     >>> t
@@ -52,11 +56,26 @@ class Tensor(Data):
 
     __slots__ = ("__weakref__", "_array", "_layout", "_origin", "_ready")
 
-    def __init__(self, array: Array, layout: str | None = None, origin: Origin | None = None) -> None:
-        if isinstance(array, (list, tuple)):  # scripts of DALI's make small Tensors so
-            array = from_numbers(array, "Tensor", "array")
-        self._array, self._layout, self._origin = array, layout or None, origin
-        self._ready = None if array.__class__ is numpy.ndarray else ready(array)
+    #: `as_tensor` with the name that errors have; set by `_interop`, which knows all that can be data.
+    _of_anything: ClassVar[Callable[..., Tensor]]
+
+    def __init__(
+        self,
+        data: Any,
+        layout: str | None = None,
+        origin: Origin | None = None,
+        *,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+    ) -> None:
+        if dtype is None and device is None and is_array_of_ours(data):
+            if layout is not None and (layout.__class__ is not str or len(layout) != data.ndim):
+                layout = checked(layout, data.ndim, "Tensor")
+        else:
+            made: Tensor = Tensor._of_anything("Tensor", data, dtype, device, layout)
+            data, layout, origin = made.array, made.layout, origin or made.origin
+        self._array, self._layout, self._origin = data, layout, origin
+        self._ready = None if data.__class__ is numpy.ndarray else ready(data)
 
     @property
     def array(self) -> Array:
@@ -290,16 +309,6 @@ class Tensor(Data):
 
 def _restored(array: Array, layout: str | None, origin: Origin | None, device: Device) -> Tensor:
     return Tensor(array if device.device_type == "cpu" else moved(array, device), layout, origin)
-
-
-def ready(array: Array, whose: str = "Tensor") -> cuda.Ready | None:
-    """Where an array of a GPU is ready; None on the CPU."""
-    if isinstance(array, (numpy.ndarray, numpy.generic)):
-        return None
-    if not is_array(array):
-        hint = "Tensors and Batches of anything are made by tensor, as_tensor, batch and as_batch."
-        raise ArgumentError(whose, "array", "a numpy or cupy array", shown(array), hint)
-    return cuda.Ready(array.device.id)
 
 
 def host(tensor: Tensor) -> NDArray[Any]:
