@@ -19,8 +19,9 @@ import numpy
 
 import dynamic
 from dynamic import transforms
-from dynamic._argument import WITHOUT_EFFECT, Argument
-from dynamic._operator import Operator
+from dynamic._lift.argument import IGNORED, Argument
+from dynamic.random._drawing import declared_arguments
+from dynamic._lift.operator import Operator
 from dynamic.auto_aug import augmentations, core, rand_augment
 from dynamic.dtypes import ALL, DType
 from dynamic.random._drawing import declared_arguments
@@ -226,7 +227,7 @@ def heading(item: Documented) -> list[str]:
 def entry(item: Documented) -> list[str]:
     """All that the page says of an operator."""
     lines = [*heading(item), f"Runs on: {devices(item)}.", "", *accepted(item.function), *table(item)]
-    if ignored := WITHOUT_EFFECT.get(item.name):
+    if ignored := IGNORED.get(item.name):
         lines += [f"Taken, and without effect: {', '.join(f'`{name}`' for name in sorted(ignored))}.", ""]
     for title, word in (("Returns", "Returns"), ("Raises", "Raises")):
         if text := section(item.text, title):

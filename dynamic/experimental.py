@@ -12,11 +12,12 @@ from typing import Annotated, Any, TypeAlias
 import numpy
 
 from . import decoders  # noqa: F401
-from ._argument import GIVEN, Between, Layout, PerSample, Two, Word
 from ._arrays.array import Array
 from ._arrays.described import Described, allocated
-from ._call import Call
-from ._operator import Spec, operator
+from ._lift.argument import GIVEN, Between, Layout, PerSample, Two, Word
+from ._lift.call import Call
+from ._lift.former import Spec, planned
+from ._lift.operator import operator
 from .decoders import peek_image_shape  # noqa: F401
 from .errors import ArgumentError, shown
 from .kernels.cpu import filters
@@ -78,7 +79,7 @@ def _median_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     ranked(source, result, windows, windows // 2, "clamp", "median")
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.median_blur", kernel=_median_on_gpu)
+@operator(layouts=_IMAGES, plan=planned(_same, weight=8), gpu=_median_on_gpu, name="experimental.median_blur")
 def median_blur(
     image: Array,
     /,
@@ -124,8 +125,12 @@ def _extreme_on_gpu(name: str, call: Call, inputs: list[Described], target: Desc
         data = into
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.dilate",
-          kernel=functools.partial(_extreme_on_gpu, "experimental.dilate"))  # fmt: skip
+@operator(
+    layouts=_IMAGES,
+    plan=planned(_same, weight=8),
+    gpu=functools.partial(_extreme_on_gpu, "experimental.dilate"),
+    name="experimental.dilate",
+)
 def dilate(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
     mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,
@@ -152,8 +157,12 @@ def dilate(
     return _extreme("experimental.dilate", image, mask_size, anchor, border_mode, iterations, layout, out)
 
 
-@operator(layouts=_IMAGES, output=_same, name="experimental.erode",
-          kernel=functools.partial(_extreme_on_gpu, "experimental.erode"))  # fmt: skip
+@operator(
+    layouts=_IMAGES,
+    plan=planned(_same, weight=8),
+    gpu=functools.partial(_extreme_on_gpu, "experimental.erode"),
+    name="experimental.erode",
+)
 def erode(
     image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
     mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,

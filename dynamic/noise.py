@@ -14,10 +14,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from ._argument import Between, PerSample
 from ._arrays.array import Array, asarray, current, library
 from ._arrays.memory import empty
 from ._base import pool
+from ._lift.argument import Between, PerSample
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
@@ -220,7 +220,7 @@ def salt_and_pepper(
             pixels = len(mark) // max(1, behind), channels, behind
             _strewn(xp, mark, old.samples[i].reshape(pixels), pepper, salt, new.reshape(pixels))
 
-        pool.run(one, len(results), 2 * flat.nbytes if xp is numpy else 0, call.name)
+        pool.run(one, len(results), 16 * flat.nbytes if xp is numpy else 0)
         return _result(image, call, flat)
 
 

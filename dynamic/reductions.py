@@ -13,10 +13,12 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
-from ._argument import GIVEN, Between, DTypeArgument, Layout, Several
 from ._arrays.array import Array, library
-from ._call import Call, Many, Memory
-from ._operator import Operator, Spec, operator
+from ._lift.argument import GIVEN, Between, DTypeArgument, Layout, Several
+from ._lift.call import Call
+from ._lift.former import Many, Spec, planned
+from ._lift.kernels import Memory
+from ._lift.operator import Operator, operator
 from .dtypes import DType, convert, numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import reductions
@@ -106,8 +108,8 @@ def _reduction(
                 return letters
             return "".join(_remaining(letters, _places(name, len(letters), **arguments))) or None
 
-        lift = operator(name=name, output=output, out_layout=out_layout, out_kind=out_kind, across=across, whole=True,
-                        devices=("cpu", "gpu"), many=many)  # fmt: skip
+        plan = planned(output, layout=out_layout, kind=out_kind, across=across, many=many, weight=2)
+        lift = operator(name=name, plan=plan, gpu=True, unit="array")
         return lift(body)
 
     return declared
@@ -165,12 +167,12 @@ def _of_many(
 ) -> Array | None:
     """Sums or means of photos, where what is to be done of each is one call of OpenCV."""
     assert memory is not None, "reductions declare their output"
-    out, data = memory.storages(), [sample[0] for sample in samples]
-    found = None if isinstance(out, list) else reductions.totals(data, call.fixed["across"], kind(data[0].dtype))
+    (out,), data = memory.storages, [sample[0] for sample in samples]
+    found = None if isinstance(out, list) else reductions.totals(data, call.plan.data, kind(data[0].dtype))
     if found is None:
         return None
     sums, counts = found
-    return _stored(sums / counts[:, None] if mean else sums, out)
+    return [_stored(sums / counts[:, None] if mean else sums, out)]
 
 
 def _adding(kind: _Kind) -> _Kind:
@@ -225,7 +227,7 @@ def sum(
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Add up elements.
@@ -248,7 +250,7 @@ def sum(
     >>> ndd.reductions.sum(x, axes=1).tolist()
     [9, 12]
     """
-    return _stored(_kernels(input).total(input, across, _adding(input.dtype)), out)
+    return _stored(_kernels(input).total(input, plan, _adding(input.dtype)), out)
 
 
 @_reduction(_of_means, functools.partial(_of_many, kind=_wide, mean=True))
@@ -261,7 +263,7 @@ def mean(
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Average elements.
@@ -284,7 +286,7 @@ def mean(
     >>> ndd.reductions.mean(x, axis_names="H").tolist()
     [2.0, 3.0, 5.5]
     """
-    return _stored(_mean(input, across), out)
+    return _stored(_mean(input, plan), out)
 
 
 @_reduction(_of_means)
@@ -297,7 +299,7 @@ def mean_square(
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Average the squares of elements.
@@ -319,7 +321,7 @@ def mean_square(
     >>> ndd.reductions.mean_square(x[0], keep_dims=True).tolist()
     [13.666666984558105]
     """
-    return _stored(_mean_square(input, across), out)
+    return _stored(_mean_square(input, plan), out)
 
 
 @_reduction(_of_means)
@@ -332,7 +334,7 @@ def rms(
     keep_dims: bool = False,
     dtype: DTypeArgument | None = None,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Take the root of the mean square of elements.
@@ -354,7 +356,7 @@ def rms(
     >>> ndd.reductions.rms(x, axes=0).tolist()[0]
     2.2360680103302
     """
-    return _stored(library(out).sqrt(_mean_square(input, across)), out)
+    return _stored(library(out).sqrt(_mean_square(input, plan)), out)
 
 
 @_reduction(_as_it_is)
@@ -366,7 +368,7 @@ def max(
     axis_names: str | None = None,
     keep_dims: bool = False,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Find the largest element; NaN is passed over where there are numbers.
@@ -388,7 +390,7 @@ def max(
     >>> ndd.reductions.max(x, axes=1).tolist()
     [6, 5]
     """
-    return _extreme(numpy.fmax, input, across, out, "min")
+    return _extreme(numpy.fmax, input, plan, out, "min")
 
 
 @_reduction(_as_it_is)
@@ -400,7 +402,7 @@ def min(
     axis_names: str | None = None,
     keep_dims: bool = False,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Find the smallest element; NaN is passed over where there are numbers.
@@ -422,7 +424,7 @@ def min(
     >>> ndd.reductions.min(x).tolist()
     1
     """
-    return _extreme(numpy.fmin, input, across, out, "max")
+    return _extreme(numpy.fmin, input, plan, out, "max")
 
 
 @_reduction(_of_means)
@@ -436,7 +438,7 @@ def variance(
     keep_dims: bool = False,
     ddof: _Degrees = 0,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Average the squares of distances from the mean.
@@ -458,7 +460,7 @@ def variance(
     >>> ndd.reductions.variance(x, axes=0, ddof=1).tolist()
     [2.0, 2.0, 0.5]
     """
-    return _stored(_variance(data, mean, across, ddof), out)
+    return _stored(_variance(data, mean, plan, ddof), out)
 
 
 @_reduction(_of_means)
@@ -472,7 +474,7 @@ def std_dev(
     keep_dims: bool = False,
     ddof: _Degrees = 0,
     layout: Layout = GIVEN,
-    across: _Places = GIVEN,
+    plan: _Places = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Take the root of the variance: of the mean square of distances from the mean.
@@ -496,4 +498,4 @@ def std_dev(
     >>> ndd.reductions.std_dev(x, 0.0).tolist() == ndd.reductions.rms(x).tolist()
     True
     """
-    return _stored(library(out).sqrt(_variance(data, mean, across, ddof)), out)
+    return _stored(library(out).sqrt(_variance(data, mean, plan, ddof)), out)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from ._argument import Between, PerSample, Word
 from ._arrays.array import Array
 from ._base.locks import new_lock
-from ._call import Planned
-from ._operator import operator
+from ._lift.argument import Between, PerSample, Word
+from ._lift.former import Planned, planned
+from ._lift.operator import operator
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .errors import ArgumentError, shown
@@ -357,9 +357,16 @@ def _kinds_of_selected(*_: Any, **__: Any) -> list[tuple[int, Any]]:
 
 
 @operator(
-    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64", output=_selected, values_from=0, name=_SELECT,
-    out_layout=(lambda *_, **__: None, lambda *_, **__: None), out_kind=_kinds_of_selected,
-)  # fmt: skip
+    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64",
+    plan=planned(
+        _selected,
+        layout=(lambda *_, **__: None, lambda *_, **__: None),
+        kind=_kinds_of_selected,
+        of_values=0,
+        outputs=2,
+    ),
+    name=_SELECT,
+)
 def select_masks(
     mask_ids: Array, polygons: Array, vertices: Array, /, *, reindex_masks: bool = False,  # noqa: ARG001 - see plan
     plan: Sequence[tuple[int, int, int]] = (), out: tuple[Array, Array] = (None, None),

@@ -14,9 +14,9 @@ from typing import Any, ParamSpec, get_type_hints
 
 import numpy
 
-from . import _frames
-from ._argument import Argument, Numbers, PerSample, argument
 from ._arrays.array import Array, asarray
+from ._lift import frames as _frames
+from ._lift.argument import Argument, Numbers, PerSample, argument
 from .data import Batch, Tensor, as_one, checked_batch_size
 from .data._transfer import moved
 from .devices import Device, DeviceLike, device_of_call

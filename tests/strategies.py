@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from dynamic import dtypes
-from dynamic._argument import Between, Numbers, Word
-from dynamic._operator import Operator
+from dynamic._lift.argument import Between, Numbers, Word
+from dynamic._lift.operator import Operator
 
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
 INTEGERS = [d for d in ALL_DTYPES if d.kind in "iu"]

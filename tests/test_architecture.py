@@ -48,7 +48,7 @@ def test_locks_are_open_in_a_forked_child():
 
 
 def test_the_lift_is_short_and_knows_no_operator():
-    from dynamic._operator import registry
+    from dynamic._lift.operator import registry
 
     text = MODULES["_operator"].read_text()
     assert len(text.splitlines()) <= LIFT

@@ -87,8 +87,6 @@ def test_much_data_is_calculated_in_parts(pair, op):
         for name in (
             "data._arithmetic._LARGE",
             "data._arithmetic._SHARED",
-            "_base.pool._WORTH_THREADS",
-            "_base.pool._MUCH",
             "_base.pool._WORTH_SHARING",
         ):
             patch.setattr(f"dynamic.{name}", 0)

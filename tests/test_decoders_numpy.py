@@ -18,7 +18,7 @@ from strategies import ALL_DTYPES, any_dtype, arrays, npy_file, read_only
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, Tensor, as_batch, as_tensor, decoders
-from dynamic._operator import registry
+from dynamic._lift.operator import registry
 from dynamic.pipeline import fn, pipeline_def
 
 VERSIONS = [(1, 0), (2, 0), (3, 0)]

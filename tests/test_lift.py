@@ -1,6 +1,8 @@
 """The lift itself, on operators that exist for these tests only."""
 
 from __future__ import annotations
+from dynamic._arrays.array import GATHERED
+from dynamic._base import pool
 
 import asyncio
 import enum
@@ -19,10 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _operator, as_batch, as_tensor
-from dynamic._argument import Between, DTypeArgument, Layout, PerSample
-from dynamic._arrays.array import GATHERED
-from dynamic._base import pool
+from dynamic import ArgumentError, Batch, Tensor, _array, _operator, _pool, as_batch, as_tensor
+from dynamic._lift.argument import Between, DTypeArgument, Layout, PerSample
 from dynamic._base.origin import Origin
 from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, LayoutWarning, TruncatedImage
 

@@ -21,8 +21,8 @@ from strategies import calls, examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, DeviceError, as_batch, as_tensor
-from dynamic._argument import WITHOUT_EFFECT
-from dynamic._operator import registry
+from dynamic._lift.argument import IGNORED
+from dynamic._lift.operator import registry
 from dynamic.pipeline._output import Output
 
 # Means and deviations that are drawn may be fractions.
@@ -38,7 +38,7 @@ every = pytest.mark.parametrize("operator", registry.values(), ids=lambda operat
 fewer = examples(1 / 4)
 #: Those that are given many samples of one shape.
 at_once = pytest.mark.parametrize(
-    "operator", [o for o in registry.values() if o.whole and not o.views and o.inputs], ids=lambda o: o.name
+    "operator", [o for o in registry.values() if o.unit in ("array", "row", "value") and o.inputs], ids=lambda o: o.name
 )
 
 
@@ -69,7 +69,7 @@ def on_batch(operator, samples, layout, varying, fixed):
         assert len(result) == len(samples)
         assert_as_declared(operator, result, samples, layout, fixed)
         for sample in result.samples:
-            if operator.views:  # the input itself in another shape
+            if operator.unit == "view":  # the input itself in another shape
                 assert not any(
                     np.shares_memory(sample, x) and sample.flags.writeable and not x.flags.writeable for x in samples
                 )
@@ -94,7 +94,7 @@ def on_tensor(operator, sample, layout, arguments):
 
 def inputs_of(operator, value):
     """As many inputs as the operator must have: the value, and others that are made from it, or are the same."""
-    further = FURTHER_INPUTS.get(operator.name, lambda value: [value] * (operator._least - 1))
+    further = FURTHER_INPUTS.get(operator.name, lambda value: [value] * (operator.least - 1))
     return [value, *further(value)][: len(operator.inputs)]
 
 
@@ -180,7 +180,7 @@ def test_results_do_not_depend_on_the_order_of_memory(operator, data):
 def test_samples_of_one_shape_become_one_array(operator, data):
     samples, layout, varying, fixed = data.draw(calls(operator, 1))
     fixed |= {name: values[0] for name, values in varying.items()}
-    samples = np.stack(samples * 3) if operator.views else samples * 3
+    samples = np.stack(samples * 3) if operator.unit == "view" else samples * 3
     for result in attempt(on_batch, operator, samples, layout, {}, fixed):
         assert result.whole is not None
         assert as_tensor(result).array is result.whole
@@ -212,7 +212,7 @@ def test_threads_change_nothing(operator, data):
             patch.setattr(f"dynamic.kernels.cpu.{name}", size)
         with ndd.EvalContext(num_threads=1):
             results = attempt(on_batch, operator, samples, layout, varying, fixed)
-        for name in ("_WORTH_THREADS", "_MUCH", "_WORTH_SHARING", "WORTH_SPLITTING"):
+        for name in ("_WORTH_SHARING", "WORTH_SPLITTING"):
             patch.setattr(f"dynamic._base.pool.{name}", 0)
         with ndd.EvalContext(num_threads=data.draw(st.sampled_from([2, 4, 12]))):
             again = on_batch(operator, samples, layout, varying, fixed)
@@ -281,7 +281,7 @@ def test_errors_name_the_operator_and_the_argument(operator, bad):
             operator(*an_input(operator), **others, **{name: bad})
 
 
-@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+@pytest.mark.parametrize("name", IGNORED)
 def test_what_only_says_how_dali_works_is_taken(name):
     operator = functools.reduce(getattr, name.split("."), ndd)
     image = np.random.default_rng(1).integers(0, 255, (9, 8, 3), np.uint8)
@@ -292,7 +292,7 @@ def test_what_only_says_how_dali_works_is_taken(name):
     seed = {"rng": 3} if "random" in name else {}
     expected = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()})
     found = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()},
-                     **dict.fromkeys(WITHOUT_EFFECT[name], 1))  # fmt: skip
+                     **dict.fromkeys(IGNORED[name], 1))  # fmt: skip
     assert np.array_equal(found.array, expected.array)
     with pytest.raises(ArgumentError, match="has no argument '"):
         operator(given, **needed, no_such_hint=1)

@@ -12,7 +12,7 @@ import pytest
 
 import dynamic as ndd
 from dynamic import DeviceError
-from dynamic._operator import registry
+from dynamic._lift.operator import registry
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -12,7 +12,7 @@ import pytest
 
 import dynamic
 from dynamic import errors
-from dynamic._operator import registry
+from dynamic._lift.operator import registry
 
 ROOT = Path(__file__).parent.parent
 

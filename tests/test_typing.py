@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dynamic import noise, random, segmentation
-from dynamic._operator import registry
+from dynamic._lift.operator import registry
 from dynamic.auto_aug import auto_augment, core, rand_augment, trivial_augment
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from strategies import calls
 
 from dynamic import ArgumentError, as_batch
-from dynamic._operator import Operator, registry
+from dynamic._lift.operator import Operator, registry
 
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
 DTYPES = frozenset(map(np.dtype, ("uint8", "int16", "int32", "float32")))

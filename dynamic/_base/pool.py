@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dynamic.errors import ArgumentError, shown
 
@@ -39,63 +37,13 @@ __all__ = [
 Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
-_WORTH_THREADS = 1 << 18  # bytes; to hand less work to a thread and back never pays
-_MUCH = 1 << 24  # bytes; what takes so many is surely worth threads
-_WORTH_SHARING = 1e-4  # seconds; tasks that take so long are shared
-_WORTH_TRYING = 2e-5  # tasks that take so long are where it is faster: mostly, threads that take turns so often wait
-_SURELY = 3  # times as long; tasks that will surely take it are shared from the first
-_MEASURED = 3  # times; an operator's first one may be slow
-_TIMED = 4  # tasks, of many, that are timed where it is not known that sharing pays
+_WORTH_SHARING = 1 << 22  # bytes of a call, times their weight; the same for many samples
 _MOST = 1024
 
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _workers = 0  # how many threads that has, at most
 _wanted: int | None = None
-
-
-class _Rule(NamedTuple):
-    """When one thread does what was shared before."""
-
-    worse: float  #: where several took so many times as long as one
-    tried: int  #: each of so many times
-    seconds: float  #: for so long
-
-
-_LONG = _Rule(1.5, 10, 2.0)  # more than two threads take on one CPU: the system may take one away for a while
-_SHORT = _Rule(0.95, 4, 10.0)
-
-
-class _Known:
-    """What is known of the tasks of an operator: what one thread took for them, and several."""
-
-    __slots__ = ("alone", "shared", "when")
-
-    def __init__(self) -> None:
-        self.alone: tuple[float, ...] = ()  #: seconds for each byte, the last times that it was measured
-        self.when = -math.inf  #: when it was last
-        self.shared: tuple[tuple[float, float], ...] = ()  #: when, and the same, where they were shared
-
-    def cost(self) -> float:
-        """Seconds for each byte; 0 until they were measured often enough."""
-        return min(self.alone) if len(self.alone) == _MEASURED else 0.0
-
-    def was_alone(self, cost: float) -> None:
-        """Add what one thread took."""
-        self.alone, self.when = (*self.alone, cost)[-_MEASURED:], time.perf_counter()
-
-    def was_shared(self, cost: float) -> None:
-        """Add what several took."""
-        self.shared = (*self.shared, (time.perf_counter(), cost))[-_LONG.tried :]
-
-    def lost(self, rule: _Rule) -> bool:
-        """Whether the last calls were slower shared, and not long ago."""
-        since, cost = time.perf_counter() - rule.seconds, self.cost()
-        recent = [shared for when, shared in self.shared[-rule.tried :] if when > since]
-        return cost > 0 and len(recent) == rule.tried and min(recent) > rule.worse * cost
-
-
-_known: dict[tuple[str, int], _Known] = {}  # by what is done, and how often 2 goes into the bytes of a task
 
 
 class _Limit(threading.local):
@@ -168,56 +116,15 @@ def checked(operator: str, num_threads: int | None, argument: str = "num_threads
     return num_threads
 
 
-def run(function: Callable[[int], None], n: int, work: int, name: str = "", sizes: Sequence[int] | None = None) -> None:
-    """Call ``function(i)`` for each i below n, in any order, on several threads where that pays.
+def run(function: Callable[[int], None], n: int, work: float) -> None:
+    """Call ``function(i)`` for each i below n, in any order, on several threads where there is enough work.
 
     Args:
-        function: What it raises ends the whole call; the first error is raised once no call is under way.
+        function: Its first error ends the whole call, and is raised once no call is under way.
         n: Number of calls.
-        work: Bytes that all calls together read and write.
-        name: Of what is done. What took long the last times is shared from its first call on, what was slower shared
-            is not, and what is short is where that was faster.
-        sizes: For each call about what part of `work` it is, in any unit, where that differs.
+        work: Bytes that all calls together read and write, times the work for each byte: copying has 1.
     """
-    available = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
-    if available <= 1:
-        for i in range(n):
-            function(i)
-        return
-    threads, each = min(available, n), max(1, available // n)
-    size = max(1, work) / n
-    known = _known.setdefault((name, int(size).bit_length()), _Known()) if name else _Known()
-    expected = known.cost() * size
-    timed = 1 if expected >= _WORTH_SHARING else min(_TIMED, max(1, n // 4))
-    short = _WORTH_TRYING <= expected < _WORTH_SHARING
-    worth = short or expected >= _SURELY * _WORTH_SHARING
-    alone = known.lost(_SHORT if short else _LONG) or (short and known.when < time.perf_counter() - _SHORT.seconds)
-    outside = _limit.num_threads
-    first, took, begun = 0, 0.0, time.perf_counter()
-    try:  # not `limited`: a Ctrl-C may come in between what that does
-        _limit.num_threads = each
-        while (alone or not worth) and first < n:  # samples may be of many sizes, and the first one a small one
-            function(first)
-            first, now = first + 1, time.perf_counter()
-            took = (now - begun) / max(1, first - 1)
-            begun = now if first == 1 else begun  # the first one is often slow: others do not count it
-            worth = first >= min(2, timed) and took >= (1 if first >= timed else _SURELY) * _WORTH_SHARING
-    finally:
-        _limit.num_threads = outside
-    if first:
-        cost = took / _mean(sizes, slice(int(first > 1), first), size)
-        known.was_alone(cost if first > 1 else min(cost, known.cost() or cost))
-    if first < n:
-        begun = time.perf_counter()
-        _share(function, range(first, n), min(threads, n - first), each)
-        known.was_shared((time.perf_counter() - begun) / (n - first) / _mean(sizes, slice(first, n), size))
-
-
-def _mean(sizes: Sequence[int] | None, part: slice, size: float) -> float:
-    """The bytes of each of some calls, on average, where those of all are `size`."""
-    if sizes is None:
-        return size
-    return size * max(1, sum(sizes[part])) / max(1, sum(sizes)) * len(sizes) / max(1, len(sizes[part]))
+    _each(function, n, get_num_threads() if n > 1 and work >= _WORTH_SHARING else 1)
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:
@@ -277,45 +184,32 @@ def _end(helpers: list[Future[None]]) -> None:
             helper.exception()
 
 
-def run_parts(function: Callable[[slice], None], n: int, work: int, name: str) -> None:
-    """Call `function` for parts of ``range(n)`` that together are all of it: one for each thread where that pays.
+def run_parts(function: Callable[[slice], None], n: int, work: float) -> None:
+    """Call `function` for parts of ``range(n)`` that together are all of it: one for each thread.
 
     Args:
         function: As for `run`.
         n: Number of samples.
-        work: Bytes that all calls together read and write.
-        name: Of what is done. Where it is not much, it is measured whether several threads are faster.
+        work: As for `run`.
     """
-    _where_it_pays(lambda threads: _run_parts(function, n, threads, 1), n, work, name)
+    _run_parts(function, n, get_num_threads() if n > 1 and work >= _WORTH_SHARING else 1, 1)
 
 
-def run_steps(steps: Sequence[Step], work: int, name: str) -> None:
-    """Do what is ready to be done, in any order: threads would wait for each other at anything more in between.
+def run_steps(steps: Sequence[Step], work: float) -> None:
+    """Call functions of libraries, in any order.
+
+    Their arguments are made before by one thread: threads that run Python in between wait for each other.
 
     Args:
-        steps: The steps.
-        work: Bytes that all of them read and write.
-        name: As for `run_parts`.
+        steps: The functions and their arguments.
+        work: As for `run`.
     """
 
     def one(i: int) -> None:
         function, arguments = steps[i]
         function(*arguments)
 
-    _where_it_pays(lambda threads: _each(one, len(steps), threads), len(steps), work, name)
-
-
-def _where_it_pays(function: Callable[[int], None], n: int, work: int, name: str) -> None:
-    """Call a function with how many threads it may use for n things: one, where several were not faster before."""
-    threads = get_num_threads() if n > 1 and work >= _WORTH_THREADS else 1
-    if threads == 1 or work >= _MUCH:
-        function(threads)
-        return
-    known = _known.setdefault((f"{name} at once", work.bit_length()), _Known())
-    begun = time.perf_counter()
-    alone = not known.cost() or known.lost(_SHORT) or known.when < begun - _SHORT.seconds
-    function(1 if alone else threads)
-    (known.was_alone if alone else known.was_shared)((time.perf_counter() - begun) / work)
+    run(one, len(steps), work)
 
 
 def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
@@ -332,7 +226,7 @@ def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
 def _each(function: Callable[[int], None], n: int, threads: int) -> None:
     """Call a function for each number below n, on so many threads."""
     if threads > 1:
-        _share(function, range(n), min(threads, n))
+        _share(function, range(n), min(threads, n), max(1, threads // n))
         return
     for i in range(n):
         function(i)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
-from dynamic._argument import check_given
 from dynamic._base.layout import warn_of_channels_first
+from dynamic._lift.binding import check_given
 from dynamic.data import checked_batch_size, first_shape
 from dynamic.errors import shown
 from dynamic.random import RNG, Keyed, get_default_rng

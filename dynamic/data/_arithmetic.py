@@ -207,7 +207,7 @@ def evaluate_each(
             raise
         results[i] = result if isinstance(result, tuple) else (result,)
 
-    pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in first), ufunc.__name__)
+    pool.run(one, n, 0 if on_gpu else n * sum(int(array.nbytes) for array in first))
     return [[numpy.asarray(a) if isinstance(a, numpy.generic) else a for a in p] for p in zip(*results, strict=True)]
 
 
@@ -239,7 +239,7 @@ def _of_alike(
             for i in range(part.start, part.stop):
                 ufunc(*(column[i] for column in columns), out=out[i, ...], **arguments)
 
-    pool.run_parts(some, n, out.nbytes + n * sum(int(a.nbytes) for a in first), ufunc.__name__)
+    pool.run_parts(some, n, out.nbytes + n * sum(int(a.nbytes) for a in first))
     return [out]
 
 
@@ -331,9 +331,7 @@ def _in_parts(ufunc: Any, arrays: Sequence[Array], arguments: dict[str, Any], th
     axis = next((axis for axis, extent in enumerate(shape) if extent >= _LONG), longest)
     before = (slice(None),) * axis
     work = out.nbytes + sum(a.nbytes for a in arrays)
-    pool.run_parts(
-        lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work, ufunc.__name__
-    )
+    pool.run_parts(lambda p: some([a[(*before, p)] for a in arrays], out[(*before, p)]), shape[axis], work)
     return out
 
 

@@ -91,7 +91,7 @@ def copies(samples: Sequence[Array]) -> list[Array]:
     if size < _SHARED:
         return [sample.copy() for sample in samples]
     found = [empty(sample.shape, sample.dtype) for sample in samples]
-    pool.run(lambda i: numpy.copyto(found[i], samples[i]), len(samples), 2 * size, "copies")
+    pool.run(lambda i: numpy.copyto(found[i], samples[i]), len(samples), 2 * size)
     return found
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy
 
 from dynamic._arrays.array import Array
-from dynamic._call import Call, Planned
+from dynamic._lift.call import Call
+from dynamic._lift.former import Planned
 from dynamic.dtypes import DType, numpy_dtype
 from dynamic.errors import DataError, DecodeError, Failure
 from dynamic.io._npy import Header, NoArray, Opened, opened
 
 from ._files import buffer
 
-__all__ = ["OPERATOR", "first", "planned"]
+__all__ = ["OPERATOR", "first", "opened_like"]
 
 OPERATOR = "decoders.numpy"
 
@@ -28,7 +29,7 @@ def first(call: Call) -> tuple[int, Header] | None:
     return None
 
 
-def planned(encoded: Array, /, *, across: Any, dtype: DType | None = None) -> Planned:
+def opened_like(encoded: Array, /, *, across: Any, dtype: DType | None = None) -> Planned:
     """What the decoder makes of a file: its shape and dtype, and the file.
 
     Args:

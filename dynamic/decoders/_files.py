@@ -14,7 +14,8 @@ import numpy
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described, described
 from dynamic._base import pool
-from dynamic._call import Call, Planned
+from dynamic._lift.call import Call
+from dynamic._lift.former import Planned
 from dynamic.data._transfer import moved_samples
 from dynamic.dtypes import DType, numpy_dtype
 from dynamic.errors import ArgumentError, DataError
@@ -122,7 +123,7 @@ def opened(
 def on_gpu(call: Call, _: list[Described], target: Described) -> None:
     """Decode the files of a call into memory of a GPU."""
     files: dict[int, File] = {}
-    for i, plan in enumerate(call.plans):
+    for i, plan in enumerate(call.plan.data):
         if isinstance(plan, Refused):
             call.failures[i] = plan.error
         elif i not in call.failures:
@@ -169,7 +170,7 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
         except DataError as error:
             call.failures[chosen[k]] = error
 
-    pool.run(one, len(chosen), work)
+    pool.run(one, len(chosen), 8 * work)
 
 
 def _decoded_there(

@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, ImageType, PerSample, Several, Two, Word
 from dynamic._arrays.array import Array, asarray
 from dynamic._base import pool
-from dynamic._call import Planned, Spec
-from dynamic._operator import operator
+from dynamic._lift.argument import (
+    GIVEN,
+    Between,
+    DTypeArgument,
+    ImageType,
+    PerSample,
+    Several,
+    Two,
+    Word,
+    from_host,
+    without_effect,
+)
+from dynamic._lift.former import Planned, Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike, device_of_call
 from dynamic.dtypes import DType, convert, numpy_dtype
 from dynamic.errors import ArgumentError, DataError, DeviceError
-from dynamic.io import _npy
 from dynamic.io.file import opened as opened_files
 from dynamic.kernels.cpu import images, places
 from dynamic.kernels.cpu.strips import shared
@@ -27,7 +37,7 @@ from dynamic.random._drawing import Call, distribution
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
-from ._arrays import OPERATOR, first, planned
+from ._arrays import OPERATOR, first, opened_like
 from ._files import File, Refused, buffer, on_gpu, opened
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
@@ -49,10 +59,19 @@ def _decoded(encoded: Array, /, **arguments: Any) -> Planned:
     return opened("decoders.image", encoded, None, **arguments)
 
 
-_MADE: dict[str, Any] = {"dtypes": "uint8", "values_from": 0, "out_layout": "HWC", "on_host": True}
+#: Arguments of DALI that change no result.
+_OF_DECODERS = (
+    "affine", "device_memory_padding", "device_memory_padding_jpeg2k", "host_memory_padding",
+    "host_memory_padding_jpeg2k", "hw_decoder_load", "hybrid_huffman_threshold", "memory_stats",
+    "preallocate_height_hint", "preallocate_width_hint", "split_stages", "use_chunk_allocator",
+)  # fmt: skip
+_OF_CACHES = ("cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type")
+_MADE: dict[str, Any] = {"of_values": 0, "layout": "HWC", "weight": 8}
 
 
-@operator(output=_decoded, name="decoders.image", kernel=on_gpu, **_MADE)
+@operator(dtypes="uint8", plan=planned(_decoded, **_MADE), gpu=on_gpu, name="decoders.image")
+@from_host
+@without_effect(*_OF_DECODERS, *_OF_CACHES)
 def image(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
     jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
@@ -107,7 +126,9 @@ def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
     return places.cropped(_CROP, size, "HW", out_of_bounds_policy="inside", **where)
 
 
-@operator(output=_crop_decoded, name=_CROP, kernel=on_gpu, **_MADE)
+@operator(dtypes="uint8", plan=planned(_crop_decoded, **_MADE), gpu=on_gpu, name=_CROP)
+@from_host
+@without_effect(*_OF_DECODERS)
 def image_crop(
     encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[Two[_Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -168,7 +189,9 @@ def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array 
     return places.sliced(_SLICE, size, "HW", anchor, extent, out_of_bounds_policy="inside", **where)
 
 
-@operator(output=_slice_decoded, name=_SLICE, kernel=on_gpu, **_MADE)
+@operator(dtypes="uint8", plan=planned(_slice_decoded, **_MADE), gpu=on_gpu, name=_SLICE)
+@from_host
+@without_effect(*_OF_DECODERS)
 def image_slice(
     encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
     axes: PerSample[int | Several[int] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
@@ -241,6 +264,7 @@ else:
 
 
 @distribution
+@without_effect(*_OF_DECODERS)
 def image_random_crop(
     encoded: Any,
     /,
@@ -342,7 +366,7 @@ def _sizes(
             head = images.header(buffer(files[i], name), limits)
             sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
 
-    pool.run(read, len(files), len(files) << 14)
+    pool.run(read, len(files), len(files) << 16)
     return sizes
 
 
@@ -350,7 +374,7 @@ def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:
     return (3,), numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=_peeked, out_layout=lambda _layout, **_: None)
+@operator(dtypes="uint8", plan=planned(_peeked, layout=lambda _layout, **_: None, weight=8))
 def peek_image_shape(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
     image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
@@ -389,12 +413,16 @@ def _kind_of_nothing(_ndim: int, _kind: Any, *, dtype: DType | None = None, **_:
     return 1, np.dtype("uint8") if dtype is None else numpy_dtype(dtype)
 
 
-@operator(dtypes="uint8", output=planned, across=first, values_from=0, out_layout=lambda _layout, **_: None,
-          out_kind=_kind_of_nothing, name=OPERATOR)  # fmt: skip
+@operator(
+    dtypes="uint8",
+    plan=planned(
+        opened_like, layout=lambda _layout, **_: None, kind=_kind_of_nothing, across=first, of_values=0, weight=8
+    ),
+    name=OPERATOR,
+)
 def numpy(
     encoded: Array, /, *, dtype: DTypeArgument | None = None,
-    across: Any = GIVEN,
-    plan: _npy.Opened = GIVEN, out: Array = GIVEN,
+    plan: Any = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Decode ``.npy`` files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 

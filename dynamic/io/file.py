@@ -129,5 +129,5 @@ def _read(
                 raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
-    pool.run(one, len(names), len(names) << 16)
+    pool.run(one, len(names), len(names) << 20)
     return files, failures

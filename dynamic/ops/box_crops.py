@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, PerSample, Word
 from dynamic._arrays.array import Array
+from dynamic._lift.argument import Between, PerSample, Word
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, shown

@@ -8,17 +8,18 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
+from dataclasses import replace
+from typing import Annotated, Any, ParamSpec, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, Four, Numbers, PerSample, Several, Two, Word, beside, chosen
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
-from dynamic._call import Call, Memory, together
-from dynamic._operator import Operator, Spec, operator
-from dynamic.data import Batch, Tensor
-from dynamic.dtypes import numpy_dtype
+from dynamic._lift.argument import Between, Four, Numbers, PerItem, PerSample, Several, Two, Word, beside, chosen
+from dynamic._lift.call import Call, Plan
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.kernels import Memory, together
+from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import boxes as kernels
 from dynamic.kernels.cpu import rotations
@@ -56,12 +57,9 @@ def _fours(boxes: Array) -> Array:
     return boxes.reshape(*boxes.shape[:-1], boxes.shape[-1] // 4, 4)
 
 
-@operator(
-    dtypes=_FLOATS, output=_alike("bb_flip"), whole=("horizontal", "vertical"), independent="rows",
-    devices=("cpu", "gpu"),
-)  # fmt: skip
+@operator(dtypes=_FLOATS, plan=planned(_alike("bb_flip")), gpu=True, unit="row")
 def bb_flip(
-    input: Array, /, *, horizontal: PerSample[int] = 1, ltrb: bool = False, vertical: PerSample[int] = 0,
+    input: Array, /, *, horizontal: PerItem[int] = 1, ltrb: bool = False, vertical: PerItem[int] = 0,
     out: Array = None,
 ) -> Array:  # fmt: skip
     """Mirror bounding boxes, as `flip` does their image.
@@ -98,13 +96,10 @@ def _real(boxes: Array) -> Array:
     return boxes if boxes.dtype == numpy.float64 else boxes.astype(numpy.float32, copy=False)
 
 
-@operator(
-    dtypes=_FLOATS, output=_alike("bbox_paste"), whole=("paste_x", "paste_y", "ratio"), independent="rows",
-    devices=("cpu", "gpu"),
-)  # fmt: skip
+@operator(dtypes=_FLOATS, plan=planned(_alike("bbox_paste")), gpu=True, unit="row")
 def bbox_paste(
-    input: Array, /, *, ltrb: bool = False, paste_x: PerSample[float] = 0.5, paste_y: PerSample[float] = 0.5,
-    ratio: PerSample[_Ratio], out: Array = None,
+    input: Array, /, *, ltrb: bool = False, paste_x: PerItem[float] = 0.5, paste_y: PerItem[float] = 0.5,
+    ratio: PerItem[_Ratio], out: Array = None,
 ) -> Array:  # fmt: skip
     """Move bounding boxes to where they are once their image is pasted on a larger canvas.
 
@@ -167,21 +162,18 @@ def _rotated(
     ]
 
 
-def _rotate_many(call: Call, samples: Sequence[tuple[Any, ...]], _: Memory | None) -> tuple[list[Array], list[Array]]:
+def _rotate_many(call: Call, _: Memory | None) -> list[Any]:
     """`bbox_rotate` of all samples at once."""
-    given, names = call.fixed, ("angle", "bbox_layout", "input_shape", "keep_size", "shape_layout", "size")
-    samples = [(bboxes, labels[0] if labels else None) for bboxes, *labels in samples]
-    extents, alike = [], None if call.varying else {name: given[name] for name in names}
-    for i, (bboxes, labels) in enumerate(samples):
-        own = alike or {name: value for name, value in call.arguments(i).items() if name in names}
-        try:
-            extents.append(_checked_rotation(bboxes, labels, **own))
-        except Exception as error:
-            error.add_note(call.note(_ROTATE, i))
-            raise
-    of_boxes, of_labels = zip(*samples, strict=True)
-    return _rotated(of_boxes, of_labels, call.column("angle"), extents, given["bbox_layout"], given["mode"],
-                    given["remove_threshold"], normalized=given["bbox_normalized"])  # fmt: skip
+    names = ("angle", "bbox_layout", "input_shape", "keep_size", "shape_layout", "size")
+
+    def checked(bboxes: Array, labels: Array | None = None, **arguments: Any) -> _Extents:
+        return _checked_rotation(bboxes, labels, **{name: arguments[name] for name in names})
+
+    given, boxes, labels = call.fixed, *call.columns(), [None] * call.count
+    extents = call.each(checked, of_values=True)
+    found = _rotated(boxes, labels, call.column("angle"), extents, given["bbox_layout"], given["mode"],
+                     given["remove_threshold"], normalized=given["bbox_normalized"])  # fmt: skip
+    return [together(part) for part in found[: len(call.inputs)]]
 
 
 def _checked_rotation(bboxes: Array, labels: Array | None, *, bbox_layout: str, **arguments: Any) -> _Extents:
@@ -217,34 +209,18 @@ def _image_and_canvas(
     return (width, height), (columns, rows)
 
 
-class _Rotation(Operator[P]):
-    """`bbox_rotate`: it has a second result only where there are labels."""
-
-    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
-        boxes, labels = super().__call__(*inputs, **arguments)
-        given = self._data(1, inputs[1], None) if len(inputs) > 1 else labels
-        if isinstance(boxes, Tensor):
-            labels = Tensor(labels.array, given.layout, labels.origin)
-        elif len(boxes):
-            boxes = Batch(together(boxes.samples), boxes.layout, boxes.origin)
-            labels = Batch(together(labels.samples), given.layout, labels.origin)
-        else:
-            labels = Batch([], given.layout, labels.origin, given._numpy_dtype, given.ndim)
-        return (boxes, labels) if len(inputs) > 1 else boxes
+def _plan_rotation(call: Call) -> Plan:
+    """Boxes, and labels where they are given."""
+    boxes = Plan(dtype=call.dtype, ndim=call.ndim)
+    plan = Plan(kernel=_rotate_many, weight=8.0)
+    if len(call.inputs) > 1:
+        labels = call.inputs[1]
+        plan.outputs = [boxes, Plan(layout=labels.layout, dtype=labels._numpy_dtype, ndim=labels.ndim)]
+        return plan
+    return replace(plan, dtype=boxes.dtype, ndim=boxes.ndim)
 
 
-def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotation[P]:
-    floats = frozenset(numpy_dtype(word) for word in _FLOATS.split())
-    return _Rotation(body, layouts=None, dtypes=floats, output=None, out_layout=(None, lambda *_, **__: None),
-                     out_kind=_kinds_of_rotated, across=None, values_from=None, whole=False, devices=("cpu",),
-                     name=None, many=_rotate_many)  # fmt: skip
-
-
-def _kinds_of_rotated(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
-    return [(ndim, dtype), (1, "int32")]
-
-
-@_rotation
+@operator(dtypes=_FLOATS, plan=_plan_rotation)
 def bbox_rotate(
     bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: str = "xyXY",
     bbox_normalized: bool = True, input_shape: PerSample[Several[_Side]], keep_size: bool = False,
@@ -286,7 +262,7 @@ def bbox_rotate(
     extents = _checked_rotation(bboxes, labels, bbox_layout=bbox_layout, **arguments)
     found, left = _rotated([bboxes], [labels], [angle], [extents], bbox_layout, mode, remove_threshold,
                            normalized=bbox_normalized)  # fmt: skip
-    return found[0], left[0]
+    return found[0] if labels is None else (found[0], left[0])
 
 
 _Four: TypeAlias = Four[float]
@@ -312,7 +288,7 @@ def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
 def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Sequence[Array]:
     """`box_encoder` of all samples: of as many at once as the cache holds."""
     assert memory is not None, "it declares an output"
-    given, (made, classes) = call.fixed, memory.storages()
+    given, (made, classes) = call.fixed, memory.storages
     offsets = (given["means"], given["stds"], given["scale"]) if given["offset"] else None
     anchors = _anchors(given["anchors"], samples[0][0])
     step = max(1, _CACHED // given["anchors"].size)
@@ -322,14 +298,15 @@ def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memor
         bboxes, labels = zip(*samples[part], strict=True)
         _encode(bboxes, labels, anchors, given["criteria"], offsets, made[part], classes[part])
 
-    pool.run(some, -(-call.count // step), call.work(memory.nbytes), "box_encoder")
-    return made, classes
+    pool.run(some, -(-call.count // step), 8 * (call.bytes() + memory.nbytes))
+    return [made, classes]
 
 
 @operator(
-    dtypes=_FLOATS, output=_targets, out_layout=(None, lambda *_, **__: None), out_kind=_kinds_of_targets,
-    devices=("cpu", "gpu"), many=_encode_many,
-)  # fmt: skip
+    dtypes=_FLOATS,
+    plan=planned(_targets, layout=(None, lambda *_, **__: None), kind=_kinds_of_targets, many=_encode_many, outputs=2),
+    gpu=True,
+)
 def box_encoder(
     bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
     offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),

@@ -11,12 +11,13 @@ from typing import Annotated, Any, TypeAlias
 import cv2
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.pool import Step
-from dynamic._call import Call, stepwise
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned, stepwise
+from dynamic._lift.operator import operator
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import color
@@ -82,8 +83,13 @@ def _scale(source: Images, result: Images, count: int, factors: Any, shifts: Any
     pixels.normalised(source, result, *(numpy.broadcast_to(column[:, None], shape) for column in each))
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_scale_on_gpu, "brightness_contrast"))  # fmt: skip
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_converted, weight=4),
+    gpu=functools.partial(_scale_on_gpu, "brightness_contrast"),
+    unit="array",
+)
 def brightness_contrast(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
@@ -110,8 +116,13 @@ def brightness_contrast(
     return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_scale_on_gpu, "brightness"))  # fmt: skip
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_converted, weight=4),
+    gpu=functools.partial(_scale_on_gpu, "brightness"),
+    unit="array",
+)
 def brightness(
     image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
     dtype: DTypeArgument | None = None, out: Array = None,
@@ -136,7 +147,11 @@ def brightness(
 
 
 @operator(
-    layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True, kernel=functools.partial(_scale_on_gpu, "contrast")
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_converted, weight=4),
+    gpu=functools.partial(_scale_on_gpu, "contrast"),
+    unit="array",
 )
 def contrast(
     image: Array, /, *, contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
@@ -224,8 +239,13 @@ def _twist_step(
 _twist_many = stepwise(_twist_step)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_twist_on_gpu, "color_twist"), many=_twist_many)  # fmt: skip
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_converted, many=_twist_many, weight=4),
+    gpu=functools.partial(_twist_on_gpu, "color_twist"),
+    unit="array",
+)
 def color_twist(
     image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
     dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -260,10 +280,9 @@ def color_twist(
 @operator(
     layouts=LAYOUTS,
     dtypes=_NUMBERS,
-    output=_converted,
-    whole=True,
-    kernel=functools.partial(_twist_on_gpu, "hue"),
-    many=_twist_many,
+    plan=planned(_converted, many=_twist_many, weight=4),
+    gpu=functools.partial(_twist_on_gpu, "hue"),
+    unit="array",
 )
 def hue(
     image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
@@ -288,8 +307,13 @@ def hue(
     return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_converted, whole=True,
-          kernel=functools.partial(_twist_on_gpu, "saturation"), many=_twist_many)  # fmt: skip
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_converted, many=_twist_many, weight=4),
+    gpu=functools.partial(_twist_on_gpu, "saturation"),
+    unit="array",
+)
 def saturation(
     image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
     saturation: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
@@ -316,11 +340,9 @@ def saturation(
 @operator(
     layouts=LAYOUTS,
     dtypes=_NUMBERS,
-    output=_converted,
-    out_kind=_kind,
-    whole=True,
-    kernel=functools.partial(_twist_on_gpu, "hsv"),
-    many=_twist_many,
+    plan=planned(_converted, kind=_kind, many=_twist_many, weight=4),
+    gpu=functools.partial(_twist_on_gpu, "hsv"),
+    unit="array",
 )
 def hsv(
     image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
@@ -398,8 +420,13 @@ def _convert_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
         pixels.mixed(images(name, source, layout), result, numpy.broadcast_to(matrix, (len(result), *matrix.shape)))
 
 
-@operator(layouts=LAYOUTS, dtypes=_NUMBERS, output=_spaced, out_layout=_space_layout, whole=True,
-          kernel=_convert_on_gpu)  # fmt: skip
+@operator(
+    layouts=LAYOUTS,
+    dtypes=_NUMBERS,
+    plan=planned(_spaced, layout=_space_layout, weight=4),
+    gpu=_convert_on_gpu,
+    unit="array",
+)
 def color_space_conversion(
     image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = GIVEN, out: Array = None
 ) -> Array:

@@ -9,10 +9,11 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, PerSample, Several
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.memory import checked_extents
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample, Several
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, int32
 from dynamic.errors import ArgumentError
 
@@ -54,7 +55,7 @@ def _kind_of_filled(ndim: int, dtype: numpy.dtype[Any], *, shape: Any = None, **
     return ndim if shape is None else len(_shape("full", shape, None)), dtype
 
 
-@operator(output=_filled, out_layout=_laid_out, out_kind=_kind_of_filled, devices=("cpu", "gpu"))
+@operator(plan=planned(_filled, layout=_laid_out, kind=_kind_of_filled), gpu=True)
 def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array that is filled with a value.
 
@@ -80,7 +81,7 @@ def _as_first(data_like: Array, fill_value: Array, /) -> Spec:
     return data_like.shape, data_like.dtype
 
 
-@operator(output=_as_first, devices=("cpu", "gpu"))
+@operator(plan=planned(_as_first), gpu=True)
 def full_like(data_like: Array, fill_value: Array, /, *, out: Array = GIVEN) -> Array:
     """Make an array like another one, filled with a value.
 
@@ -109,10 +110,10 @@ def _kind_of_new(_: int, __: numpy.dtype[Any], *, dtype: Any = int32, shape: Any
     return len(_shape("", shape, None)), dtype.dtype
 
 
-_made: dict[str, Any] = {"out_layout": _laid_out, "out_kind": _kind_of_new, "whole": True, "devices": ("cpu", "gpu")}
+_made: dict[str, Any] = {"layout": _laid_out, "kind": _kind_of_new}
 
 
-@operator(output=_new("zeros"), **_made)
+@operator(plan=planned(_new("zeros"), **_made), gpu=True, unit="array")
 def zeros(
     *, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN
 ) -> Array:
@@ -133,7 +134,7 @@ def zeros(
     return out
 
 
-@operator(output=_new("ones"), **_made)
+@operator(plan=planned(_new("ones"), **_made), gpu=True, unit="array")
 def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array of ones.
 
@@ -156,7 +157,7 @@ def _alike(data_like: Array, /, *, dtype: Any = None) -> Spec:
     return data_like.shape, data_like.dtype if dtype is None else dtype.dtype
 
 
-@operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
+@operator(plan=planned(_alike), gpu=True, unit="value")
 def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of zeros like another one.
 
@@ -173,7 +174,7 @@ def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: 
     return out
 
 
-@operator(output=_alike, whole=True, devices=("cpu", "gpu"), independent="values")
+@operator(plan=planned(_alike), gpu=True, unit="value")
 def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of ones like another one.
 

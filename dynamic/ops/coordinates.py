@@ -10,9 +10,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument, Numbers, PerSample, Word, beside, chosen
 from dynamic._arrays.array import Array, library
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, DTypeArgument, Numbers, PerItem, PerSample, Word, beside, chosen
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.dtypes import float32, numpy_dtype
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import coordinates
@@ -45,14 +46,11 @@ def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
     return points.shape, _as_float(points.ndim, points.dtype)[1]
 
 
-@operator(
-    output=_flipped, out_kind=_as_float, devices=("cpu", "gpu"), independent="rows",
-    whole=("center_x", "center_y", "center_z", "flip_x", "flip_y", "flip_z"),
-)  # fmt: skip
+@operator(plan=planned(_flipped, kind=_as_float), gpu=True, unit="row")
 def coord_flip(
-    points: Array, /, *, center_x: PerSample[float] = 0.5, center_y: PerSample[float] = 0.5,
-    center_z: PerSample[float] = 0.5, flip_x: PerSample[int] = 1, flip_y: PerSample[int] = 0,
-    flip_z: PerSample[int] = 0, layout: _Order = "", out: Array = GIVEN,
+    points: Array, /, *, center_x: PerItem[float] = 0.5, center_y: PerItem[float] = 0.5,
+    center_z: PerItem[float] = 0.5, flip_x: PerItem[int] = 1, flip_y: PerItem[int] = 0,
+    flip_z: PerItem[int] = 0, layout: _Order = "", out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Mirror points about a centre: x becomes 2 * center_x - x.
 
@@ -115,7 +113,7 @@ def _rows(name: str, given: Array, columns: int) -> int | None:
     raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
 
 
-@operator(output=_transformed, out_kind=_as_asked, whole=True, devices=("cpu", "gpu"), independent="rows")
+@operator(plan=planned(_transformed, kind=_as_asked), gpu=True, unit="row")
 def coord_transform(
     points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
     T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array = GIVEN,

@@ -12,12 +12,13 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import warn_of_channels_first
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError, DeviceError, shown
@@ -99,7 +100,7 @@ def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...])
             raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
 
 
-@operator(output=functools.partial(_same, "gaussian_blur"), kernel=_blur_on_gpu)
+@operator(plan=planned(functools.partial(_same, "gaussian_blur"), weight=8), gpu=_blur_on_gpu)
 def gaussian_blur(
     image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
     window_size: PerSample[_Extents] = 0, layout: Layout = GIVEN, out: Array = None,
@@ -195,7 +196,7 @@ def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized:
     return total
 
 
-@operator(output=functools.partial(_same, "laplacian"), kernel=_laplacian_on_gpu)
+@operator(plan=planned(functools.partial(_same, "laplacian"), weight=8), gpu=_laplacian_on_gpu)
 def laplacian(
     image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
     scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
@@ -327,7 +328,7 @@ def _fill(value: Array, dtype: numpy.dtype[Any]) -> Any:
     return convert(numpy, value.reshape(1), dtype)[0]
 
 
-@operator(output=_filtered, kernel=_filter_on_gpu)
+@operator(plan=planned(_filtered, weight=8), gpu=_filter_on_gpu)
 def filter(
     data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | Several[_Place]] = -1,
     border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = GIVEN,

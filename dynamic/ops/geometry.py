@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
-from dynamic._call import Call
-from dynamic._operator import Operator, Spec, operator
-from dynamic.data import Batch
-from dynamic.dtypes import ALL, numpy_dtype
+from dynamic._base.pool import run_steps
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
+from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.kernels import Memory
+from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import rotations, warp
 from dynamic.kernels.gpu import copies, images
@@ -27,11 +27,11 @@ from dynamic.types import DALIInterpType
 
 __all__ = ["LAYOUTS", "flip", "rotate"]
 
-P = ParamSpec("P")
-
 #: Images, videos and volumes, with channels last, first, or without.
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FHW", "FCHW", "DHWC", "DHW", "CDHW", "FDHWC", "FDHW", "FCDHW")
 
+#: Rows of a matrix from points of the result to points of the input; or a number of quarter turns.
+Turn: TypeAlias = int | Sequence[Sequence[float]]
 #: How a value between pixels is read.
 WarpInterp: TypeAlias = Annotated[
     InterpName, Word({"nn": ("nearest", "interp_nn"), "linear": ("interp_linear",)}, DALIInterpType)
@@ -40,52 +40,63 @@ WarpInterp: TypeAlias = Annotated[
 Extent: TypeAlias = Annotated[float, Between(0)]
 
 
-def _rotated(
-    image: Array, /, *, angle: float, axis: tuple[float, ...] | None = None, dtype: Any = None,
-    fill_value: Any = None, keep_size: bool = False, size: tuple[float, ...] | None = None,
-    layout: str, **_: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `rotate` makes of an image."""
-    places = spatial(layout)
-    extents = [image.shape[place] for place in places]
-    if len(places) == 3 and axis is None:
-        raise ArgumentError("rotate", "axis", "the (x, y, z) to rotate volumes about", "nothing")
-    if len(places) == 3 and not any(axis or ()):
-        raise ArgumentError("rotate", "axis", "a vector that points somewhere", f"tuple {axis}")
-    if size is None and not keep_size:
-        extents = list(rotations.canvas(extents, angle, axis if len(places) == 3 else None))
-    return warped("rotate", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
+def _plan_rotation(call: Call) -> Plan:
+    """The size of each rotated image, and the matrix that finds its pixels; for quarter turns their number."""
+    layout, fixed, shapes = call.layout or "", call.fixed, call.shapes
+    places, angles = spatial(layout), call.column("angle")
+    axes = call.column("axis") if len(places) == 3 else [None] * call.count
+    for i, axis in enumerate(axes) if len(places) == 3 else ():
+        if axis is None or not any(axis):
+            expected = "the (x, y, z) to rotate volumes about" if axis is None else "a vector that points somewhere"
+            got = "nothing" if axis is None else f"tuple {axis}"
+            raise call.noted(i, ArgumentError("rotate", "axis", expected, got))
+    extents = [tuple([shape[place] for place in places]) for shape in shapes]
+    kept = fixed["keep_size"] or "size" in call.varying or fixed["size"] is not None
+    sizes = extents if kept else rotations.canvases(extents, angles, axes, call.frames)
+    results = warped(call, places, sizes)
+    made = [tuple([shape[place] for place in places]) for shape in results]
+    turns = rotations.turns(extents, made, angles, axes)
+    plan = Plan(results, call.asked, data=turns, weight=4.0)
+    nearest = fixed["interp_type"] == "nn"
+    if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
+        plan.kernel = functools.partial(_turn_photos, fill=fixed["fill_value"])
+    return plan
 
 
-def warped(
-    operator: str, image: Array, layout: str, extents: Sequence[int], *, size: Sequence[float] | None, fill_value: Any,
-    dtype: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of an image that is moved into another.
+def _turn_photos(call: Call, memory: Memory, fill: Any) -> None:
+    """Rotate images of a size and type that OpenCV interpolates in one call."""
+    (images,), turns = call.columns(), call.plan.data
+    fill = warp.filled(fill, call.dtype, images[0].shape[-1]) if fill is not None else None
+    steps = [warp.step(image, turn, out, fill) for image, turn, out in zip(images, turns, memory.outs, strict=True)]
+    run_steps(steps, call.plan.weight * (call.bytes() + memory.nbytes))
+
+
+def warped(call: Call, places: Sequence[int], extents: Sequence[Sequence[int]]) -> list[Shape]:
+    """Shapes of images that are moved into others, by the arguments `size` and `fill_value`.
 
     Args:
-        operator: Its name, for errors.
-        image: The image.
-        layout: Its layout.
-        extents: Those of its spatial dimensions where there is no `size`.
-        size: The argument of that name; fractions are cut off.
-        fill_value: The argument of that name.
-        dtype: The argument of that name.
+        call: The call.
+        places: Spatial dimensions.
+        extents: Of these, for images without a `size`.
 
     Raises:
         ArgumentError: There are too many or too few extents or values to fill with.
     """
-    places = spatial(layout)
-    if size is not None and len(size) != len(places):
-        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-        raise ArgumentError(operator, "size", expected, str(len(size)))
-    channels = image.shape[layout.index("C")] if "C" in layout else 1
-    if isinstance(fill_value, tuple) and len(fill_value) not in {1, channels}:
-        raise ArgumentError(operator, "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
-    shape = list(image.shape)
-    for place, extent in zip(places, extents if size is None else size, strict=True):
-        shape[place] = int(extent)
-    return tuple(shape), image.dtype if dtype is None else dtype.dtype
+    layout, fill = call.layout or "", call.fixed["fill_value"]
+    results = []
+    for i, (shape, own, size) in enumerate(zip(call.shapes, extents, call.column("size"), strict=True)):
+        if size is not None and len(size) != len(places):
+            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+            raise call.noted(i, ArgumentError(call.name, "size", expected, str(len(size))))
+        channels = shape[layout.index("C")] if "C" in layout else 1
+        if isinstance(fill, tuple) and len(fill) not in {1, channels}:
+            expected = f"one value or {channels}, one a channel"
+            raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
+        result = list(shape)
+        for place, extent in zip(places, own if size is None else size, strict=True):
+            result[place] = int(extent)
+        results.append(tuple(result))
+    return results
 
 
 def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -96,42 +107,12 @@ def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     gpu_warp.affine(source, result, matrices, call.fixed["fill_value"], nearest=call.fixed["interp_type"] == "nn")
 
 
-class _Rotate(Operator[P]):
-    """`rotate`, which gives all frames of a video one canvas where their angles differ."""
-
-    def of_frames(self, frames: Batch, counts: Sequence[int], arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of frames, with the size of the canvas of their video."""
-        if arguments.get("keep_size") or arguments.get("size") is not None or not len(frames):
-            return arguments
-        layout = self._checked_input(frames) or ""
-        places = spatial(layout)
-        angles, axes = (self._of_each(name, arguments.get(name), len(frames)) for name in ("angle", "axis"))
-        sizes: list[tuple[int, ...]] = []
-        for start, stop in pairwise(accumulate(counts, initial=0)):
-            turns = list(zip(angles[start:stop], axes[start:stop], strict=True))
-            if len(places) == 3 and not all(axis is not None and any(axis) for _, axis in turns):
-                return arguments  # `rotate` tells what is wrong
-            extents = [frames.shape[start][place] for place in places] if turns else []
-            sizes += [rotations.common_canvas(extents, turns)] * len(turns)
-        return {**arguments, "size": Batch(numpy.array(sizes, numpy.float32))}
-
-    def _of_each(self, name: str, value: Any, count: int) -> list[Any]:
-        if isinstance(value, Batch):
-            return self.arguments[name].each(value, count)
-        return [None if value is None else self.arguments[name].one(value)] * count
-
-
-def _rotation(body: Callable[Concatenate[Any, P], Any]) -> _Rotate[P]:
-    return _Rotate(body, LAYOUTS, frozenset(map(numpy_dtype, ALL)), _rotated, None, None, None, values_from=None,
-                   whole=False, devices=("cpu",), name=None, kernel=_rotate_on_gpu)  # fmt: skip
-
-
-@_rotation
+@operator(layouts=LAYOUTS, plan=_plan_rotation, gpu=_rotate_on_gpu)
 def rotate(
     image: Array, /, *, angle: PerSample[float], axis: PerSample[Three[float] | None] = None,
     dtype: DTypeArgument | None = None, fill_value: float | Several[float] | None = None,
     interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = GIVEN, out: Array = None,
+    layout: Layout = GIVEN, plan: Turn = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Rotate each image counter-clockwise about its centre, or each volume about an axis.
 
@@ -156,16 +137,11 @@ def rotate(
     >>> ndd.rotate(ndd.as_tensor([[1, 2], [3, 4]], dtype="uint8"), angle=90).tolist()
     [[2, 4], [1, 3]]
     """
-    images, results = _frames(image, layout), _frames(out, layout)
-    volume = "D" in layout
-    turns = None if volume else rotations.quarter_turns(angle)
-    moved = turns is not None and results.shape[1:3] == images.shape[1:3][:: -1 if turns % 2 else 1]
-    matrix = rotations.rotation(images.shape[1:-1], results.shape[1:-1], angle, axis if volume else None)
-    for frame, result in zip(images, results, strict=True):
-        if moved:
-            warp.quarter_turn(frame, turns, result)
+    for frame, result in zip(_frames(image, layout), _frames(out, layout), strict=True):
+        if isinstance(plan, int):
+            warp.quarter_turn(frame, plan, result)
         else:
-            warp.affine(frame, matrix, result, fill=fill_value, nearest=interp_type == "nn")
+            warp.affine(frame, plan, result, fill=fill_value, nearest=interp_type == "nn")
     return out
 
 
@@ -180,8 +156,8 @@ def _frames(image: Array, layout: str) -> Array:
     return image.transpose([layout.index(letter) for letter in "FDHWC" if letter in layout])
 
 
-def _same(image: Array, /, **_: Any) -> Spec:
-    return image.shape, image.dtype
+def _plan_flip(call: Call) -> Plan:
+    return Plan(call.shapes, call.dtype)
 
 
 def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -195,7 +171,7 @@ def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
     copies.window(source, target, starts, steps)
 
 
-@operator(layouts=LAYOUTS, output=_same, whole=True, kernel=_flip_on_gpu)
+@operator(layouts=LAYOUTS, plan=_plan_flip, gpu=_flip_on_gpu, unit="array")
 def flip(
     image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
     layout: Layout = GIVEN, out: Array = None,

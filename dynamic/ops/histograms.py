@@ -10,11 +10,12 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import compression, histograms, tables
@@ -40,7 +41,7 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
     spreading.equalized(source, result)
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_same, kernel=_equalize_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=planned(_same, weight=8), gpu=_equalize_on_gpu)
 def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> Array:
     """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
 
@@ -81,7 +82,7 @@ def _tiled_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
     spreading.equalized_in_tiles(source, result, tiles, limit, luma_only=call.fixed["luma_only"])
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", output=_tiled, kernel=_tiled_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=planned(_tiled, weight=8), gpu=_tiled_on_gpu)
 def clahe(
     image: Array, /, *, bins: _Bins = 256, clip_limit: float, luma_only: bool = True, tiles_x: _Tiles, tiles_y: _Tiles,
     layout: Layout = GIVEN, out: Array = None,
@@ -134,7 +135,7 @@ def _compressed_on_gpu(call: Call, inputs: list[Described], target: Described) -
     jpeg.compressed(source, result, source.each(numpy.clip(call.column("quality"), 1, 100)))
 
 
-@operator(layouts=LAYOUTS, dtypes="u8", output=_compressible, kernel=_compressed_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8", plan=planned(_compressible, weight=8), gpu=_compressed_on_gpu)
 def jpeg_compression_distortion(
     image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = GIVEN, out: Array = None
 ) -> Array:
@@ -169,9 +170,11 @@ def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]
 
 
 @operator(
-    dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", output=_valued, out_kind=_valued_kind, whole=True,
-    devices=("cpu", "gpu"), independent="values",
-)  # fmt: skip
+    dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64",
+    plan=planned(_valued, kind=_valued_kind, weight=8),
+    gpu=True,
+    unit="value",
+)
 def lookup_table(
     data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | Several[_Key] = (),
     values: float | Several[float] = (), out: Array = None,

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout
 from dynamic._arrays.array import Array, library
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
@@ -64,15 +65,14 @@ def _kind_of_stacked(ndim: int, dtype: numpy.dtype[Any], **_: Any) -> tuple[int,
 
 
 @operator(
-    output=_stacked, out_layout=_layout_of_stacked, out_kind=_kind_of_stacked, across=_dimensions, whole=True,
-    devices=("cpu", "gpu"),
-)  # fmt: skip
+    plan=planned(_stacked, layout=_layout_of_stacked, kind=_kind_of_stacked, across=_dimensions), gpu=True, unit="array"
+)
 def stack(
     *inputs: Array,
     axis: int = 0,
     axis_name: str | None = None,
     layout: Layout = GIVEN,
-    across: int = GIVEN,
+    plan: int = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Join arrays of one shape along a new dimension.
@@ -90,8 +90,8 @@ def stack(
     >>> ndd.stack([1, 2], [3, 4], axis=-1).tolist()
     [[1, 3], [2, 4]]
     """
-    samples = inputs[0].ndim - across
-    library(out).stack(inputs, axis=samples + axis % (across + 1), out=out)
+    samples = inputs[0].ndim - plan
+    library(out).stack(inputs, axis=samples + axis % (plan + 1), out=out)
     return out
 
 
@@ -116,13 +116,13 @@ def _joined(
     return (*first.shape[:place], extent, *first.shape[place + 1 :]), first.dtype
 
 
-@operator(output=_joined, across=_dimensions, whole=True, devices=("cpu", "gpu"))
+@operator(plan=planned(_joined, across=_dimensions), gpu=True, unit="array")
 def cat(
     *inputs: Array,
     axis: int | None = None,
     axis_name: str | None = None,
     layout: Layout = GIVEN,
-    across: int = GIVEN,
+    plan: int = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Join arrays along one of their dimensions.
@@ -140,8 +140,8 @@ def cat(
     >>> ndd.cat([1, 2], [3]).tolist()
     [1, 2, 3]
     """
-    samples = inputs[0].ndim - across
-    place = _axis(layout and layout[samples:], across, axis, axis_name)
+    samples = inputs[0].ndim - plan
+    place = _axis(layout and layout[samples:], plan, axis, axis_name)
     library(out).concatenate(inputs, axis=samples + place, out=out)
     return out
 
@@ -182,13 +182,14 @@ def _kind_of_encoded(
 
 
 @operator(
-    output=_encoded, out_layout=_layout_of_encoded, out_kind=_kind_of_encoded, across=_across_one_hot, whole=True,
-    devices=("cpu", "gpu"),
-)  # fmt: skip
+    plan=planned(_encoded, layout=_layout_of_encoded, kind=_kind_of_encoded, across=_across_one_hot),
+    gpu=True,
+    unit="array",
+)
 def one_hot(
     input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
     num_classes: Annotated[int, Between(0)], off_value: float = 0.0, on_value: float = 1.0, layout: Layout = GIVEN,
-    across: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
+    plan: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.
 
@@ -211,7 +212,7 @@ def one_hot(
     >>> ndd.one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
     [[0, 0, 1], [1, 0, 0]]
     """
-    ndim, single, (off, on) = across
+    ndim, single, (off, on) = plan
     on_cpu = library(out) is numpy
     if input.size == 1 and on_cpu:  # a label: much faster than many numbers
         out[...] = off

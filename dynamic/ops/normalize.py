@@ -8,11 +8,12 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, ScaleWarning, shown, warn_caller
 from dynamic.kernels.cpu import normalize as kernels
@@ -120,7 +121,7 @@ def _across(call: Call) -> _Found:
 
 def _pooled(call: Call) -> _Found:
     """Mean and variance over all samples, of what is not given."""
-    plans = [_Plan(image, call.arguments(i)) for i, (image,) in enumerate(call.samples())]
+    plans = [_Plan(image, arguments) for (image,), arguments in zip(call.samples(), call.rows(), strict=True)]
     first = plans[0]
     for i, plan in enumerate(plans):
         if plan.kept != first.kept:
@@ -176,12 +177,12 @@ def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
     return ndim, dtype.dtype
 
 
-@operator(output=_normalized, across=_across, out_kind=_kind, whole=True, devices=("cpu", "gpu"))
+@operator(plan=planned(_normalized, kind=_kind, across=_across, weight=2), gpu=True, unit="array")
 def normalize(
     image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
     dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
     scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = GIVEN,
-    across: _Found = GIVEN, out: Array = None,
+    plan: _Found = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
 
@@ -210,18 +211,18 @@ def normalize(
     >>> ndd.normalize(ndd.as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
-    many = image.ndim > across.ndim
+    many = image.ndim > plan.ndim
     given = {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names,
              "layout": layout[1:] if layout and many else layout}  # fmt: skip
-    how = epsilon, scale, shift, ddof, across
+    how = epsilon, scale, shift, ddof, plan
     if not many:
         _normalize(_Plan(image, given), image, out, *how)
     elif library(image) is numpy:
-        plan = _Plan(image[0, ...], given)
-        if _are_same_together(plan, out.dtype, across):
-            step = max(1, _CACHED // max(1, plan.image.nbytes))
+        own = _Plan(image[0, ...], given)
+        if _are_same_together(own, out.dtype, plan):
+            step = max(1, _CACHED // max(1, own.image.nbytes))
             for i in range(0, len(image), step):
-                _normalize(plan, image[i : i + step], out[i : i + step], *how)
+                _normalize(own, image[i : i + step], out[i : i + step], *how)
         else:
             return NotImplemented
     else:

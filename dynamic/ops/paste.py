@@ -12,12 +12,13 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import regions
 from dynamic.kernels.gpu import images
@@ -62,7 +63,7 @@ def _paste_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
     copy_on_gpu("paste", call, inputs[0], target, -numpy.array(corners), "fill_value")
 
 
-@operator(layouts=LAYOUTS, output=_on_canvas, kernel=_paste_on_gpu)
+@operator(layouts=LAYOUTS, plan=planned(_on_canvas, weight=2), gpu=_paste_on_gpu)
 def paste(
     image: Array, /, *, fill_value: PerSample[_Values], min_canvas_size: PerSample[_Extent] = 0.0, n_channels: int = 3,
     paste_x: PerSample[_Position] = 0.5, paste_y: PerSample[_Position] = 0.5, ratio: PerSample[_Enlargement],
@@ -154,15 +155,13 @@ def _compose_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
     places = list(spatial(call.layout or ""))
     shapes, canvases = [each.shapes.tolist() for each in inputs], target.shapes.tolist()
     layers: dict[tuple[int, int], list[Any]] = {}  # by their number from the canvas up, and the input
-    for i, canvas in enumerate(canvases):
-        arguments = call.arguments(i)
+    for i, (canvas, arguments) in enumerate(zip(canvases, call.rows(), strict=True)):
         ids = arguments["in_ids"]
         sources = [(k, i) for k in range(len(inputs))] if ids is None else [(0, sample) for sample in ids]
         try:
             windows = _windows([shapes[k][sample] for k, sample in sources], places, canvas, **arguments)
         except ArgumentError as error:
-            error.add_note(call.note(_MULTI, i))
-            raise
+            raise call.noted(i, error) from None
         for number, ((k, sample), window) in enumerate(zip(sources, windows, strict=True)):
             layers.setdefault((number, k), []).append((sample, i, window))
     parts.filled(target, numpy.zeros((len(target), 1)), None)
@@ -174,13 +173,13 @@ def _compose_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
         parts.pasted(parts.part(inputs[k], samples, starts, sizes), parts.part(target, owners, targets, sizes))
 
 
-@operator(layouts=LAYOUTS, output=_composed, across=_all_of, kernel=_compose_on_gpu)
+@operator(layouts=LAYOUTS, plan=planned(_composed, across=_all_of, weight=2), gpu=_compose_on_gpu)
 def multi_paste(
     *images: Array, dtype: DTypeArgument | None = None, in_anchors: PerSample[_Corners | None] = None,
     in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[Several[int] | None] = None,
     out_anchors: PerSample[_Corners | None] = None, out_anchors_rel: PerSample[_RelativeCorners | None] = None,
     output_size: PerSample[Several[_Size] | None] = None, shapes: PerSample[_Corners | None] = None,
-    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = GIVEN, across: Any = None,
+    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = GIVEN, plan: Any = None,
     out: Array = None,
 ) -> Array:  # fmt: skip
     """Paste windows of several images onto each canvas: of all inputs, or of samples of one input.
@@ -210,7 +209,7 @@ def multi_paste(
     >>> ndd.multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
-    sources, places = _sources(images, in_ids, across), spatial(layout)
+    sources, places = _sources(images, in_ids, plan), spatial(layout)
     windows = _windows(
         [source.shape for source in sources], places, out.shape, in_anchors=in_anchors, in_anchors_rel=in_anchors_rel,
         shapes=shapes, shapes_rel=shapes_rel, out_anchors=out_anchors, out_anchors_rel=out_anchors_rel,
@@ -317,7 +316,7 @@ def _mask_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
     parts.masked(source, result, source.each(grids))
 
 
-@operator(layouts=LAYOUTS, output=_as_input, kernel=_mask_on_gpu)
+@operator(layouts=LAYOUTS, plan=planned(_as_input, weight=2), gpu=_mask_on_gpu)
 def grid_mask(
     image: Array, /, *, angle: PerSample[float] = 0.0, ratio: PerSample[float] = 0.5, shift_x: PerSample[float] = 0.0,
     shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = GIVEN, out: Array = None,

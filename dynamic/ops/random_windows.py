@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, PerSample
 from dynamic._arrays.array import Array, asarray
-from dynamic._call import together
+from dynamic._lift.argument import Between, PerSample
+from dynamic._lift.kernels import together
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.errors import ArgumentError, DeviceError, shown

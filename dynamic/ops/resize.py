@@ -11,17 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpe
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Interp, Layout, PerSample, Several, Word
 from dynamic._arrays.array import Array, asarray, current
 from dynamic._arrays.described import Described
 from dynamic._base import pool
 from dynamic._base.layout import spatial, warn_of_channels_first
-from dynamic._call import Call as Together
-from dynamic._call import Memory, Planned
-from dynamic._operator import Operator, Spec, operator
+from dynamic._lift.argument import (
+    GIVEN,
+    Between,
+    DTypeArgument,
+    Interp,
+    Layout,
+    PerSample,
+    Several,
+    Word,
+    without_effect,
+)
+from dynamic._lift.call import Call as Together
+from dynamic._lift.call import Plan
+from dynamic._lift.former import Planned, Spec, planned
+from dynamic._lift.kernels import Memory
+from dynamic._lift.operator import Operator, operator, registry
 from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import DeviceLike
-from dynamic.dtypes import ALL, numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import resample, scaled
 from dynamic.kernels.cpu.places import cropped
@@ -100,15 +111,15 @@ def _filters_of(call: Together) -> list[tuple[str, str | None, str | None]]:
 
 def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
     antialias, filters = call.fixed["antialias"], _filters_of(call)
-    _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plans, antialias, filters)
+    _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
 
 
 class _Resize(Operator[P]):
     """`resize`, which has a second output where it is asked for one."""
 
     def __init__(self, body: Callable[Concatenate[Any, P], Any]) -> None:
-        kinds, nothing = frozenset(numpy_dtype(kind) for kind in ALL), (None, None, None, None, False)
-        super().__init__(body, _LAYOUTS, kinds, _resized, *nothing, ("cpu",), None, _resize_on_gpu)
+        super().__init__(body, _LAYOUTS, plan=planned(_resized, weight=4), gpu=_resize_on_gpu)
+        registry[self.name] = self
 
     @overload  # type: ignore[override] # of two outputs
     def __call__(
@@ -130,8 +141,8 @@ class _Resize(Operator[P]):
         resized: Any = super().__call__(*inputs, **arguments)
         if not arguments.get("save_attrs"):
             return resized
-        image = self._data(0, inputs[0], arguments.get("device"))
-        places = spatial(self._checked_input(image) or "")
+        image = self.data(0, inputs[0], arguments.get("device"))
+        places = spatial(self.checked_input(image) or "")
         arrays = image.samples if isinstance(image, Batch) else [image.array]
         extents = [[array.shape[place] for place in places] for array in arrays]
         if isinstance(resized, Tensor):
@@ -147,6 +158,7 @@ def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: An
 
 
 @_Resize
+@without_effect("image_type", "minibatch_size", "temp_buffer_hint")
 def resize(
     image: Array, /, *, antialias: bool = True, dtype: DTypeArgument | None = None,
     interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
@@ -224,10 +236,11 @@ def _resized_and_cropped(
 
 def _cut_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
     antialias, filters = call.fixed["antialias"], _filters_of(call)
-    _fill_on_gpu(_RCM, call.layout or "", inputs[0], target, call.plans, antialias, filters)
+    _fill_on_gpu(_RCM, call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
 
 
-@operator(layouts=_LAYOUTS, output=_resized_and_cropped, kernel=_cut_on_gpu)
+@operator(layouts=_LAYOUTS, plan=planned(_resized_and_cropped, weight=4), gpu=_cut_on_gpu)
+@without_effect("minibatch_size", "temp_buffer_hint")
 def resize_crop_mirror(
     image: Array, /, *, antialias: bool = True, crop: PerSample[Several[_Extent] | None] = None,
     crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
@@ -297,13 +310,14 @@ def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, *
 
 
 def _arrays_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
-    spans = [list(plan.values()) for plan in call.plans]
+    spans = [list(plan.values()) for plan in call.plan.data]
     kinds = [[filter_of(span, *names) for span in each] for each, names in zip(spans, _filters_of(call), strict=True)]
     bounds = numpy.array(spans, numpy.float64).reshape(call.count, -1, 3)[:, :, 1:]
     gpu_resample.resampled_arrays(inputs[0], target, bounds, numpy.array(kinds, str), call.fixed["antialias"])
 
 
-@operator(output=_tensor_resized, kernel=_arrays_on_gpu)
+@operator(plan=planned(_tensor_resized, weight=4), gpu=_arrays_on_gpu)
+@without_effect("minibatch_size", "temp_buffer_hint")
 def tensor_resize(
     array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
     axes: int | Several[int] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,
@@ -367,6 +381,7 @@ else:
 
 
 @distribution
+@without_effect("minibatch_size", "temp_buffer_hint")
 def random_resized_crop(
     image: Any,
     /,
@@ -440,7 +455,7 @@ def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
     """What `resize` makes of a region of each image, given by its corner and its shape: without asking it for each."""
     places, n = (layout.index("H"), layout.index("W")), len(windows)
     samples = image.samples if isinstance(image, Batch) else [image.array] * n
-    together = Together([image], image.device, n, call.n is not None, {}, {}, layout, image.origin)
+    together = Together(call.name, [image], image.device, n, call.n is not None, {}, {}, layout, image.origin)
     columns = (call.values[name] if name in call.varying else [call.values[name]] * n
                for name in ("interp_type", "min_filter", "mag_filter"))  # fmt: skip
     filters, antialias = list(zip(*columns, strict=True)), call.values["antialias"]
@@ -462,16 +477,17 @@ def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
         of_each_shape = {sample.shape: sample for sample in samples}  # photos often have the same
         made = {shape: _spec(sample, sized, call.values["dtype"]) for shape, sample in of_each_shape.items()}
         specs = [made[sample.shape] for sample in samples]
-        memory = Memory(together, specs, several=False)
+        together.plan = Plan([shape for shape, _ in specs], specs[0][1])
+        memory = Memory(together)
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
             parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
-            pool.run(one, n, together.bytes() + memory.nbytes, call.name)
+            pool.run(one, n, 4 * (together.bytes() + memory.nbytes))
         else:
             (data,) = together.described()
             found = list(map(spans, range(n)))
             _fill_on_gpu("random_resized_crop", layout, data, memory.described(), found, antialias, filters)
-    storage = memory.storages()
+    storage = memory.storages[0]
     if call.n is None:
         return Tensor(storage[0], layout, image.origin)
     return Batch(storage, layout, image.origin)

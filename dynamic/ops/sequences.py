@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Layout, PerSample, Several, function
 from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.described import Described
-from dynamic._call import Call
-from dynamic._frames import relaid
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Layout, PerSample, Several
+from dynamic._lift.binding import function
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.frames import relaid
+from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
 from dynamic.errors import ArgumentError, shown
@@ -195,7 +197,7 @@ def _frames(videos: Described, owners: Any, places: Any) -> Described:
     return Described(pointers, shapes, strides, videos.dtype)
 
 
-@operator(output=_rearranged, kernel=_rearranging)
+@operator(plan=planned(_rearranged), gpu=_rearranging)
 def sequence_rearrange(
     input: Array, /, *, new_order: PerSample[_Integers], layout: Layout = GIVEN, out: Array = GIVEN
 ) -> Array:

@@ -12,13 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument, Layout, PerSample, Several
 from dynamic._arrays.array import SMALL, Array
 from dynamic._arrays.described import Described
 from dynamic._arrays.memory import checked_extents
 from dynamic._base.pool import Step
-from dynamic._call import Call, Memory, stepwise
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, DTypeArgument, Layout, PerSample, Several
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned, stepwise
+from dynamic._lift.kernels import Memory
+from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import copies
@@ -101,20 +103,23 @@ def _transposed(data: Array, /, *, across: tuple[int, ...], **_: Any) -> Spec:
 
 def _transpose_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     """`transpose` on a GPU: a copy of arrays whose dimensions are in another order."""
-    (source,), places = inputs, call.fixed["across"]
+    (source,), places = inputs, call.plan.data
     turned = Described(source.pointers, source.shapes[:, places], source.strides[:, places], source.dtype)
     copies.window(turned, target)
 
 
-def _transposing(data: Array, /, *, across: tuple[int, ...], out: Array, **_: Any) -> Step | None:
-    return order.permuting(data, across, out)
+def _transposing(data: Array, /, *, plan: tuple[int, ...], out: Array, **_: Any) -> Step | None:
+    return order.permuting(data, plan, out)
 
 
-@operator(output=_transposed, out_layout=_layout_of_order, kernel=_transpose_on_gpu, across=_order_of_all, whole=True,
-          many=stepwise(_transposing))  # fmt: skip
+@operator(
+    plan=planned(_transposed, layout=_layout_of_order, across=_order_of_all, many=stepwise(_transposing)),
+    gpu=_transpose_on_gpu,
+    unit="array",
+)
 def transpose(
     data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
-    across: tuple[int, ...] = (), out: Array = GIVEN,
+    plan: tuple[int, ...] = (), out: Array = GIVEN,
 ) -> Array:  # fmt: skip
     """Change the order of the dimensions.
 
@@ -134,10 +139,10 @@ def transpose(
     >>> ndd.transpose(image, perm=[2, 0, 1]).shape, ndd.transpose(image, output_layout="CHW").shape
     ((3, 4, 6), (3, 4, 6))
     """
-    if data.ndim == len(across):
-        order.permuted(data, across, out)
+    if data.ndim == len(plan):
+        order.permuted(data, plan, out)
     elif data[0, ...].nbytes <= SMALL:
-        order.permuted(data, (0, *(1 + place for place in across)), out)
+        order.permuted(data, (0, *(1 + place for place in plan)), out)
     else:
         return NotImplemented
     return out
@@ -273,21 +278,23 @@ def _reshape_many(call: Call, samples: Sequence[tuple[Array, ...]], _: Memory | 
     """`reshape` of separate samples of a few shapes, each of which is looked at once."""
     if call.varying or len(call.inputs) > 1:
         return None
-    ndim, *given = (call.fixed[name] for name in ("across", "layout", "shape", "rel_shape", "src_dims"))
+    ndim = call.plan.data
+    given = [call.fixed[name] for name in ("layout", "shape", "rel_shape", "src_dims")]
     kind, shapes = samples[0][0].dtype, {sample.shape for (sample,) in samples}
     try:
         found = {shape: _shape_of("reshape", shape, ndim, kind, None, *given)[1] for shape in shapes}
     except ArgumentError:
         return None  # it is met again one by one, and told of its sample
-    return [sample.reshape(found[sample.shape]) for (sample,) in samples]
+    return [[sample.reshape(found[sample.shape]) for (sample,) in samples]]
 
 
-@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"),
-          many=_reshape_many)  # fmt: skip
+@operator(
+    plan=planned(layout=_relaid, kind=_kind_of_reshaped, across=_dimensions, many=_reshape_many), gpu=True, unit="view"
+)
 def reshape(
     data: Array, shape_input: Array | None = None, /, *, layout: str | None = None,
     rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, across: int = GIVEN,
+    src_dims: PerSample[_Integers | None] = None, plan: int = GIVEN,
 ) -> Array:  # fmt: skip
     """Give the same elements another shape, or another layout, or both; `shape_input` stands for `shape`.
 
@@ -308,16 +315,16 @@ def reshape(
     (3, 2)
     """
     if shape_input is not None:
-        return _reshaped("reshape", data, across, None, shape_input, layout, rel_shape, shape, src_dims)
+        return _reshaped("reshape", data, plan, None, shape_input, layout, rel_shape, shape, src_dims)
     given: Any = (layout, shape, rel_shape, src_dims)
-    return data.reshape(_shape_of("reshape", data.shape, across, data.dtype, None, *given)[1])
+    return data.reshape(_shape_of("reshape", data.shape, plan, data.dtype, None, *given)[1])
 
 
-@operator(whole=True, out_layout=_relaid, out_kind=_kind_of_reshaped, across=_dimensions, devices=("cpu", "gpu"))
+@operator(plan=planned(layout=_relaid, kind=_kind_of_reshaped, across=_dimensions), gpu=True, unit="view")
 def reinterpret(
     data: Array, shape_input: Array | None = None, /, *, dtype: DTypeArgument | None = None, layout: str | None = None,
     rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, across: int = GIVEN,
+    src_dims: PerSample[_Integers | None] = None, plan: int = GIVEN,
 ) -> Array:  # fmt: skip
     """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
 
@@ -338,7 +345,7 @@ def reinterpret(
     >>> ndd.reinterpret(numpy.array([1, 0, 2, 0], "<u1"), dtype="uint16").shape
     (2,)
     """
-    return _reshaped("reinterpret", data, across, dtype, shape_input, layout, rel_shape, shape, src_dims)
+    return _reshaped("reinterpret", data, plan, dtype, shape_input, layout, rel_shape, shape, src_dims)
 
 
 def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) -> Sequence[int]:
@@ -364,9 +371,7 @@ def _kind_of_squeezed(
     return ndim - len(set(_each(axes) if axes is not None else axis_names or "")), dtype
 
 
-@operator(
-    whole=True, out_layout=_layout_of_squeezed, out_kind=_kind_of_squeezed, across=_dimensions, devices=("cpu", "gpu")
-)
+@operator(plan=planned(layout=_layout_of_squeezed, kind=_kind_of_squeezed, across=_dimensions), gpu=True, unit="view")
 def squeeze(
     data: Array,
     /,
@@ -374,7 +379,7 @@ def squeeze(
     axes: _Integers | None = None,
     axis_names: str | None = None,
     layout: Layout = GIVEN,
-    across: int = GIVEN,
+    plan: int = GIVEN,
 ) -> Array:
     """Remove dimensions of extent 1.
 
@@ -400,8 +405,8 @@ def squeeze(
         device="cpu",
         shape=(4, 6))
     """
-    samples, extents = data.shape[: data.ndim - across], data.shape[data.ndim - across :]
-    removed = _squeezed(layout and layout[len(samples) :], across, axes, axis_names)
+    samples, extents = data.shape[: data.ndim - plan], data.shape[data.ndim - plan :]
+    removed = _squeezed(layout and layout[len(samples) :], plan, axes, axis_names)
     kept = tuple(extent for i, extent in enumerate(extents) if i not in removed)
     if math.prod(kept) != math.prod(extents):
         name = "axes" if axis_names is None else "axis_names"
@@ -425,11 +430,9 @@ def _kind_of_expanded(ndim: int, dtype: numpy.dtype[Any], *, axes: Any, **_: Any
     return ndim + len(_each(axes)), dtype
 
 
-@operator(
-    whole=True, out_layout=_layout_of_expanded, out_kind=_kind_of_expanded, across=_dimensions, devices=("cpu", "gpu")
-)
+@operator(plan=planned(layout=_layout_of_expanded, kind=_kind_of_expanded, across=_dimensions), gpu=True, unit="view")
 def expand_dims(
-    data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout = GIVEN, across: int = GIVEN
+    data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout = GIVEN, plan: int = GIVEN
 ) -> Array:
     """Insert dimensions of extent 1.
 
@@ -447,12 +450,12 @@ def expand_dims(
     >>> ndd.expand_dims(image, axes=-1, new_axis_names="C").layout
     'HWC'
     """
-    samples = data.shape[: data.ndim - across]
-    places = _places("expand_dims", "axes", axes, across + len(_each(axes)))
+    samples = data.shape[: data.ndim - plan]
+    places = _places("expand_dims", "axes", axes, plan + len(_each(axes)))
     if new_axis_names and len(new_axis_names) != len(places):
         raise ArgumentError("expand_dims", "new_axis_names", f"{len(places)} letters", repr(new_axis_names))
-    if new_axis_names and across and not layout:
+    if new_axis_names and plan and not layout:
         expected = "left out where the input has no layout"
         raise ArgumentError("expand_dims", "new_axis_names", expected, repr(new_axis_names))
     extents = iter(data.shape[len(samples) :])
-    return data.reshape(samples + tuple(1 if i in places else next(extents) for i in range(across + len(places))))
+    return data.reshape(samples + tuple(1 if i in places else next(extents) for i in range(plan + len(places))))

@@ -11,11 +11,13 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
-from dynamic._call import Call, Memory, Planned
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, without_effect
+from dynamic._lift.call import Call
+from dynamic._lift.former import Planned, Spec, planned
+from dynamic._lift.kernels import Memory
+from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
@@ -51,7 +53,7 @@ def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Any
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
     if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
         return NotImplemented
-    copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plans, numpy.int64), "fill_values")
+    copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plan.data, numpy.int64), "fill_values")
     return None
 
 
@@ -69,10 +71,11 @@ def copy_on_gpu(operator: str, call: Call, source: Described, target: Described,
 
 def _slice_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
     assert memory is not None, "slice declares its output"
-    return windows_of(call, samples, call.plans, memory)
+    return windows_of(call, samples, call.plan.data, memory)
 
 
-@operator(output=_sliced, values_from=1, kernel=_slice_on_gpu, many=_slice_many)
+@operator(plan=planned(_sliced, of_values=1, many=_slice_many), gpu=_slice_on_gpu)
+@without_effect("image_type")
 def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
     axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
@@ -151,11 +154,11 @@ def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     copy_on_gpu("pad", call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
 
 
-@operator(output=_padded, across=_largest, kernel=_pad_on_gpu)
+@operator(plan=planned(_padded, across=_largest), gpu=_pad_on_gpu)
 def pad(
     input: Array, /, *, align: PerSample[_Multiple | Several[_Multiple]] = (), axes: PerSample[_Axes | None] = None,
     axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
-    layout: Layout = GIVEN, across: Any = None, out: Array = None,
+    layout: Layout = GIVEN, plan: Any = None, out: Array = None,
 ) -> Array:  # fmt: skip
     """Extend each array at its ends, to the largest extents in the batch or to a given shape.
 
@@ -190,7 +193,8 @@ def _as_input(input: Array, /, **_: Any) -> Spec:
 def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, place = inputs[0], _channels(call.layout, inputs[0].ndim)
     most = max(1, int(source.shapes[:, place].max())) if place is not None else 1
-    found = [_parts(tuple(shape), place, most, **call.arguments(i)) for i, shape in enumerate(source.shapes.tolist())]
+    rows = zip(source.shapes.tolist(), call.rows(), strict=True)
+    found = [_parts(tuple(shape), place, most, **arguments) for shape, arguments in rows]
     copies.window(source, target)
     owners = numpy.repeat(numpy.arange(len(found)), [len(starts) for starts, _, _ in found])
     if len(owners):
@@ -213,7 +217,7 @@ def _parts(whole: tuple[int, ...], place: int | None, most: int, *, fill_value: 
     return [starts, sizes, values]
 
 
-@operator(output=_as_input, kernel=_erase_on_gpu)
+@operator(plan=planned(_as_input), gpu=_erase_on_gpu)
 def erase(
     input: Array, /, *, anchor: PerSample[_Values] = (), axes: PerSample[_Axes | None] = None, axis_names: str = "HW",
     centered_anchor: bool = False, fill_value: PerSample[_Values] = 0.0, normalized: bool | None = None,

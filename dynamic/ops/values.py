@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument, function
 from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.described import Described
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, DTypeArgument
+from dynamic._lift.binding import function
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, numpy_dtype
@@ -33,7 +35,7 @@ def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None
     copies.window(inputs[0], target)
 
 
-@operator(output=_as_dtype, whole=True, kernel=_convert_on_gpu, independent="values")
+@operator(plan=planned(_as_dtype), gpu=_convert_on_gpu, unit="value")
 def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
@@ -81,7 +83,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     return cast(input, dtype=other.dtype, batch_size=batch_size, device=device)
 
 
-@operator(output=_as_input, whole=True, kernel=_convert_on_gpu, independent="values")
+@operator(plan=planned(_as_input), gpu=_convert_on_gpu, unit="value")
 def copy(input: Array, /, *, out: Array = GIVEN) -> Array:
     """Copy into new memory.
 

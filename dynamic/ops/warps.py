@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
-from dynamic._call import Call
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import GIVEN, DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
+from dynamic._lift.call import Call
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import maps, warp
@@ -26,7 +28,7 @@ from dynamic.kernels.gpu import maps as gpu_maps
 from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
-from .geometry import LAYOUTS, Extent, WarpInterp, _frames, warped
+from .geometry import LAYOUTS, Extent, WarpInterp, _frames
 
 __all__ = ["remap", "sphere", "warp_affine", "warp_perspective", "water"]
 
@@ -44,6 +46,37 @@ _Interp: TypeAlias = Annotated[
 ]
 _Border: TypeAlias = Annotated[str, Word(dict.fromkeys(maps.BORDERS, ()))]
 _Origin: TypeAlias = Annotated[str, Word({"corner": (), "center": ()})]
+
+
+def warped(
+    operator: str, image: Array, layout: str, extents: Sequence[int], *, size: Sequence[float] | None, fill_value: Any,
+    dtype: Any,
+) -> Spec:  # fmt: skip
+    """Shape and dtype of an image that is moved into another.
+
+    Args:
+        operator: Its name, for errors.
+        image: The image.
+        layout: Its layout.
+        extents: Those of its spatial dimensions where there is no `size`.
+        size: The argument of that name; fractions are cut off.
+        fill_value: The argument of that name.
+        dtype: The argument of that name.
+
+    Raises:
+        ArgumentError: There are too many or too few extents or values to fill with.
+    """
+    places = spatial(layout)
+    if size is not None and len(size) != len(places):
+        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+        raise ArgumentError(operator, "size", expected, str(len(size)))
+    channels = image.shape[layout.index("C")] if "C" in layout else 1
+    if isinstance(fill_value, tuple) and len(fill_value) not in {1, channels}:
+        raise ArgumentError(operator, "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
+    shape = list(image.shape)
+    for place, extent in zip(places, extents if size is None else size, strict=True):
+        shape[place] = int(extent)
+    return tuple(shape), image.dtype if dtype is None else dtype.dtype
 
 
 def _affine(
@@ -104,7 +137,7 @@ def _affine_rows(operator: str, matrices: Any, *, inverse_map: bool) -> Any:
     return matrices[:, :dims] if inverse_map else _inverted(operator, matrices[:, :dims])
 
 
-@operator(layouts=LAYOUTS, output=_affine, kernel=_affine_on_gpu)
+@operator(layouts=LAYOUTS, plan=planned(_affine, weight=4), gpu=_affine_on_gpu)
 def warp_affine(
     image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
     fill_value: float | Several[float] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
@@ -222,7 +255,7 @@ def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
     return maps.moved(-0.5) @ matrices @ maps.moved(0.5) if pixel_origin == "corner" else matrices
 
 
-@operator(layouts=_IMAGES, output=_perspective, name=_PERSPECTIVE, kernel=_perspective_on_gpu)
+@operator(layouts=_IMAGES, plan=planned(_perspective, weight=4), gpu=_perspective_on_gpu, name=_PERSPECTIVE)
 def warp_perspective(
     image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
     fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
@@ -310,7 +343,7 @@ def _map_of(data: Described, layout: str, own: Any, frames: Any) -> Described:
     return Described(pointers, data.shapes[own], strides[own], data.dtype)
 
 
-@operator(layouts=_IMAGES, output=_remapped, name=_REMAP, kernel=_remap_on_gpu)
+@operator(layouts=_IMAGES, plan=planned(_remapped, weight=4), gpu=_remap_on_gpu, name=_REMAP)
 def remap(
     image: Array, mapx: Array, mapy: Array, /, *, interp: _Interp = "linear", pixel_origin: _Origin = "corner",
     layout: Layout = GIVEN, out: Array = None,
@@ -367,7 +400,7 @@ def _sphere_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     _distort_on_gpu("sphere", call, inputs, target, gpu_maps.SPHERE, numbers)
 
 
-@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="sphere"), kernel=_sphere_on_gpu)
+@operator(layouts=_IMAGES, plan=planned(functools.partial(_as_image, operator="sphere"), weight=4), gpu=_sphere_on_gpu)
 def sphere(
     image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
     mask: PerSample[int] = 1, layout: Layout = GIVEN, out: Array = None,
@@ -401,7 +434,7 @@ def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
                     waves)  # fmt: skip
 
 
-@operator(layouts=_IMAGES, output=functools.partial(_as_image, operator="water"), kernel=_water_on_gpu)
+@operator(layouts=_IMAGES, plan=planned(functools.partial(_as_image, operator="water"), weight=4), gpu=_water_on_gpu)
 def water(
     image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
     freq_x: float = math.pi / 64, freq_y: float = math.pi / 64, interp_type: WarpInterp = "nn",

@@ -11,12 +11,23 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
-from dynamic._call import Call as Together
-from dynamic._call import Memory
-from dynamic._operator import Spec, operator
+from dynamic._lift.argument import (
+    GIVEN,
+    Between,
+    DTypeArgument,
+    Layout,
+    PerItem,
+    PerSample,
+    Several,
+    Word,
+    without_effect,
+)
+from dynamic._lift.call import Call as Together
+from dynamic._lift.former import Spec, planned
+from dynamic._lift.kernels import Memory
+from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
@@ -94,7 +105,7 @@ def windows_of(call: Together, samples: Sequence[tuple[Array, ...]], starts: Any
     if isinstance(call.fixed["fill_values"], tuple):  # as many as there are channels, or refused
         return None
     windows.copied_inside(images, starts, memory.outs, 2 * memory.nbytes)
-    return memory.storages()
+    return memory.storages
 
 
 def _crop_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
@@ -112,7 +123,8 @@ def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> 
     return None
 
 
-@operator(layouts=(*LAYOUTS, "CFHW"), output=_cropped, whole=True, kernel=_crop_on_gpu, many=_crop_many)
+@operator(layouts=(*LAYOUTS, "CFHW"), plan=planned(_cropped, many=_crop_many), gpu=_crop_on_gpu, unit="array")
+@without_effect("image_type")
 def crop(
     image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
@@ -232,7 +244,7 @@ def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
 def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
     """`crop_mirror_normalize` for images whose windows are alike and inside of them, some at a time as of one array."""
     assert memory is not None, "crop_mirror_normalize declares its output"
-    whole, layout, fixed = memory.storages(), call.layout or "", call.fixed
+    (whole,), layout, fixed = memory.storages, call.layout or "", call.fixed
     if layout not in ("HWC", "CHW") or isinstance(whole, list) or not call.varying.keys() <= _OF_WINDOWS:
         return None
     shapes = [image.shape for image, *_ in samples]
@@ -249,19 +261,22 @@ def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory
         return None
     factors = _factors(channels, *(fixed[name] for name in ("mean", "std", "scale", "shift")))
     windows.normalised(pictures, *factors, out, list(map(bool, call.column("mirror"))))
-    return whole
+    return [whole]
 
 
 @operator(
-    layouts=_WITH_CHANNELS, output=_normalised, out_layout=_normalised_layout, whole=("mirror",),
-    kernel=_normalise_on_gpu, many=_normalise_many,
-)  # fmt: skip
+    layouts=_WITH_CHANNELS,
+    plan=planned(_normalised, layout=_normalised_layout, many=_normalise_many),
+    gpu=_normalise_on_gpu,
+    unit="array",
+)
+@without_effect("image_type")
 def crop_mirror_normalize(
     image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
     crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,
-    mean: PerSample[_Values] = 0.0, mirror: PerSample[int] = 0, out_of_bounds_policy: _Policy = "error",
+    mean: PerSample[_Values] = 0.0, mirror: PerItem[int] = 0, out_of_bounds_policy: _Policy = "error",
     output_layout: _Order = "CHW", pad_output: bool = False, rounding: _Rounding = "round", scale: float = 1.0,
     shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip

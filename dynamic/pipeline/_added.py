@@ -14,8 +14,8 @@ import numpy
 
 import dynamic
 from dynamic import ArgumentError, Batch, Tensor
-from dynamic._argument import check_given
 from dynamic._arrays.array import Array
+from dynamic._lift.binding import check_given
 from dynamic.data import Shapes
 from dynamic.dtypes import dtype as element_type
 from dynamic.dtypes import numpy_dtype, of_32_bits

@@ -13,8 +13,8 @@ import numpy
 
 import dynamic
 from dynamic import ArgumentError, Batch, StateError, StateMismatch, StateWarning, Tensor
-from dynamic._argument import WITHOUT_EFFECT
 from dynamic._base.state import JSON
+from dynamic._lift.argument import IGNORED
 from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.errors import shown
 from dynamic.readers._checks import natural
@@ -69,7 +69,7 @@ def call_of(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], *,
         reads: Whether it is a reader or a source.
         draws: Whether it draws random numbers.
     """
-    left_out = _OF_ALL | (_OF_READERS if reads else WITHOUT_EFFECT.get(path, frozenset()))
+    left_out = _OF_ALL | (_OF_READERS if reads else IGNORED.get(path, frozenset()))
     named = [(name, worded(value)) for name, value in sorted(arguments.items()) if name not in left_out]
     given = [*((str(i), worded(value)) for i, value in enumerate(inputs)), *named]
     return Call(path, tuple(given), not (reads or draws or "name" in arguments or "seed" in arguments))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_type_hints, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy
 
-from dynamic._argument import WITHOUT_EFFECT, Argument, argument
 from dynamic._arrays import cuda
 from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.memory import checked_extents, empty
 from dynamic._base import pool
-from dynamic._call import together
+from dynamic._lift.argument import Argument
+from dynamic._lift.binding import Binder
+from dynamic._lift.kernels import together
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import Device, DeviceLike, device_of_call
 from dynamic.dtypes import numpy_dtype
@@ -40,8 +40,7 @@ _COMMON = ("batch_size", "device", "rng")
 _MOST_AHEAD = 256  # words that are computed at once without need
 _IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
-#: For each distribution its arguments by name, and what those are that are not given.
-_declared: dict[str, tuple[dict[str, Argument], dict[str, Any]]] = {}
+_declared: dict[str, Binder] = {}
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -52,7 +51,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
     """What is known of the arguments of a distribution; of another function, nothing."""
-    return _declared.get(_name(function), ({}, {}))[0]
+    binder = _declared.get(_name(function))
+    return {} if binder is None else binder.arguments
 
 
 class OfInput(Protocol[P]):
@@ -94,30 +94,14 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
     A call that fails, however late, has drawn nothing: the source goes back, if nobody else has drawn since.
     """
     name = _name(function)
-    parameters = inspect.signature(function).parameters.values()
-    hints = get_type_hints(function, include_extras=True)
-    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
-    least = sum(p.default is p.empty for p in parameters if p.kind is p.POSITIONAL_ONLY)
-    keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
-    own = [p for p in parameters if p.name in keywords and p.name not in _COMMON]
-    known = {p.name: argument(name, p, hints[p.name]) for p in own}
-    optional = [p for p in own if p.default is not p.empty]
-    required = [p.name for p in own if p.default is p.empty]
-    defaults = {p.name: None if p.default is None else known[p.name].one(p.default) for p in optional}
-    _declared[name] = known, defaults
-    ignored = WITHOUT_EFFECT.get(name, frozenset())
+    binder = _declared[name] = Binder(function, name, common=_COMMON)
 
     @functools.wraps(function)
     def checked(*inputs: Any, **arguments: Any) -> R:
-        if not least <= len(inputs) <= len(names):
-            raise ArgumentError.inputs(name, names, len(inputs), keywords, required)
-        for key in ignored & arguments.keys():
+        binder.check_inputs(len(inputs))
+        binder.check_names(arguments)
+        for key in binder.ignored & arguments.keys():
             del arguments[key]
-        if not arguments.keys() <= keywords.keys():
-            raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
-        for key in required:
-            if arguments.get(key) is None:
-                raise ArgumentError(name, key, known[key].expected, "nothing")
         turn = arguments["rng"] = Turn(name, arguments.get("rng"))
         try:
             return function(*inputs, **arguments)
@@ -155,13 +139,8 @@ class Call:
         known_inputs = {**(inputs or {}), "a": a, "shape_like": shape_like}
         sizes = {key: len(value) for key, value in known_inputs.items() if isinstance(value, Batch)}
         self.n = self._count(batch_size, sizes | self.varying)
-        known, defaults = _declared[name]
-        self.values = defaults.copy()
-        for key, value in given.items():
-            if key in self.varying:
-                self.values[key] = known[key].each(value, len(value))
-            elif value is not None:
-                self.values[key] = known[key].one(value)
+        fixed, varying = _declared[name].values(given, 0 if self.n is None else self.n)
+        self.values: dict[str, Any] = fixed | varying
         self.shapes = self._shapes(shape_like)
         near = next((x for x in (shape_like, a, *(inputs or {}).values()) if isinstance(x, (Tensor, Batch))), None)
         self.device = device_of_call(device, name) or (Device.current() if near is None else near.device)
@@ -252,7 +231,7 @@ class Call:
             start, stop = ends[i], ends[i + 1]
             flat[start:stop] = compute(_part(numpy, draw, sizes, start, stop, stride))
 
-        pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK, self.name)
+        pool.run(one, len(ends) - 1, total * _BYTES_OF_WORK)
         return flat
 
     def in_turn(self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array]) -> Array:
@@ -439,5 +418,5 @@ def sampled(
         results[i] = samples.noted(i, make, words[i])
 
     work = sum(array.nbytes for arrays in samples.inputs for array in arrays)
-    pool.run(one, samples.count, work, call.name)
+    pool.run(one, samples.count, work)
     return samples.wrapped([*map(list, zip(*results, strict=True))], kinds)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._argument import Between, DTypeArgument, PerSample
 from dynamic._arrays.array import Array, asarray
+from dynamic._lift.argument import Between, DTypeArgument, PerSample
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import Device, DeviceLike, device_of_call
 from dynamic.dtypes import convert, numpy_dtype

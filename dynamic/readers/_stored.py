@@ -354,7 +354,7 @@ class Stored(Reader[G], Generic[L, G]):
             if time.perf_counter() - start > _SLOW:
                 run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES)
             else:
-                run_parts(read_some, len(indices) - 1, _SOME_BYTES, self._operator)
+                run_parts(read_some, len(indices) - 1, _SOME_BYTES)
         if failures:
             raise kind(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found

@@ -75,7 +75,7 @@ def totals(
         for i in range(part.start, part.stop):
             sums[i] = cv2.sumElems(_blocks(arrays[i], _form(arrays[i].shape, tuple(axes))))
 
-    pool.run_parts(some, len(arrays), sum(array.nbytes for array in arrays), "sums")
+    pool.run_parts(some, len(arrays), 2 * sum(array.nbytes for array in arrays))
     return numpy.array(sums)[:, :behind].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["canvas", "common_canvas", "quarter_turns", "rotation", "rotations"]
+__all__ = ["canvas", "canvases", "quarter_turns", "rotation", "rotations", "turns"]
 
 _RADIAN = numpy.float32(math.pi / 180)
 
@@ -34,20 +34,46 @@ def canvas(size: Sequence[int], angle: float, axis: Sequence[float] | None = Non
     return tuple(extent + (extent - parity) % 2 for extent, parity in zip(*_grown(size, angle, axis), strict=True))
 
 
-def common_canvas(size: Sequence[int], turns: Sequence[tuple[float, Sequence[float] | None]]) -> tuple[int, ...]:
-    """The size that holds all frames of a video, each rotated by its own angle (and axis), as DALI computes it.
+def canvases(
+    sizes: Sequence[Sequence[int]],
+    angles: Sequence[float],
+    axes: Sequence[Sequence[float] | None],
+    frames: Sequence[int] | None = None,
+) -> list[tuple[int, ...]]:
+    """`canvas` of many images. Frames of a video get one size, as DALI computes it.
 
     An extent is the largest of all frames, one more where that gives it the parity that most of them would have; the
     even one where as many would have the other.
 
-    >>> from dynamic.kernels.cpu.rotations import common_canvas
-    >>> common_canvas((20, 31), [(90, None), (0, None), (0, None)])
-    (32, 31)
+    Args:
+        sizes: (H, W) or (D, H, W) of each.
+        angles: Degrees.
+        axes: For three dimensions, the (x, y, z) to rotate about.
+        frames: For frames of videos, the number of frames of each video.
+
+    >>> from dynamic.kernels.cpu.rotations import canvases
+    >>> canvases([(20, 31)] * 3, [90, 0, 0], [None] * 3, [3])
+    [(32, 31), (32, 31), (32, 31)]
     """
-    grown, parities = map(numpy.array, zip(*(_grown(size, angle, axis) for angle, axis in turns), strict=True))
-    extents = grown.max(axis=0)
-    odd = 2 * parities.sum(axis=0) > len(parities)
-    return tuple((extents + (extents - odd) % 2).tolist())
+    if not sizes:
+        return []
+    if axes[0] is None:
+        height, width = numpy.array(sizes).T
+        cos, sin = map(numpy.abs, _cos_sins(angles))
+        across = numpy.stack([cos * height + sin * width, cos * width + sin * height], 1)
+        grown = numpy.ceil(across - 0.01).astype(int)
+        odd = numpy.stack([height, width], 1) % 2
+        odd = numpy.where((sin <= cos)[:, None], odd, odd[:, ::-1])
+    else:
+        each = [_grown(size, angle, axis) for size, angle, axis in zip(sizes, angles, axes, strict=True)]
+        grown, odd = (numpy.array(column) for column in zip(*each, strict=True))
+    if frames is not None:
+        videos = numpy.repeat(numpy.arange(len(frames)), frames)
+        for video, count in enumerate(frames):
+            own = videos == video
+            if count:
+                grown[own], odd[own] = grown[own].max(axis=0), 2 * odd[own].sum(axis=0) > count
+    return list(map(tuple, (grown + (grown - odd) % 2).tolist()))
 
 
 def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Sequence[int], Sequence[int]]:
@@ -85,23 +111,45 @@ def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
     Returns:
         (N, 2, 3).
     """
-    angles = numpy.asarray(angles, numpy.float64)
-    quarters, rest = numpy.divmod(angles, 90)
-    near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
-    radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64)
-    whole, quarter = rest == 0, (quarters % 4).astype(int)
-    # Not by NumPy, whose sines may have other last bits: which pixel a point halfway between two lies in tells them.
-    cosines, sines = ([function(each) for each in radians.tolist()] for function in (math.cos, math.sin))
-    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], cosines)
-    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], sines)
+    cos, sin = _cos_sins(angles)
     (y, x), (v, u) = (numpy.asarray(each, numpy.float64).T / 2 for each in (sizes, output_sizes))
     return numpy.stack([cos, -sin, x - (cos * u - sin * v), sin, cos, y - (sin * u + cos * v)], 1).reshape(-1, 2, 3)
+
+
+def turns(
+    sizes: Sequence[tuple[int, ...]],
+    output_sizes: Sequence[tuple[int, ...]],
+    angles: Sequence[float],
+    axes: Sequence[Sequence[float] | None],
+) -> list[Any]:
+    """For each image the number of quarter turns that rotates it, where that moves whole pixels; else its matrix."""
+    rows = zip(sizes, output_sizes, angles, axes, strict=True)
+    if not sizes or axes[0] is not None:
+        return [rotation(*row) for row in rows]
+    found: list[Any] = rotations(sizes, output_sizes, angles).tolist()
+    for i, (size, output_size, angle, _) in enumerate(rows):
+        if angle % 90 == 0 and output_size == (size if angle % 180 == 0 else size[::-1]):
+            found[i] = int(angle // 90) % 4
+    return found
 
 
 def quarter_turns(angle: float) -> int | None:
     """How many quarter turns an angle in degrees is, from 0 to 3; None where it is no whole number of them."""
     quarters, rest = divmod(angle, 90)
     return None if rest else int(quarters) % 4
+
+
+def _cos_sins(angles: Any) -> tuple[Any, Any]:
+    """`_cos_sin` of many angles, as arrays."""
+    angles = numpy.asarray(angles, numpy.float64)
+    quarters, rest = numpy.divmod(angles, 90)
+    near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
+    radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64).tolist()
+    whole, quarter = rest == 0, (quarters % 4).astype(int)
+    # Not by NumPy, whose sines may have other last bits: which pixel a point halfway between two lies in tells them.
+    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], list(map(math.cos, radians)))
+    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], list(map(math.sin, radians)))
+    return cos, sin
 
 
 def _turn(angle: float, axis: Sequence[float]) -> Any:

@@ -30,12 +30,14 @@ __all__ = [
     "OPENCV_LIMIT",
     "QUIET",
     "affine",
+    "are_photos",
     "copied",
     "filled",
     "flip",
     "in_groups",
     "places_of",
     "quarter_turn",
+    "step",
     "take",
 ]
 
@@ -94,6 +96,56 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
         _opencv_linear(image, matrix, out, fill)
     else:
         _gather(image, matrix, out, fill, nearest)
+
+
+def are_photos(dtype: Any, out_dtype: Any, shapes: Sequence[Sequence[int]], results: Sequence[Sequence[int]]) -> bool:
+    """Whether `step` takes images (H, W, C): of a type that OpenCV interpolates as it is, and of moderate size."""
+    if dtype != out_dtype or dtype not in _DIRECT:
+        return False
+    for height, width, channels in itertools.chain(shapes, results):
+        if not (0 < height <= _TILE[0] and 0 < width <= _TILE[1] and channels in (1, 3, 4)):
+            return False
+    return True
+
+
+def step(image: Any, turn: Any, out: Any, fill: Any) -> pool.Step:
+    """One call for `quarter_turn` or `affine` of one of images that `are_photos`, with the same result.
+
+    Args:
+        image: (H, W, C).
+        turn: Number of quarter turns, or a matrix.
+        out: Memory for the result.
+        fill: As `filled` returns it, or None.
+    """
+    if isinstance(turn, int):
+        return quarter_turn, (image, turn, out)
+    (a, b, x), (c, d, y) = turn
+    matrix = numpy.array([[a, b, x + (a + b) / 2 - 0.5], [c, d, y + (c + d) / 2 - 0.5]])
+    height, width, channels = out.shape
+    reach = max(abs(a) * width + abs(b) * height, abs(c) * width + abs(d) * height)
+    work = max(image.size, out.size) * image.itemsize * 4 // channels
+    exact = (matrix == numpy.rint(matrix)).all()
+    if exact or reach >= OPENCV_LIMIT or work > _STRIP or not image.flags.c_contiguous or not out.flags.c_contiguous:
+        return functools.partial(affine, fill=fill), (image, turn, out)
+    border = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
+    value = (0.0,) if fill is None else fill.tolist()
+    wider = channels == 3 and image.itemsize < 4 and image.size <= _MOST_WIDENED * out.size
+    if channels == 1:
+        image, out = image[..., 0], out[..., 0]
+    return _widened if wider else _interpolating, (image, matrix, out, border, value)
+
+
+def _interpolating(image: Any, matrix: Any, out: Any, border: int, value: Sequence[float]) -> None:
+    cv2.warpAffine(image, matrix, out.shape[1::-1], dst=out, flags=_LINEAR, borderMode=border, borderValue=value)
+
+
+def _widened(image: Any, matrix: Any, out: Any, border: int, value: Sequence[float]) -> None:
+    memory = cv2.cvtColor(image, cv2.COLOR_RGB2RGBA)
+    memory = cv2.warpAffine(memory, matrix, out.shape[1::-1], flags=_LINEAR, borderMode=border, borderValue=value)
+    cv2.cvtColor(memory, cv2.COLOR_RGBA2RGB, dst=out)
+
+
+_LINEAR = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
 
 
 def _turned(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -256,7 +308,7 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
         def one(i: int) -> None:
             tile, part, shifted = tiles[i]
             cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
-                           flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, **how)  # fmt: skip
+                           flags=_LINEAR, **how)  # fmt: skip
 
         pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 

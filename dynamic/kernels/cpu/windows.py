@@ -102,7 +102,7 @@ def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs
         for image, place, out in zip(images[part], places[part], outs[part], strict=True):
             out[...] = image[place]
 
-    pool.run_parts(some, len(images), work, "copied_inside")
+    pool.run_parts(some, len(images), work)
 
 
 @functools.lru_cache(1024)

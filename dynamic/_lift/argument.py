@@ -8,29 +8,27 @@ An annotation is built of ``float`` (finite), ``int``, ``bool``, ``str``, ``tupl
 from __future__ import annotations
 
 import enum
-import functools
-import inspect
 import math
 import operator
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, NewType, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NewType, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy
 
-from ._arrays.array import Array, asarray, library
-from .data import Batch, Tensor, as_one
-from .data._transfer import moved
-from .devices import Device
-from .dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
-from .errors import ArgumentError, nearest, shown
-from .types import DALIImageType, DALIInterpType
+from dynamic._arrays.array import Array, asarray, library
+from dynamic.data import Batch, Tensor, as_one
+from dynamic.data._transfer import moved
+from dynamic.devices import Device
+from dynamic.dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
+from dynamic.errors import ArgumentError, nearest, shown
+from dynamic.types import DALIImageType, DALIInterpType
 
 __all__ = [
     "GIVEN",
-    "WITHOUT_EFFECT",
+    "IGNORED",
     "Argument",
     "Between",
     "DTypeArgument",
@@ -41,6 +39,7 @@ __all__ = [
     "InterpName",
     "Layout",
     "Numbers",
+    "PerItem",
     "PerSample",
     "Several",
     "Three",
@@ -48,36 +47,23 @@ __all__ = [
     "Word",
     "argument",
     "beside",
-    "check_given",
     "chosen",
-    "function",
+    "from_host",
+    "ignored_by",
+    "is_layout",
+    "on_host",
+    "without_effect",
 ]
 
-#: Arguments that say how DALI is to do its work, which are taken where it has them, and make no difference.
-_OF_DECODERS = frozenset([
-    "affine", "device_memory_padding", "device_memory_padding_jpeg2k", "host_memory_padding",
-    "host_memory_padding_jpeg2k", "hw_decoder_load", "hybrid_huffman_threshold", "memory_stats",
-    "preallocate_height_hint", "preallocate_width_hint", "split_stages", "use_chunk_allocator",
-])  # fmt: skip
-_OF_CACHES = frozenset(["cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"])
-_OF_RESIZERS = frozenset(["minibatch_size", "temp_buffer_hint"])
-WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
-    "decoders.image": _OF_DECODERS | _OF_CACHES,
-    **dict.fromkeys(["decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice"], _OF_DECODERS),
-    **dict.fromkeys(["random_resized_crop", "resize_crop_mirror", "tensor_resize"], _OF_RESIZERS),
-    "resize": _OF_RESIZERS | {"image_type"},
-    **dict.fromkeys(["crop", "crop_mirror_normalize", "slice"], frozenset(["image_type"])),
-}
-
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 X = TypeVar("X")
 Convert = Callable[[Any], Any]
-_PER_SAMPLE = "per sample"
+_PER_SAMPLE, _PER_ITEM = "per sample", "per item"
 _LAYOUT = "layout"
 
 if TYPE_CHECKING:  # what a caller may give
     PerSample: TypeAlias = X | Batch | Tensor | numpy.ndarray[Any, Any] | numpy.generic
+    PerItem: TypeAlias = PerSample[X]
     Several: TypeAlias = Sequence[X] | Tensor | numpy.ndarray[Any, Any]
     Two: TypeAlias = Several[X]
     Three: TypeAlias = Several[X]
@@ -89,6 +75,8 @@ if TYPE_CHECKING:  # what a caller may give
 else:  # what a kernel sees
     #: One value for all samples, or a Batch with one for each. The caller may give either; a kernel sees one value.
     PerSample = Annotated[X, _PER_SAMPLE]
+    #: The same, of a kernel for arrays of many samples: it sees a list where a Batch is given.
+    PerItem = Annotated[X, _PER_SAMPLE, _PER_ITEM]
     #: Any number of values, in any sequence or array; a kernel sees a tuple.
     Several = tuple[X, ...]
     Two = tuple[X, X]
@@ -166,6 +154,7 @@ class Argument:
     name: str
     plain: Any  #: the annotation less its marks; the tests draw values from it
     per_sample: bool
+    per_item: bool  #: whether a kernel for many samples takes a list
     required: bool
     kind: _Kind
 
@@ -220,51 +209,45 @@ class Argument:
 
 def argument(operator_name: str, parameter: Parameter, annotation: Any) -> Argument:
     """Read a parameter of a declaration."""
-    per_sample = get_origin(annotation) is Annotated and _PER_SAMPLE in get_args(annotation)
+    marks = get_args(annotation) if get_origin(annotation) is Annotated else ()
+    per_sample, per_item = _PER_SAMPLE in marks, _PER_ITEM in marks
     plain = _unmarked(annotation) if per_sample else annotation
     required = parameter.default is parameter.empty
-    return Argument(operator_name, parameter.name, plain, per_sample, required, _kind(plain))
+    return Argument(operator_name, parameter.name, plain, per_sample, per_item, required, _kind(plain))
 
 
-def function(body: Callable[P, R]) -> Callable[P, R]:
-    """Let a function that is no operator refuse what it has not, or lacks, as operators do."""
-    parameters = inspect.signature(body).parameters.values()
-    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
-    keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
-    required = [p.name for p in keywords.values() if p.default is p.empty]
+def without_effect(*names: str) -> Callable[[F], F]:
+    """Let an operator take arguments that say how DALI works and change no result."""
 
-    @functools.wraps(body)
-    def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
-        if len(inputs) != len(names):
-            raise ArgumentError.inputs(body.__name__, names, len(inputs), keywords, required)
-        for name in arguments:
-            if name not in keywords:
-                raise ArgumentError.unknown(body.__name__, name, keywords)
-        for name in required:
-            if name not in arguments:
-                raise ArgumentError(body.__name__, name, "given", "nothing")
-        return body(*inputs, **arguments)
+    def marked(body: F) -> F:
+        _ignored[body] = frozenset(names)
+        return body
 
-    return checked
+    return marked
 
 
-def check_given(
-    operator: str, parameters: Mapping[str, Parameter], inputs: Sequence[Any], arguments: Mapping[str, Any]
-) -> None:
-    """Refuse what a function has not, is given twice or lacks, where some of it may be given by position or by name."""
-    named = {name: p for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-    kinds = {p.kind for p in parameters.values()}
-    by_place = [name for name, p in named.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    unknown = next((name for name in arguments if name not in named), None)
-    if unknown is not None and Parameter.VAR_KEYWORD not in kinds:
-        raise ArgumentError.unknown(operator, unknown, named)
-    if len(inputs) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
-        raise ArgumentError.inputs(operator, by_place, len(inputs), [])
-    given = [*by_place[: len(inputs)], *arguments]
-    for name, p in named.items():
-        count = given.count(name)
-        if count > 1 or (not count and p.default is p.empty):
-            raise ArgumentError(operator, name, "given once", "two values" if count else "nothing")
+#: The same by the names of operators, once they are declared.
+IGNORED: dict[str, frozenset[str]] = {}
+
+
+def from_host(body: F) -> F:
+    """Let the inputs of an operator stay on the CPU; `device` places only the result."""
+    _of_host.add(body)
+    return body
+
+
+def on_host(body: Callable[..., Any]) -> bool:
+    """Whether the inputs of a function stay on the CPU."""
+    return body in _of_host
+
+
+_of_host: set[Callable[..., Any]] = set()
+_ignored: dict[Callable[..., Any], frozenset[str]] = {}
+
+
+def ignored_by(body: Callable[..., Any]) -> frozenset[str]:
+    """The arguments that a function takes `without_effect`."""
+    return _ignored.get(body, frozenset())
 
 
 def is_layout(annotation: Any) -> bool:
@@ -274,7 +257,7 @@ def is_layout(annotation: Any) -> bool:
 
 def _unmarked(annotation: Any) -> Any:
     plain, *marks = get_args(annotation)
-    rest = tuple(m for m in marks if m != _PER_SAMPLE)
+    rest = tuple(m for m in marks if m not in (_PER_SAMPLE, _PER_ITEM))
     return Annotated[(plain, *rest)] if rest else plain
 
 

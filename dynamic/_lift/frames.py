@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy
 
-from ._arrays.array import Array, library
-from ._arrays.memory import empty
-from ._base.origin import Origin
-from .data import Batch, Tensor
-from .errors import ArgumentError, DataError, Failure
+from dynamic._arrays.array import Array, library
+from dynamic._arrays.memory import empty
+from dynamic._base.origin import Origin
+from dynamic.data import Batch, Tensor
+from dynamic.errors import ArgumentError, DataError, Failure
 
 __all__ = ["are_given", "are_in", "each", "each_of", "relaid"]
 
@@ -37,27 +37,24 @@ def each(operator: Any, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> A
     """Call an operator on the frames of its first input, each with its own values of the arguments laid out as frames.
 
     A first input that is no video is every frame of one: an image with a matrix for each frame becomes a video.
-    The results of the frames of one video must have one shape: an operator with a method `of_frames` is given the
-    frames, how many each video has, and their arguments, and returns arguments that see to that.
+    The results of the frames of one video must have one shape; a plan may see to that by the `frames` of the call.
     """
     batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
-    given = [operator._data(i, value, device) for i, value in enumerate(inputs)]
+    given = [operator.data(i, value, device) for i, value in enumerate(inputs)]
     marked = next((name for name, value in arguments.items() if _is_frames(value)), None)
-    count = operator._count(given, arguments, batch_size)
+    count = operator.count(given, arguments, batch_size)
     values = [x for x in (*given[1:], *arguments.values()) if _is_frames(x)]
     video = _as_video(operator, given[0] if given else None, marked, values, count)
     counts = [len(sample) for sample in _samples(video, count)]
     frames = _frames(video, count, counts)
-    others = [_spread(operator.name, operator._name_of_input(i), x, count, counts) for i, x in enumerate(given) if i]
+    others = [_spread(operator.name, operator.input_name(i), x, count, counts) for i, x in enumerate(given) if i]
     spread = {name: _spread(operator.name, name, value, count, counts) for name, value in arguments.items()}
-    own = {operator._name_of_input(0): video} if inputs else {}
-    own |= {operator._name_of_input(i): x for i, x in enumerate(given) if i} | arguments
+    own = {operator.input_name(0): video} if inputs else {}
+    own |= {operator.input_name(i): x for i, x in enumerate(given) if i} | arguments
     with _Numbers(count, counts, own).told():
-        if hasattr(operator, "of_frames"):
-            spread = operator.of_frames(frames, counts, spread)
-        results = operator(frames, *others, **spread)
+        results = operator.called((frames, *others), spread, counts)
     several = isinstance(results, tuple)
-    name = marked or operator._name_of_input(1)
+    name = marked or operator.input_name(1)
     parts = results if several else [results]
     if len(parts[0]) < len(frames):
         expected = "'raise' or 'null' where there are values for each frame"
@@ -171,7 +168,7 @@ def _as_video(
 
     What is no video is repeated, where another input has values for each frame, or the operator takes no images.
     """
-    layout = None if first is None else first.layout or operator._usual_layout.get(first.ndim)
+    layout = None if first is None else first.layout or operator.usual_layout(first.ndim)
     if first is not None and (layout or "").startswith("F"):
         return relaid(first, layout)
     if first is None or (marked and operator.layouts is not None):
@@ -250,8 +247,7 @@ def _joined(operator: Any, name: str, frames: Batch, start: int, stop: int) -> A
         return numpy.empty((0,) * (frames.ndim + 1), frames._numpy_dtype)
     shapes = {part.shape for part in parts}
     if len(shapes) > 1:
-        fixed = [argument for argument in ("keep_size", "size") if argument in operator.arguments]
-        hint = f"Pass {' or '.join(fixed)}." if fixed else ""
+        hint = "Pass arguments that say the size of the result, such as size=."
         expected = "such that all frames of a video come out in one shape"
         raise ArgumentError(operator.name, name, expected, f"shapes {sorted(shapes)}", hint)
     xp = library(parts[0])
