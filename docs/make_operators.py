@@ -20,7 +20,6 @@ import numpy
 import dynamic
 from dynamic import transforms
 from dynamic._lift.argument import IGNORED, Argument
-from dynamic.random._drawing import declared_arguments
 from dynamic._lift.operator import Operator
 from dynamic.auto_aug import augmentations, core, rand_augment
 from dynamic.dtypes import ALL, DType

@@ -34,7 +34,9 @@ class Binder:
         self, body: Callable[..., Any], name: str, lent: Sequence[str] = (), common: Sequence[str] = ()
     ) -> None:
         self.name, self.common = name, common
-        self.ignored = IGNORED[name] = ignored_by(body)
+        self.ignored = ignored_by(body)
+        if self.ignored:
+            IGNORED[name] = self.ignored
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]

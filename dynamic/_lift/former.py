@@ -43,7 +43,7 @@ def planned(
 
                 from dynamic.data import Tensor
 
-                have = have or Tensor(numpy.float32(0))
+                have = Tensor(numpy.float32(0)) if have is None else have
                 kinds = kind(have.ndim, have._numpy_dtype, **call.fixed)
                 for part, (ndim, dtype) in zip(parts, kinds if outputs else [kinds], strict=True):
                     part.ndim, part.dtype = ndim, dtype

@@ -14,7 +14,6 @@ from dynamic._arrays.described import allocated, described, rows
 from dynamic._arrays.memory import check_room, empty
 from dynamic._base import pool
 from dynamic.data import Batch
-from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, DataError
 
 from .call import Call, Plan, Shape
@@ -128,7 +127,7 @@ def empties(call: Call) -> list[Any]:
     found = []
     with current(call.device):
         for part in call.plan.parts():
-            kind = call.asked if part.dtype is None else numpy_dtype(part.dtype)
+            kind = call.asked if part.dtype is None else numpy.dtype(part.dtype)
             layout = call.layout if part.layout is ... else part.layout
             ndim = part.ndim if part.ndim is not None else len(layout) if layout else call.ndim
             found.append(call.library.empty((0,) * (1 + ndim), kind))

@@ -49,7 +49,7 @@ class Operator(Generic[P]):
         self.plan, self.gpu, self.unit = plan or _unplanned, gpu, unit
         self.devices = ("cpu", "gpu") if gpu else ("cpu",)
         self._binder = binder = Binder(body, self.name, ("out", "plan"), tuple(_COMMON))
-        self.inputs, self.least = binder.inputs, binder.least
+        self.inputs, self.least, self.variadic = binder.inputs, binder.least, binder.variadic
         self.layout_name, self.lent = binder.layout_name, binder.lent
         self.arguments: dict[str, Argument] = binder.arguments
         self.listed = frozenset(known.name for known in binder.arguments.values() if known.per_item)
@@ -140,7 +140,7 @@ class Operator(Generic[P]):
         devices = [x.device for x in inputs]
         if all(device is Device.CPU for device in devices):
             return inputs
-        read = callable(self.gpu) and not self._binder.variadic
+        read = callable(self.gpu) and not self.variadic
         aside = [read and i > 0 and device is Device.CPU for i, device in enumerate(devices)]
         placed = [i for i, value in enumerate(given) if not aside[i] and not only_numbers(value)] or [0]
         first = devices[placed[0]]

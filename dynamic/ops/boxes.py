@@ -169,7 +169,8 @@ def _rotate_many(call: Call, _: Memory | None) -> list[Any]:
     def checked(bboxes: Array, labels: Array | None = None, **arguments: Any) -> _Extents:
         return _checked_rotation(bboxes, labels, **{name: arguments[name] for name in names})
 
-    given, boxes, labels = call.fixed, *call.columns(), [None] * call.count
+    given, (boxes, *others) = call.fixed, call.columns()
+    labels = others[0] if others else [None] * call.count
     extents = call.each(checked, of_values=True)
     found = _rotated(boxes, labels, call.column("angle"), extents, given["bbox_layout"], given["mode"],
                      given["remove_threshold"], normalized=given["bbox_normalized"])  # fmt: skip
