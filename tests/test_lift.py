@@ -1,8 +1,6 @@
 """The lift itself, on operators that exist for these tests only."""
 
 from __future__ import annotations
-from dynamic._arrays.array import GATHERED
-from dynamic._base import pool
 
 import asyncio
 import enum
@@ -11,7 +9,6 @@ import os
 import pickle
 import threading
 import time
-import types
 import warnings
 from typing import Annotated, Any
 
@@ -21,9 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, _array, _operator, _pool, as_batch, as_tensor
-from dynamic._lift.argument import Between, DTypeArgument, Layout, PerSample
+from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor
+from dynamic._arrays.array import GATHERED
+from dynamic._base import pool
 from dynamic._base.origin import Origin
+from dynamic._lift import operator as operator_
+from dynamic._lift.argument import Between, DTypeArgument, Layout, PerItem, PerSample
+from dynamic._lift.call import Plan
 from dynamic.errors import CorruptImage, DataError, DecodeError, Failure, LayoutWarning, TruncatedImage
 
 Array = Any
@@ -31,19 +32,22 @@ Array = Any
 
 @pytest.fixture(autouse=True)
 def _no_traces(monkeypatch):
-    monkeypatch.setattr(_operator, "registry", {})
+    monkeypatch.setattr(operator_, "registry", {})
 
 
 def lift(**declaration):
-    return _operator.operator(**declaration)
+    return operator_.operator(**declaration)
 
 
-def both_specs(a, b, /, *, times):
-    return (a.shape, a.dtype), ((times,), np.dtype("float32"))
+def same(call):
+    return Plan(call.shapes, call.dtype)
 
 
 def two_in_two_out():
-    @lift(output=both_specs, out_layout=(None, "N"))
+    def plan(call):
+        return Plan(outputs=[same(call), Plan([(n,) for n in call.column("times")], np.dtype("float32"), "N")])
+
+    @lift(plan=plan)
     def pair(a: Array, b: Array, /, *, times: PerSample[int], out: Any) -> tuple[Array, Array]:
         out[0][...] = a + b
         out[1][...] = times
@@ -69,7 +73,7 @@ def test_several_inputs_and_outputs():
 
 
 def test_any_number_of_inputs():
-    @lift(output=lambda *inputs: ((len(inputs),), inputs[0].dtype))
+    @lift(plan=lambda call: Plan((len(call.inputs),), call.dtype))
     def sums(*inputs: Array, out: Any) -> Array:
         out[...] = [a.sum() for a in inputs]
         return out
@@ -85,9 +89,10 @@ def test_any_number_of_inputs():
 
 
 def test_no_inputs():
-    @lift(
-        output=lambda *, shape: (shape, np.dtype("int16")), out_kind=lambda ndim, dtype, *, shape=(): (len(shape), "i2")
-    )
+    def plan(call):
+        return Plan(call.column("shape"), np.dtype("int16"), ndim=len(call.fixed.get("shape", ())))
+
+    @lift(plan=plan)
     def zeros(*, shape: PerSample[tuple[int, ...]], out: Any) -> Array:
         out[...] = 0 // shape[0]
         return out
@@ -107,33 +112,67 @@ def test_no_inputs():
     assert caught.value.__notes__ == ["In zeros(), sample 1 of 2."]
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_what_depends_on_all_samples_is_found_once(whole):
+@pytest.mark.parametrize("unit", ["sample", "array"])
+def test_a_plan_is_made_once_for_all_samples(unit):
     asked = []
 
-    def largest(call):
+    def plan(call):
         asked.append(call.count)
-        return max(a.max() * times for (a,), times in zip(call.samples(), call.column("times"), strict=True))
+        rows = zip(call.samples(), call.column("times"), strict=True)
+        return Plan(call.shapes, call.dtype, data=max((a.max() * times for (a,), times in rows), default=0))
 
-    @lift(output=lambda a, *, times, across: (a.shape, a.dtype), across=largest, whole=whole)
-    def scaled(a: Array, /, *, times: PerSample[int] = 1, across: Any, out: Any) -> Array:
-        out[...] = across - a
+    @lift(plan=plan, unit=unit)
+    def scaled(a: Array, /, *, times: PerSample[int] = 1, plan: Any, out: Any) -> Array:
+        out[...] = plan - a
         return out
 
     assert scaled(as_batch([[1, 2], [5, 0]])).tolist() == [[4, 3], [0, 5]]
     assert scaled(as_batch([[1], [5]]), times=as_batch([7, 1])).tolist() == [[6], [2]]
     assert scaled([1, 2]).tolist() == [1, 0]
     assert len(scaled(as_batch([], dtype="i32"))) == 0
-    assert asked == [2, 2, 1]
+    assert asked == [2, 2, 1, 0]
     with pytest.raises(ArgumentError, match="has"):
-        scaled([1], across=3)
+        scaled([1], plan=3)
+
+
+def test_each_sample_gets_its_own_part_of_the_plan():
+    def plan(call):
+        return Plan(call.shapes, call.dtype, data=call.each(lambda a, *, times: len(a) * times))
+
+    @lift(plan=plan, unit="array")
+    def filled(a: Array, /, *, times: PerSample[int] = 1, plan: int, out: Any) -> Array:
+        out[...] = plan
+
+    assert filled(as_batch([[1, 2], [5, 0]]), times=as_batch([1, 2])).tolist() == [[2, 2], [4, 4]]
+    assert filled(as_batch([[1], [2, 3]])).tolist() == [[1], [2, 2]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=8))
+def test_samples_that_are_alike_are_planned_once(drawn):
+    asked = []
+
+    def plan(call):
+        def spec(a, *, times):
+            asked.append((a.shape, times))
+            return a.shape
+
+        return Plan(call.each(spec), call.dtype)
+
+    @lift(plan=plan)
+    def zeroed(a: Array, /, *, times: PerSample[int], out: Any) -> Array:
+        out[...] = 0
+
+    batch = Batch([np.zeros(n, "u1") for n, _ in drawn], None, None, np.dtype("u1"), 1)
+    result = zeroed(batch, times=as_batch([times for _, times in drawn], dtype="i32"))
+    assert result.shape == batch.shape
+    assert sorted(asked) == sorted({((n,), times) for n, times in drawn})
 
 
 def test_arguments_may_differ_between_samples_that_are_given_at_once():
     seen = []
 
-    @lift(output=lambda a, **_: (a.shape, a.dtype), whole=("times",))
-    def scaled(a: Array, /, *, times: PerSample[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
+    @lift(plan=same, unit="array")
+    def scaled(a: Array, /, *, times: PerItem[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
         seen.append((a.ndim, times))
         out[...] = a * np.reshape(times, (-1, 1)) + more
         return out
@@ -150,8 +189,8 @@ def test_arguments_may_differ_between_samples_that_are_given_at_once():
 def test_small_samples_of_one_shape_are_given_at_once():
     seen = []
 
-    @lift(output=lambda a, b, **_: (a.shape, a.dtype), whole=("times",))
-    def added(a: Array, b: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+    @lift(plan=same, unit="array")
+    def added(a: Array, b: Array, /, *, times: PerItem[int] = 1, out: Any) -> Array:
         seen.append(a.shape)
         out[...] = a + b * np.reshape(times, (-1,) + (1,) * (b.ndim - 1))
         return out
@@ -170,37 +209,12 @@ def test_small_samples_of_one_shape_are_given_at_once():
     assert seen == [*together, *large_shapes, (1,), (2,), (1,), (1,)]
 
 
-def test_what_declines_many_samples_is_given_them_one_by_one():
-    """Each time it is asked once, whether they are one array, separate, or of a few shapes."""
-    seen = []
-
-    @lift(output=lambda a, **_: (a.shape, a.dtype), whole=True)
-    def doubled(a: Array, /, *, out: Any) -> Array:
-        seen.append(a.shape)
-        if a.ndim > 1:
-            return NotImplemented
-        out[...] = 2 * a
-        return out
-
-    rows = [np.full(2, i, "i4") for i in range(3)]
-    for samples in (rows, np.stack(rows)):
-        assert doubled(as_batch(samples)).tolist() == [[0, 0], [2, 2], [4, 4]]
-        assert seen == [(3, 2), (2,), (2,), (2,)]
-        seen.clear()
-    ragged = [np.zeros(1 + i % 2, "i4") for i in range(6)]
-    assert doubled(as_batch(ragged)).tolist() == [[0], [0, 0]] * 3
-    assert seen == [(3, 1), *(row.shape for row in ragged)]
-
-
 @pytest.mark.parametrize("wide", [False, True])
 def test_small_samples_of_a_few_shapes_are_given_shape_by_shape(wide):
     seen = []
 
-    def output(a: Array, **_: Any) -> Any:
-        return a.shape if wide else (), a.dtype
-
-    @lift(output=output, whole=("times",))
-    def most(a: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+    @lift(plan=lambda call: Plan(call.shapes if wide else (), call.dtype), unit="array")
+    def most(a: Array, /, *, times: PerItem[int] = 1, out: Any) -> Array:
         seen.append(a.shape)
         if a.max() > 99:
             raise ArgumentError("most", "a", "less than 100", str(a.max()))
@@ -229,8 +243,8 @@ def test_small_samples_of_a_few_shapes_are_given_shape_by_shape(wide):
 def test_independent_rows_of_small_samples_are_given_as_one():
     seen = []
 
-    @lift(output=lambda a, **_: ((len(a), 1), np.dtype("i8")), whole=("times",), independent="rows")
-    def total(a: Array, /, *, times: PerSample[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
+    @lift(plan=lambda call: Plan([(n, 1) for n, *_ in call.shapes], np.dtype("i8")), unit="row")
+    def total(a: Array, /, *, times: PerItem[int] = 1, more: PerSample[int] = 0, out: Any) -> Array:
         seen.append(a.shape)
         if a.size and a.max() > 99:
             raise ZeroDivisionError
@@ -254,7 +268,7 @@ def test_independent_rows_of_small_samples_are_given_as_one():
 def test_independent_values_of_small_samples_are_given_as_one():
     seen = []
 
-    @lift(output=lambda a: (a.shape, np.dtype("f4")), whole=True, independent="values")
+    @lift(plan=lambda call: Plan(call.shapes, np.dtype("f4")), unit="value")
     def half(a: Array, /, *, out: Any) -> Array:
         seen.append(a.shape)
         out[...] = a / 2
@@ -267,27 +281,27 @@ def test_independent_values_of_small_samples_are_given_as_one():
     assert seen == [(10,)]
 
 
-def test_all_samples_of_a_batch_may_be_done_by_another_function():
+def test_a_plan_may_choose_a_kernel_for_all_samples():
     seen = []
 
-    def of_many(call, samples, memory):
-        seen.append((call.column("times"), [a.shape for (a,) in samples], memory is not None))
-        results = [a * times for (a,), times in zip(samples, call.column("times"), strict=True)]
+    def of_many(call, memory):
+        (samples,), times = call.columns(), call.column("times")
+        seen.append((times, [a.shape for a in samples], memory is not None))
+        results = [a * n for a, n in zip(samples, times, strict=True)]
         if memory is None:
-            return results
+            return [results]
         for out, result in zip(memory.outs, results, strict=True):
             out[...] = result
-        return memory.storages()
+        return None
 
-    def scaled(a: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
+    @lift(plan=lambda call: Plan(call.shapes, call.dtype, kernel=of_many))
+    def with_memory(a: Array, /, *, times: PerSample[int] = 1, out: Any) -> Array:
         out[...] = a * times
-        return out
 
-    def grown(a: Array, /, *, times: PerSample[int] = 1) -> Array:
+    @lift(plan=lambda call: Plan(kernel=of_many))
+    def without(a: Array, /, *, times: PerSample[int] = 1) -> Array:
         return a * times
 
-    with_memory = lift(output=lambda a, **_: (a.shape, a.dtype), many=of_many)(scaled)
-    without = lift(many=of_many)(grown)
     for operator in (with_memory, without):
         batch = as_batch([[1], [2, 3]])
         assert operator(batch, times=as_batch([5, 6])).tolist() == [[5], [12, 18]]
@@ -301,11 +315,24 @@ def test_all_samples_of_a_batch_may_be_done_by_another_function():
     ]
 
 
+def test_the_number_of_results_may_depend_on_the_call():
+    @lift(plan=lambda call: Plan(outputs=[Plan(), Plan(layout=None)]) if call.fixed["both"] else Plan())
+    def split(a: Array, /, *, both: bool = False) -> Any:
+        return (a, a[:1]) if both else a
+
+    batch = as_batch([[1, 2], [3]], layout="W")
+    assert split(batch).tolist() == [[1, 2], [3]]
+    whole, first = split(batch, both=True)
+    assert (whole.layout, first.layout, first.tolist()) == ("W", None, [[1], [3]])
+    assert [x.ndim for x in split(batch[:0], both=True)] == [1, 1]
+
+
 def test_what_an_empty_batch_becomes_may_be_declared():
-    @lift(
-        out_layout=lambda layout, *, keep: layout if keep else None,
-        out_kind=lambda ndim, dtype, *, keep: (ndim if keep else 0, "f8"),
-    )
+    def plan(call):
+        keep = call.fixed["keep"]
+        return Plan(dtype=np.dtype("f8"), layout=call.layout if keep else None, ndim=call.ndim if keep else 0)
+
+    @lift(plan=plan)
     def total(a: Array, /, *, keep: bool = False) -> Array:
         return a.astype(float).sum(keepdims=keep)
 
@@ -318,10 +345,10 @@ def test_what_an_empty_batch_becomes_may_be_declared():
 def test_views_are_made_of_many_samples_at_once():
     asked = []
 
-    @lift(whole=True, across=lambda call: call.inputs[0].ndim)
-    def flat(a: Array, /, *, across: int) -> Array:
+    @lift(plan=lambda call: Plan(data=call.ndim), unit="view")
+    def flat(a: Array, /, *, plan: int) -> Array:
         asked.append(a.shape)
-        return a.reshape((*a.shape[: a.ndim - across], -1))
+        return a.reshape((*a.shape[: a.ndim - plan], -1))
 
     whole = as_batch(np.zeros((2, 3, 4)), layout="HW")
     result = flat(whole)
@@ -336,7 +363,7 @@ def test_views_are_made_of_many_samples_at_once():
 def test_many_samples_without_a_layout_have_none():
     seen = []
 
-    @lift(output=lambda a, *, layout: (a.shape, a.dtype), whole=True)
+    @lift(plan=same, unit="array")
     def probe(a: Array, /, *, layout: Layout, out: Any) -> Array:
         seen.append(layout)
 
@@ -346,7 +373,7 @@ def test_many_samples_without_a_layout_have_none():
 
 
 def test_outputs_without_declared_shape():
-    @lift()
+    @lift(plan=lambda _: Plan(outputs=[Plan(), Plan()]))
     def split(a: Array, /) -> tuple[Array, Array]:
         return a[:1], a[1:]
 
@@ -427,7 +454,7 @@ def test_an_error_of_a_kernel_says_where():
 
 
 def test_a_kernel_that_takes_many_samples_says_which():
-    @lift(output=lambda a: (a.shape, a.dtype), whole=True)
+    @lift(plan=same, unit="array")
     def check(a: Array, /, *, out: Array) -> Array:
         raise KeyError("inside")
 
@@ -464,12 +491,12 @@ def test_different_reasons_meet_in_their_common_class():
 def test_failures_while_sizes_are_found_are_collected_too():
     tried = []
 
-    def spec(a, /):
+    def shape(a, /):
         if a == 1:
             raise CorruptImage("x", [Failure(0, "no header")])
-        return a.shape, a.dtype
+        return a.shape
 
-    @lift(output=spec, values_from=0)
+    @lift(plan=lambda call: Plan(call.each(shape, of_values=True), call.dtype))
     def check(a: Array, /, *, out: Array) -> Array:
         tried.append(int(a))
         if a == 2:
@@ -576,8 +603,6 @@ def test_a_wrong_default_is_found_when_it_is_declared():
 
 @pytest.fixture
 def threads(monkeypatch):
-    monkeypatch.setattr(pool, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(pool, "_MUCH", 0)
     monkeypatch.setattr(pool, "_WORTH_SHARING", 0)
     with ndd.EvalContext(num_threads=4):
         yield
@@ -591,178 +616,19 @@ def test_the_pool_calls_once_for_each(n, threads_):
     assert sorted(seen) == list(range(n))
 
 
-def test_short_tasks_are_not_shared(monkeypatch):
-    """Threads that would take turns every few microseconds wait for each other longer than they work."""
-    for worth, shared in ((0.0, True), (10.0, False)):
-        monkeypatch.setattr(pool, "_WORTH_SHARING", worth)
-        seen = set()
-
-        def task(i, seen=seen):
-            seen.add(threading.get_ident())
-            time.sleep(0.002)
-
-        with ndd.EvalContext(num_threads=4):
-            pool.run(task, 40, 1 << 30)
-        assert (len(seen) > 1) is shared
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that only tasks move, and nothing known of any operator."""
-    now = [0.0]
-    monkeypatch.setattr(pool, "_known", {})
-    monkeypatch.setattr(pool, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+@pytest.mark.parametrize("way", [pool.run, lambda f, n, work: pool.run_steps([(f, (i,)) for i in range(n)], work)])
+def test_threads_share_what_is_enough_work(way):
     with ndd.EvalContext(num_threads=2):
-        yield now
+        for work, shared in ((pool._WORTH_SHARING, True), (pool._WORTH_SHARING - 1, False)):
+            seen, both = set(), threading.Barrier(2)
 
+            def task(_, seen=seen, both=both, shared=shared):
+                seen.add(threading.get_ident())
+                if shared:
+                    both.wait(60)
 
-@pytest.mark.parametrize(("costs", "alone"), [
-    ([9, 9, 9, 9], 1), ([0, 0, 9, 9], 3), ([0, 0, 0, 0], 4), ([0, 0, 1, 1], 4), ([9] + 15 * [0], 16), (16 * [1], 4),
-    (16 * [4], 2),
-])  # fmt: skip
-def test_samples_are_shared_once_those_before_took_long_enough(monkeypatch, clock, costs, alone):
-    """The first sample may be a small one, or slow as nothing is in the cache: the mean of the others decides.
-
-    Of many samples some are timed, of slow ones the first two.
-    """
-    shared = []
-
-    def task(i):
-        clock[0] += costs[i] * pool._WORTH_SHARING
-
-    monkeypatch.setattr(pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    pool.run(task, len(costs), 1 << 18)
-    assert shared == list(range(alone, len(costs)))
-
-
-def test_of_what_pays_no_more_is_timed_than_the_first_sample(monkeypatch, clock):
-    """And that does not count, where it takes longer than it did before. Of what is short, nothing for a while."""
-
-    def task(i):
-        clock[0] += (5 if i == 0 else cost) * pool._WORTH_SHARING
-
-    def call(name):
-        shared.clear()
-        pool.run(task, 16, 1 << 20, name)
-        known = pool._known[name, 17]
-        return 16 - len(shared), len(known.alone) == 3 and known.cost() * (1 << 16)
-
-    shared = []
-    monkeypatch.setattr(pool, "_share", lambda function, numbers, threads, each: shared.extend(numbers))
-    for cost, alone, later in ((0.1, 16, 16), (0.5, 16, 0), (2, 4, 1)):
-        for measured in (False, False, True, True, True):
-            assert call(str(cost)) == (alone, measured and pytest.approx(cost * pool._WORTH_SHARING))
-            alone = later if measured else alone
-
-
-def test_what_took_long_is_shared_from_the_first(monkeypatch):
-    """Two calls that wait for each other end only if both are under way."""
-    monkeypatch.setattr(pool, "_known", {})
-    meeting, meet = threading.Barrier(2), pool._Known()
-    with ndd.EvalContext(num_threads=2):
-        for _ in range(5):
-            pool.run(lambda i: time.sleep(0.002), 2, 1 << 20, "sleep")
-            assert min(pool._known["sleep", 20].alone) * (1 << 19) >= 0.002
-        assert len(pool._known["sleep", 20].alone) == 3
-        pool._known["meet", 20] = meet
-        cost = pool._SURELY * pool._WORTH_SHARING / (1 << 19)  # seconds for each byte
-        for costs, shared in (((cost,) * 3, True), ((cost, cost / 2, cost), False), ((cost,) * 2, False), ((), False)):
-            meet.alone = costs
-            if shared:
-                pool.run(lambda i: meeting.wait(10), 2, 1 << 20, "meet")
-                continue
-            with pytest.raises(threading.BrokenBarrierError):
-                pool.run(lambda i: meeting.wait(0.01), 2, 1 << 20, "meet")
-            meeting.reset()
-
-
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (1.4, False), (1.6, True), (2.0, True)])
-def test_what_threads_make_slower_is_done_by_one(monkeypatch, clock, gain, alone):
-    """It is measured: some times shared, then by one thread for some seconds, and then tried again."""
-    calls = repeated(monkeypatch, clock, gain, 1e-3)
-    _, tried, remembered = pool._LONG
-    for _ in range(2):
-        assert calls(tried + 5) == tried * [False] + 5 * [alone]
-        clock[0] += remembered
-
-
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (0.9, False), (1.0, True), (1.3, True)])
-def test_short_tasks_are_shared_where_that_is_faster(monkeypatch, clock, gain, alone):
-    """What one thread takes is measured first, and now and then; then whether several are faster."""
-    calls = repeated(monkeypatch, clock, gain, 5e-5)
-    _, tried, remembered = pool._SHORT
-    assert calls(pool._MEASURED + tried + 5) == pool._MEASURED * [True] + tried * [False] + 5 * [alone]
-    clock[0] += 2 * remembered
-    assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
-
-
-@pytest.mark.parametrize("way", ["parts", "steps"])
-@pytest.mark.parametrize(("gain", "alone"), [(0.5, False), (0.9, False), (1.0, True), (1.3, True)])
-def test_little_work_is_shared_where_that_is_faster(monkeypatch, clock, way, gain, alone):
-    """So is what is done at once: to wake a thread may take longer than all of the work. Much is always shared."""
-    calls = repeated(monkeypatch, clock, gain, 5e-5, way)
-    _, tried, remembered = pool._SHORT
-    assert calls(pool._MEASURED + tried + 5) == pool._MEASURED * [True] + tried * [False] + 5 * [alone]
-    clock[0] += 2 * remembered
-    assert calls(1 + tried + 5) == [True] + tried * [False] + 5 * [alone]
-    assert calls(3, pool._MUCH) == 3 * [False]
-    assert calls(3, pool._WORTH_THREADS - 1) == 3 * [True]
-
-
-def test_what_is_known_is_known_of_tasks_of_a_size(monkeypatch, clock):
-    calls = repeated(monkeypatch, clock, 2.0, 5e-5)
-    assert calls(20)[-1]
-    assert calls(7, 1 << 22) == 3 * [True] + 4 * [False]
-
-
-def repeated(monkeypatch, clock, gain, seconds, way="tasks"):
-    """What calls a task so often, and says which calls one thread did; it takes `gain` times as long shared."""
-
-    def share(function, numbers, threads, each=1):
-        clock[0] += gain * (len(numbers) if way == "tasks" else 4) * seconds
-        shared.append(True)
-
-    def task(i):
-        clock[0] += 4 * seconds if isinstance(i, slice) else seconds
-
-    def call(work):
-        if way == "tasks":
-            pool.run(task, 4, work, "task")
-        elif way == "parts":
-            pool.run_parts(task, 4, work, "task")
-        else:
-            pool.run_steps([(task, (i,)) for i in range(4)], work, "task")
-
-    def calls(count, work=1 << 20):
-        by_one = []
-        for _ in range(count):
-            shared.clear()
-            call(work)
-            by_one.append(not shared)
-        return by_one
-
-    shared = []
-    monkeypatch.setattr(pool, "_share", share)
-    return calls
-
-
-def test_what_samples_cost_is_told_by_their_sizes(monkeypatch, clock):
-    """Else small samples would seem to have gained from being shared after large ones were timed."""
-    sizes = [4 << 20] * 4 + [1 << 20] * 12
-
-    def share(function, numbers, threads, each):
-        for i in numbers:
-            function(i)
-
-    def task(i):
-        clock[0] += sizes[i] * 1e-9
-
-    monkeypatch.setattr(pool, "_share", share)
-    for _ in range(3):
-        pool.run(task, 16, sum(sizes), "sized", sizes)
-    known = pool._known["sized", (sum(sizes) // 16).bit_length()]
-    assert known.cost() == pytest.approx(1e-9)
-    assert [cost for _, cost in known.shared] == [pytest.approx(1e-9)] * 3
+            way(task, 2, work)
+            assert len(seen) == 1 + shared
 
 
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():
