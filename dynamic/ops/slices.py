@@ -14,16 +14,15 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, without_effect
-from dynamic._lift.call import Call
-from dynamic._lift.former import Planned, Spec, planned
-from dynamic._lift.kernels import Memory
+from dynamic._lift.call import Call, Plan
+from dynamic._lift.former import Spec, planned
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies
 from dynamic.kernels.gpu import regions as parts
 
-from .windows import _AnyPolicy, _fill, windows_of
+from .windows import _AnyPolicy, _fill, plan_windows, starts_of_each
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -40,21 +39,28 @@ def _channels(layout: str | None, ndim: int) -> int | None:
     return ndim - 1 if ndim > 2 else None
 
 
-def _sliced(
-    input: Array, anchor: Array = None, extent: Array = None, /, *, dtype: Any = None, fill_values: Any = 0.0,
-    layout: str | None = None, **arguments: Any,
-) -> Planned:  # fmt: skip
-    """Shape and dtype of what `slice` makes of an array, and where the window begins."""
-    starts, extents = places.sliced("slice", input.shape, layout, anchor, extent, **arguments)
-    return Planned((tuple(extents), input.dtype if dtype is None else dtype.dtype), starts)
+def _plan_slice(call: Call) -> Plan:
+    return plan_windows(call, call.each(_window, of_values=len(call.inputs) > 1))
 
 
-def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Any:
+def _window(
+    input: Array,
+    anchor: Array = None,
+    extent: Array = None,
+    /,
+    *,
+    dtype: Any,
+    fill_values: Any,
+    layout: str | None,
+    **arguments: Any,
+) -> places.Window:
+    """The window that the arguments of `slice` say."""
+    return places.sliced("slice", input.shape, layout, anchor, extent, **arguments)
+
+
+def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
-    if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
-        return NotImplemented
-    copy_on_gpu("slice", call, inputs[0], target, numpy.array(call.plan.data, numpy.int64), "fill_values")
-    return None
+    copy_on_gpu("slice", call, inputs[0], target, starts_of_each(call), "fill_values")
 
 
 def copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
@@ -69,12 +75,7 @@ def copy_on_gpu(operator: str, call: Call, source: Described, target: Described,
     copies.window(source, target, starts.reshape(source.shapes.shape), None, fill, place)
 
 
-def _slice_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
-    assert memory is not None, "slice declares its output"
-    return windows_of(call, samples, call.plan.data, memory)
-
-
-@operator(plan=planned(_sliced, of_values=1, many=_slice_many), gpu=_slice_on_gpu)
+@operator(plan=_plan_slice, gpu=_slice_on_gpu)
 @without_effect("image_type")
 def slice(
     input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,

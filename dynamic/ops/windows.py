@@ -24,14 +24,13 @@ from dynamic._lift.argument import (
     Word,
     without_effect,
 )
-from dynamic._lift.call import Call as Together
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.cpu.places import cropped as _window_of
+from dynamic.kernels.cpu.places import Window, cropped
 from dynamic.kernels.gpu import copies, images, pixels
 
 from .geometry import LAYOUTS
@@ -64,32 +63,41 @@ def _fill(
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
 
 
-def _cropped(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Spec:
-    """Shape and dtype of what `crop` makes of an image."""
-    _, extents = _window_of("crop", image.shape, layout, **arguments)
-    return tuple(extents), image.dtype if dtype is None else dtype.dtype
+def _window(
+    image: Array,
+    /,
+    *,
+    name: str,
+    layout: str,
+    crop: Any,
+    crop_d: Any,
+    crop_h: Any,
+    crop_w: Any,
+    crop_pos_x: float,
+    crop_pos_y: float,
+    crop_pos_z: float,
+    out_of_bounds_policy: str,
+    rounding: str,
+    **_: Any,
+) -> Window:
+    """The window in an image that the arguments of `crop` say: where it begins, and its extents."""
+    positions = crop_pos_x, crop_pos_y, crop_pos_z
+    sizes = crop, crop_d, crop_h, crop_w
+    return cropped(name, image.shape, layout, *sizes, *positions, out_of_bounds_policy, rounding)
 
 
-_CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z",
-                   "out_of_bounds_policy", "rounding")  # fmt: skip
+def one_of_all(starts: Sequence[Sequence[int]]) -> Any:
+    """Where windows begin: a list, or the place that they have in common."""
+    return starts[0] if starts and starts.count(starts[0]) == len(starts) else list(starts)
 
 
-def _starts(operator: str, call: Together, shapes: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """Where the window of each sample begins, in all of its dimensions; one of all where they are alike."""
-    columns = [call.column(name) for name in _CROP_ARGUMENTS]
-    if call.varying.keys().isdisjoint(_CROP_ARGUMENTS) and shapes.count(shapes[0]) == len(shapes):
-        shapes = shapes[:1]
-    return [_window_of(operator, tuple(shape), call.layout or "", *(column[i] for column in columns))[0]
-            for i, shape in enumerate(shapes)]  # fmt: skip
+def starts_of_each(call: Call) -> Any:
+    """Where the window of each sample begins, (N, ndim), by the `data` of a plan."""
+    rows = numpy.array(call.plan.data, numpy.int64)
+    return numpy.broadcast_to(rows, (call.count, rows.shape[-1]))
 
 
-def _starts_of_each(operator: str, call: Together, shapes: Sequence[Sequence[int]]) -> Any:
-    """The same as an array (N, ndim)."""
-    rows = numpy.array(_starts(operator, call, shapes), numpy.int64)
-    return numpy.broadcast_to(rows, (call.count, rows.shape[1]))
-
-
-def _checked_fill(operator: str, call: Together, channels: Any, made: Any = None) -> Any:
+def _checked_fill(operator: str, call: Call, channels: Any, made: Any = None) -> Any:
     """The values of `fill_values`, where they fit the channels of all samples, or those that are made of them."""
     values = call.fixed["fill_values"]
     for count, total in set(zip(channels, made or channels, strict=True)):
@@ -97,33 +105,33 @@ def _checked_fill(operator: str, call: Together, channels: Any, made: Any = None
     return numpy.asarray(values, numpy.float64).reshape(-1)
 
 
-def windows_of(call: Together, samples: Sequence[tuple[Array, ...]], starts: Any, memory: Memory) -> Any:
-    """Windows of many images, where each is one copy: in their own type, and inside of them; None of others."""
-    images = [sample[0] for sample in samples]
-    if call.fixed["out_of_bounds_policy"] not in {"error", "trim_to_shape"} or images[0].dtype != memory.outs[0].dtype:
-        return None
-    if isinstance(call.fixed["fill_values"], tuple):  # as many as there are channels, or refused
-        return None
-    windows.copied_inside(images, starts, memory.outs, 2 * memory.nbytes)
-    return memory.storages
+def plan_windows(call: Call, found: Sequence[Window]) -> Plan:
+    """Windows as they are in the images. Where each is one copy, all are made by a kernel."""
+    starts, extents = [start for start, _ in found], [extent for _, extent in found]
+    policy, fill = call.fixed["out_of_bounds_policy"], call.fixed["fill_values"]
+    plan = Plan(extents, call.asked, data=one_of_all(starts), gpu=policy not in windows.REPEATED)
+    if policy in {"error", "trim_to_shape"} and plan.dtype == call.dtype and not isinstance(fill, tuple):
+        plan.kernel = _copy_windows
+    return plan
 
 
-def _crop_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
-    assert memory is not None, "crop declares its output"
-    return windows_of(call, samples, _starts("crop", call, [sample[0].shape for sample in samples]), memory)
+def _copy_windows(call: Call, memory: Memory) -> None:
+    starts = call.plan.data if isinstance(call.plan.data, list) else [call.plan.data] * call.count
+    windows.copied_inside(call.columns()[0], starts, memory.outs, 2 * memory.nbytes)
 
 
-def _crop_on_gpu(call: Together, inputs: list[Described], target: Described) -> Any:
-    if call.fixed["out_of_bounds_policy"] in windows.REPEATED:
-        return NotImplemented
+def _plan_crop(call: Call) -> Plan:
+    return plan_windows(call, call.each(functools.partial(_window, name="crop")))
+
+
+def _crop_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     layout, (source, *_) = call.layout or "", inputs
     place = layout.index("C") if "C" in layout else None
     fill = _checked_fill("crop", call, [1] if place is None else source.shapes[:, place].tolist())
-    copies.window(source, target, _starts_of_each("crop", call, source.shapes.tolist()), None, fill, place)
-    return None
+    copies.window(source, target, starts_of_each(call), None, fill, place)
 
 
-@operator(layouts=(*LAYOUTS, "CFHW"), plan=planned(_cropped, many=_crop_many), gpu=_crop_on_gpu, unit="array")
+@operator(layouts=(*LAYOUTS, "CFHW"), plan=_plan_crop, gpu=_crop_on_gpu, unit="array")
 @without_effect("image_type")
 def crop(
     image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
@@ -131,7 +139,7 @@ def crop(
     crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
     out_of_bounds_policy: _AnyPolicy = "error", rounding: _Rounding = "round", layout: Layout = GIVEN,
-    out: Array = None,
+    plan: Sequence[int] = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each image, of each frame of a video, or of a volume.
 
@@ -162,14 +170,12 @@ def crop(
     >>> ndd.crop(image, crop=(2, 2), crop_pos_x=1.0).tolist()
     [[6, 7], [10, 11]]
     """
-    starts, _ = _window_of("crop", image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y,
-                           crop_pos_z, out_of_bounds_policy, rounding)  # fmt: skip
+    starts = plan if len(plan) == image.ndim else (0, *plan)
     place = layout.index("C") if "C" in layout else None
     fill = _fill("crop", fill_values, image.shape[place] if place is not None else 1, place, image.ndim)
     return windows.taken("crop", image, starts, out_of_bounds_policy, fill, out)
 
 
-_OF_WINDOWS = {"mirror", *_CROP_ARGUMENTS}  # what may differ between images that are normalised some at a time
 _WITH_CHANNELS = tuple(layout for layout in LAYOUTS if "C" in layout)
 _CMN = "crop_mirror_normalize"
 _LARGEST = float(numpy.finfo(numpy.float32).max)
@@ -184,31 +190,46 @@ def _normalised_layout(layout: str | None, /, output_layout: str = "CHW", **_: A
     return before + (f"C{space}" if output_layout == "CHW" else f"{space}C")
 
 
-def _normalised(
-    image: Array,
-    /,
-    *,
-    dtype: Any,
-    layout: str,
-    output_layout: str = "CHW",
-    pad_output: bool = False,
-    mean: Any = 0.0,
-    std: Any = 1.0,
-    **arguments: Any,
-) -> Spec:
-    """Shape and dtype of what `crop_mirror_normalize` makes of an image."""
-    if mean != 0 and std != 1:
-        warn_of_fractions(_CMN, "std", image.dtype, mean, std)
-    _, extents = _window_of(_CMN, image.shape, layout, **arguments)
-    channels = image.shape[layout.index("C")]
-    sizes = dict(zip(layout, extents, strict=True))
-    sizes["C"] = 1 << max(0, channels - 1).bit_length() if pad_output else channels
-    return tuple(sizes[letter] for letter in _normalised_layout(layout, output_layout)), dtype.dtype
+def _plan_normalisation(call: Call) -> Plan:
+    """The window of each image, and the shape that it has once its channels are in order."""
+    layout, fixed = call.layout or "", call.fixed
+    order, pad = fixed["output_layout"], fixed["pad_output"]
+    for mean, std in set(zip(call.column("mean"), call.column("std"), strict=True)):
+        if mean != 0 and std != 1:
+            warn_of_fractions(_CMN, "std", call.dtype, mean, std)
+    made = _normalised_layout(call.layout, order)
+    found, shapes = call.each(functools.partial(_window, name=_CMN)), []
+    for _, extents in found:
+        sizes = dict(zip(layout, extents, strict=True))
+        sizes["C"] = 1 << max(0, sizes["C"] - 1).bit_length() if pad else sizes["C"]
+        shapes.append(tuple([sizes[letter] for letter in made]))
+    plan = Plan(shapes, call.asked, made, data=one_of_all(found), weight=2.0)
+    alike = layout in ("HWC", "CHW") and len(set(shapes)) == 1 and not isinstance(fixed["fill_values"], tuple)
+    if alike and _PIXELS.isdisjoint(call.varying) and _are_inside(call.shapes, found, shapes[0], layout, made):
+        plan.kernel = _normalise_all
+    return plan
 
 
-def _normalise_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+_PIXELS = frozenset(("mean", "std"))  # arguments of each sample that keep images from being normalised together
+
+
+def _are_inside(shapes: Sequence[Shape], found: Sequence[Window], result: Shape, layout: str, made: str) -> bool:
+    """Whether all windows are inside of their images, and hold as many channels as the results."""
+    down, across, channels = (layout.index(letter) for letter in "HWC")
+    for shape, (starts, extents) in zip(shapes, found, strict=True):
+        if shape[channels] != result[made.index("C")]:
+            return False
+        for place in (down, across):
+            if not 0 <= starts[place] <= shape[place] - extents[place]:
+                return False
+    return True
+
+
+def _normalise_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     layout, (data, *_) = call.layout or "", inputs
-    places = _starts_of_each(_CMN, call, data.shapes.tolist())
+    found = call.plan.data if isinstance(call.plan.data, list) else [call.plan.data]
+    places = numpy.array([starts for starts, _ in found], numpy.int64)
+    places = numpy.broadcast_to(places, (call.count, places.shape[1]))
     if "F" in layout:
         data = _frames(data, layout.index("F"), places, target.shapes[:, 0])
     made = _normalised_layout(layout, call.fixed["output_layout"])
@@ -241,35 +262,22 @@ def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
     return Described(pointers, shapes, data.strides, data.dtype)
 
 
-def _normalise_many(call: Together, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Any:
-    """`crop_mirror_normalize` for images whose windows are alike and inside of them, some at a time as of one array."""
-    assert memory is not None, "crop_mirror_normalize declares its output"
-    (whole,), layout, fixed = memory.storages, call.layout or "", call.fixed
-    if layout not in ("HWC", "CHW") or isinstance(whole, list) or not call.varying.keys() <= _OF_WINDOWS:
-        return None
-    shapes = [image.shape for image, *_ in samples]
+def _normalise_all(call: Call, memory: Memory) -> None:
+    """`crop_mirror_normalize` for images whose windows are alike and inside of them, as if they were one array."""
+    fixed, layout, (images,) = call.fixed, call.layout or "", call.columns()
+    found = call.plan.data if isinstance(call.plan.data, list) else [call.plan.data] * call.count
     order, places = _orders(layout, fixed["output_layout"])
-    out = whole.transpose(1 + places[0], 0, 1 + places[1], 1 + places[2])
+    out = memory.storages[0].transpose(1 + places[0], 0, 1 + places[1], 1 + places[2])
     channels, _, height, width = out.shape
-    if isinstance(fixed["fill_values"], tuple) or any(shape[order[2]] != channels for shape in shapes):
-        return None
-    starts = [(start[order[0]], start[order[1]]) for start in _starts(_CMN, call, shapes)]
-    starts = starts * (call.count // len(starts))
-    pictures = [image.transpose(order)[max(top, 0) : top + height, max(left, 0) : left + width]
-                for (image, *_), (top, left) in zip(samples, starts, strict=True)]  # fmt: skip
-    if any(picture.shape != (height, width, channels) for picture in pictures):
-        return None
-    factors = _factors(channels, *(fixed[name] for name in ("mean", "std", "scale", "shift")))
+    pictures = []
+    for image, (starts, _) in zip(images, found, strict=True):
+        top, left = starts[order[0]], starts[order[1]]
+        pictures.append(image.transpose(order)[top : top + height, left : left + width])
+    factors = _factors(channels, fixed["mean"], fixed["std"], fixed["scale"], fixed["shift"])
     windows.normalised(pictures, *factors, out, list(map(bool, call.column("mirror"))))
-    return [whole]
 
 
-@operator(
-    layouts=_WITH_CHANNELS,
-    plan=planned(_normalised, layout=_normalised_layout, many=_normalise_many),
-    gpu=_normalise_on_gpu,
-    unit="array",
-)
+@operator(layouts=_WITH_CHANNELS, plan=_plan_normalisation, gpu=_normalise_on_gpu, unit="array")
 @without_effect("image_type")
 def crop_mirror_normalize(
     image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
@@ -278,7 +286,8 @@ def crop_mirror_normalize(
     crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,
     mean: PerSample[_Values] = 0.0, mirror: PerItem[int] = 0, out_of_bounds_policy: _Policy = "error",
     output_layout: _Order = "CHW", pad_output: bool = False, rounding: _Rounding = "round", scale: float = 1.0,
-    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = GIVEN, out: Array = None,
+    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = GIVEN,
+    plan: Window = GIVEN, out: Array = None,
 ) -> Array:  # fmt: skip
     """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
 
@@ -318,14 +327,15 @@ def crop_mirror_normalize(
     >>> normalised.layout, normalised.numpy()[:, 0, 0].tolist()
     ('CHW', [2.0, 0.0, 1.5])
     """
-    window = _window_of(_CMN, image.shape, layout, crop, crop_d, crop_h, crop_w, crop_pos_x, crop_pos_y, crop_pos_z,
-                        out_of_bounds_policy, rounding)  # fmt: skip
+    starts, extents = plan
+    if len(starts) < image.ndim:  # many images
+        starts, extents = (0, *starts), (len(image), *extents)
     channels = image.shape[layout.index("C")]
     factors, shifts = _factors(channels, mean, std, scale, shift)
     order, places = _orders(layout, output_layout)
     pixels, results = image.transpose(order), out.transpose(places)
     fill = numpy.asarray(_fill(_CMN, fill_values, channels, 0, out.ndim, made=len(results)), numpy.float64)
-    inside, there, mirrored = _overlap(*window, image.shape, order)
+    inside, there, mirrored = _overlap(starts, extents, image.shape, order)
     pixels = pixels[inside]
     if len(results) > channels or pixels.shape[:-1] != results.shape[1:]:
         results[...] = 0

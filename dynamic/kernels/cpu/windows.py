@@ -91,12 +91,12 @@ def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs
 
     Args:
         images: The images.
-        starts: Where each window begins; or of one, where all images and windows are alike.
+        starts: Where each window begins.
         outs: Where to.
         work: Bytes that are read and written.
     """
-    found = [overlap(tuple(start), images[i].shape, outs[i].shape)[0] for i, start in enumerate(starts)]
-    places = found * (len(images) // len(found))
+    rows = zip(starts, images, outs, strict=True)
+    places = [overlap(tuple(start), image.shape, out.shape)[0] for start, image, out in rows]
 
     def some(part: slice) -> None:
         for image, place, out in zip(images[part], places[part], outs[part], strict=True):
