@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
-from typing import Any, Concatenate, Generic, ParamSpec, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
 from dynamic._arrays.array import asarray, only_numbers
 from dynamic._base.layout import fitting, warn_of_channels_first
@@ -58,6 +58,8 @@ class Operator(Generic[P]):
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*self.inputs, *binder.keyword, *common])
 
+    @overload  # of `resize`, which has two results then
+    def __call__(self, input: Any, /, *inputs: Any, save_attrs: Literal[True], **arguments: Any) -> tuple[Any, Any]: ...
     @overload
     def __call__(self, input: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
     @overload

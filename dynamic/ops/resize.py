@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec, TypeAlias, overload
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
@@ -26,9 +26,7 @@ from dynamic._lift.argument import (
     Word,
     without_effect,
 )
-from dynamic._lift.call import Call as Together
-from dynamic._lift.call import Plan
-from dynamic._lift.former import Planned, Spec, planned
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import Operator, operator, registry
 from dynamic.data import Batch, Tensor, first_shape
@@ -39,7 +37,8 @@ from dynamic.kernels.cpu.places import cropped
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
-from dynamic.random._drawing import Call, distribution
+from dynamic.random._drawing import Call as Draw
+from dynamic.random._drawing import distribution
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
@@ -58,16 +57,16 @@ _Mode: TypeAlias = Annotated[str, Word({"default": (), "stretch": (), "not_large
 _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 _SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
 _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
+_FILTERS = ("interp_type", "min_filter", "mag_filter")
 
 
-def _planned(image: Array, found: dict[int, Span], dtype: Any) -> Planned:
-    """Shape and dtype of a result, and what its dimensions are made of."""
-    return Planned(_spec(image, found, dtype), found)
-
-
-def _spec(image: Array, found: dict[int, Span], dtype: Any) -> Spec:
-    shape = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
-    return shape, image.dtype if dtype is None else dtype.dtype
+def _plan_spans(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
+    """Results of which some dimensions are made of spans, and the others stay."""
+    shapes = [
+        tuple([spans[i].size if i in spans else extent for i, extent in enumerate(shape)])
+        for shape, spans in zip(call.shapes, found, strict=True)
+    ]
+    return Plan(shapes, call.asked, data=list(found), weight=4.0)
 
 
 def _fill(
@@ -105,11 +104,11 @@ def _fill_on_gpu(
     gpu_resample.resampled(source, result, *steps)
 
 
-def _filters_of(call: Together) -> list[tuple[str, str | None, str | None]]:
-    return list(zip(*map(call.column, ("interp_type", "min_filter", "mag_filter")), strict=True))
+def _filters_of(call: Call) -> list[tuple[str, str | None, str | None]]:
+    return list(zip(*map(call.column, _FILTERS), strict=True))
 
 
-def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+def _resize_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     antialias, filters = call.fixed["antialias"], _filters_of(call)
     _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
 
@@ -117,47 +116,39 @@ def _resize_on_gpu(call: Together, inputs: list[Described], target: Described) -
 class _Resize(Operator[P]):
     """`resize`, which has a second output where it is asked for one."""
 
-    def __init__(self, body: Callable[Concatenate[Any, P], Any]) -> None:
-        super().__init__(body, _LAYOUTS, plan=planned(_resized, weight=4), gpu=_resize_on_gpu)
-        registry[self.name] = self
+    if not TYPE_CHECKING:  # the types are those of every operator
 
-    @overload  # type: ignore[override] # of two outputs
-    def __call__(
-        self, input: Any, /, *inputs: Any, save_attrs: Literal[True], **arguments: Any
-    ) -> tuple[Any, Tensor | Batch]: ...
-    @overload
-    def __call__(self, input: Batch, /, *inputs: P.args, **arguments: P.kwargs) -> Batch: ...
-    @overload
-    def __call__(self, input: Tensor, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
-    @overload
-    def __call__(self, input: Batch | Tensor, /, *inputs: P.args, **arguments: P.kwargs) -> Batch | Tensor: ...
-    @overload
-    def __call__(self, input: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor: ...
-    @overload
-    def __call__(self, input: Any, /, *inputs: Any, batch_size: int, **arguments: Any) -> Batch: ...
-    @overload
-    def __call__(self, input: Any, /, *inputs: Any, device: DeviceLike, **arguments: Any) -> Any: ...
-    def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
-        resized: Any = super().__call__(*inputs, **arguments)
-        if not arguments.get("save_attrs"):
-            return resized
-        image = self.data(0, inputs[0], arguments.get("device"))
-        places = spatial(self.checked_input(image) or "")
-        arrays = image.samples if isinstance(image, Batch) else [image.array]
-        extents = [[array.shape[place] for place in places] for array in arrays]
+        def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
+            save, device = arguments.get("save_attrs"), arguments.get("device")
+            resized = super().__call__(*inputs, **arguments)
+            return (resized, self._extents(inputs[0], device, resized)) if save else resized
+
+    def _extents(self, image: Any, device: DeviceLike, resized: Tensor | Batch) -> Tensor | Batch:
+        """Extents of each image in its spatial dimensions, on the CPU."""
+        data = self.data(0, image, device)
+        places = spatial(self.checked_input(data) or "")
+        shapes = data.shape if isinstance(data, Batch) else [data.shape]
+        extents = numpy.array([[shape[place] for place in places] for shape in shapes], numpy.int32)
         if isinstance(resized, Tensor):
-            return resized, Tensor(numpy.array(extents[0], numpy.int32))
-        extents = extents if isinstance(image, Batch) else extents * len(resized)
-        return resized, Batch(numpy.array(extents, numpy.int32).reshape(-1, len(places)))
+            return Tensor(extents[0])
+        rows = extents.reshape(-1, len(places))
+        return Batch(rows if isinstance(data, Batch) else rows.repeat(len(resized), axis=0))
 
 
-def _resized(image: Array, /, *, dtype: Any = None, layout: str, **arguments: Any) -> Planned:
-    """What `resize` makes of an image."""
-    found = image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
-    return _planned(image, found, dtype)
+def _plan_resize(call: Call) -> Plan:
+    def spans(image: Array, /, *, layout: str, **arguments: Any) -> dict[int, Span]:
+        return image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
+
+    return _plan_spans(call, call.each(spans))
 
 
-@_Resize
+def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
+    made = _Resize(body, _LAYOUTS, plan=_plan_resize, gpu=_resize_on_gpu)
+    registry[made.name] = made
+    return made
+
+
+@_resizing
 @without_effect("image_type", "minibatch_size", "temp_buffer_hint")
 def resize(
     image: Array, /, *, antialias: bool = True, dtype: DTypeArgument | None = None,
@@ -215,10 +206,12 @@ _RCM = "resize_crop_mirror"
 _CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "crop_pos_z", "rounding")
 
 
-def _resized_and_cropped(
-    image: Array, /, *, dtype: Any = None, layout: str, mirror: int = 0, **arguments: Any
-) -> Planned:
-    """What `resize_crop_mirror` makes of an image: a window of the resized one, mirrored."""
+def _plan_cut(call: Call) -> Plan:
+    return _plan_spans(call, call.each(_cut))
+
+
+def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict[int, Span]:
+    """The spans of a window of the resized image, mirrored."""
     found = image_spans(_RCM, image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
     resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
     crops = {name: arguments[name] for name in _CROP_ARGUMENTS}
@@ -227,19 +220,18 @@ def _resized_and_cropped(
         said = next((name for name in ("crop_d", "crop_h", "crop_w") if arguments[name]), "crop")
         raise ArgumentError(_RCM, said, "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
-    window = {
+    return {
         place: cut(span, starts[place], extents[place], mirror=bool(mirror & bits[layout[place]]))
         for place, span in found.items()
     }
-    return _planned(image, window, dtype)
 
 
-def _cut_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+def _cut_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     antialias, filters = call.fixed["antialias"], _filters_of(call)
     _fill_on_gpu(_RCM, call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
 
 
-@operator(layouts=_LAYOUTS, plan=planned(_resized_and_cropped, weight=4), gpu=_cut_on_gpu)
+@operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_cut_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def resize_crop_mirror(
     image: Array, /, *, antialias: bool = True, crop: PerSample[Several[_Extent] | None] = None,
@@ -304,19 +296,21 @@ def resize_crop_mirror(
     return out
 
 
-def _tensor_resized(array: Array, /, *, dtype: Any = None, layout: str | None, **arguments: Any) -> Planned:
-    """What `tensor_resize` makes of an array."""
-    return _planned(array, tensor_spans(array.shape, layout, **arguments), dtype)
+def _plan_tensor_resize(call: Call) -> Plan:
+    def spans(array: Array, /, *, dtype: Any, layout: str | None, **arguments: Any) -> dict[int, Span]:
+        return tensor_spans(array.shape, layout, **arguments)
+
+    return _plan_spans(call, call.each(spans))
 
 
-def _arrays_on_gpu(call: Together, inputs: list[Described], target: Described) -> None:
+def _arrays_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     spans = [list(plan.values()) for plan in call.plan.data]
     kinds = [[filter_of(span, *names) for span in each] for each, names in zip(spans, _filters_of(call), strict=True)]
     bounds = numpy.array(spans, numpy.float64).reshape(call.count, -1, 3)[:, :, 1:]
     gpu_resample.resampled_arrays(inputs[0], target, bounds, numpy.array(kinds, str), call.fixed["antialias"])
 
 
-@operator(plan=planned(_tensor_resized, weight=4), gpu=_arrays_on_gpu)
+@operator(plan=_plan_tensor_resize, gpu=_arrays_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def tensor_resize(
     array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
@@ -434,7 +428,7 @@ def random_resized_crop(
     filters = {"interp_type": interp_type, "mag_filter": mag_filter, "min_filter": min_filter}
     given = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
              "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts, **filters}  # fmt: skip
-    call = Call(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
+    call = Draw(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
     if device is not None:
         image = image.to_device(call.device)
     layout = _layout_of(image)
@@ -451,18 +445,24 @@ def random_resized_crop(
     return _shown(call, image, layout, both, windows)
 
 
-def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
-    """What `resize` makes of a region of each image, given by its corner and its shape: without asking it for each."""
+def _shown(draw: Draw, image: Tensor | Batch, layout: str, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
+    """Regions of images resized, each given by its corner and its shape."""
     places, n = (layout.index("H"), layout.index("W")), len(windows)
-    samples = image.samples if isinstance(image, Batch) else [image.array] * n
-    together = Together(call.name, [image], image.device, n, call.n is not None, {}, {}, layout, image.origin)
-    columns = (call.values[name] if name in call.varying else [call.values[name]] * n
-               for name in ("interp_type", "min_filter", "mag_filter"))  # fmt: skip
-    filters, antialias = list(zip(*columns, strict=True)), call.values["antialias"]
+    fixed = {name: draw.values[name] for name in ("dtype", "antialias")}
+    columns = (draw.values[name] if name in draw.varying else [draw.values[name]] * n for name in _FILTERS)
+    filters, antialias = list(zip(*columns, strict=True)), fixed["antialias"]
+    call = Call(draw.name, [image], image.device, n, draw.n is not None, fixed, {}, layout, image.origin)
+    (samples,) = call.columns()
+    shapes = []
+    for extents in call.shapes:
+        shape = list(extents)
+        shape[places[0]], shape[places[1]] = sizes
+        shapes.append(tuple(shape))
+    call.plan = plan = Plan(shapes, call.asked, weight=4.0)
 
     def spans(i: int) -> dict[int, Span]:
-        corner, shape = windows[i].astype(float).tolist()
-        along = zip(places, sizes, corner, shape, strict=True)
+        corner, extents = windows[i].astype(float).tolist()
+        along = zip(places, sizes, corner, extents, strict=True)
         return {place: Span(size, start, start + extent) for place, size, start, extent in along}
 
     def one(i: int) -> None:
@@ -473,22 +473,17 @@ def _shown(call: Call, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
             _fill(samples[i], spans(i), memory.outs[i], antialias, kind, smaller, larger, places[1])
 
     with current(image.device):
-        sized = spans(0)
-        of_each_shape = {sample.shape: sample for sample in samples}  # photos often have the same
-        made = {shape: _spec(sample, sized, call.values["dtype"]) for shape, sample in of_each_shape.items()}
-        specs = [made[sample.shape] for sample in samples]
-        together.plan = Plan([shape for shape, _ in specs], specs[0][1])
-        memory = Memory(together)
+        memory = Memory(call)
         if image.device.device_type == "cpu":
-            usual = antialias and layout == "HWC" and specs[0][1] == numpy.uint8 and set(filters) == {_BY_DEFAULT}
+            usual = antialias and layout == "HWC" and plan.dtype == numpy.uint8 and set(filters) == {_BY_DEFAULT}
             parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
-            pool.run(one, n, 4 * (together.bytes() + memory.nbytes))
+            pool.run(one, n, plan.weight * (call.bytes() + memory.nbytes))
         else:
-            (data,) = together.described()
+            (data,) = call.described()
             found = list(map(spans, range(n)))
-            _fill_on_gpu("random_resized_crop", layout, data, memory.described(), found, antialias, filters)
-    storage = memory.storages[0]
-    if call.n is None:
+            _fill_on_gpu(call.name, layout, data, memory.described(), found, antialias, filters)
+    (storage,) = memory.storages
+    if not call.is_batch:
         return Tensor(storage[0], layout, image.origin)
     return Batch(storage, layout, image.origin)
 
