@@ -14,10 +14,8 @@ import numpy
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described, described
 from dynamic._base import pool
-from dynamic._lift.call import Call
-from dynamic._lift.former import Planned
+from dynamic._lift.call import Call, Shape
 from dynamic.data._transfer import moved_samples
-from dynamic.dtypes import DType, numpy_dtype
 from dynamic.errors import ArgumentError, DataError
 from dynamic.kernels.cpu import images
 from dynamic.kernels.cpu.places import Window
@@ -80,21 +78,20 @@ def buffer(encoded: Array, operator: str) -> memoryview:
 
 
 def opened(
-    operator: str, encoded: Array, window: Callable[..., Window] | None, /, *others: Array | None,
-    adjust_orientation: bool, dtype: DType, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
+    operator: str, window: Callable[..., Window] | None, encoded: Array, /, *others: Array | None,
+    adjust_orientation: bool, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
     max_encoded_bytes: int, formats: tuple[str, ...] | None, on_error: str,
     jpeg_fancy_upsampling: bool,
     **arguments: Any,
-) -> Planned:  # fmt: skip
-    """Read the header of a file: the shape and dtype of what it is decoded to, and the file.
+) -> tuple[Shape, File | Refused]:  # fmt: skip
+    """Read the header of a file: the shape of the image, or of the window in it, and the file.
 
     Args:
         operator: For errors.
-        encoded: Its bytes.
         window: Tells from the height and width of the image, the other inputs and arguments which part is wanted.
+        encoded: Its bytes.
         others: The other inputs.
         adjust_orientation: Whether to turn the image upright.
-        dtype: Of the result.
         output_type: What the channels are to mean.
         use_fast_idct: Whether to decode JPEG faster and less exactly, on the CPU.
         max_pixels: The most pixels.
@@ -105,19 +102,19 @@ def opened(
         jpeg_fancy_upsampling: Without effect.
         arguments: The other arguments of the operator.
     """
-    limits, kind = images.Limits(max_pixels, max_scans, max_encoded_bytes, formats), numpy_dtype(dtype)
+    limits = images.Limits(max_pixels, max_scans, max_encoded_bytes, formats)
     try:
         head = images.header(buffer(encoded, operator), limits)
     except DataError as error:
         if on_error == "raise":
             raise
-        return Planned(((0, 0, images.convert.channels("RGB", output_type)), kind), Refused(error))
+        return (0, 0, images.convert.channels("RGB", output_type)), Refused(error)
     channels = images.convert.channels(head.colours, output_type, head.extra)
     height, width, channels = head.shape(channels, adjust_orientation=adjust_orientation)
     whole = height, width
     corner, extents = (None, whole) if window is None else window(whole, *others, **arguments)
     file = File(encoded, head, limits, corner, output_type, adjust_orientation, use_fast_idct)
-    return Planned(((*extents, channels), kind), file)
+    return (*extents, channels), file
 
 
 def on_gpu(call: Call, _: list[Described], target: Described) -> None:

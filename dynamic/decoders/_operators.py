@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
@@ -24,20 +25,21 @@ from dynamic._lift.argument import (
     from_host,
     without_effect,
 )
-from dynamic._lift.former import Planned, Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike, device_of_call
-from dynamic.dtypes import DType, convert, numpy_dtype
+from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError, DataError, DeviceError
 from dynamic.io.file import opened as opened_files
 from dynamic.kernels.cpu import images, places
 from dynamic.kernels.cpu.strips import shared
-from dynamic.random._drawing import Call, distribution
+from dynamic.random._drawing import Call as Draw
+from dynamic.random._drawing import distribution
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
-from ._arrays import OPERATOR, first, opened_like
+from ._arrays import OPERATOR, plan_arrays
 from ._files import File, Refused, buffer, on_gpu, opened
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
@@ -54,9 +56,11 @@ _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})
 _LIMITS = images.Limits()
 
 
-def _decoded(encoded: Array, /, **arguments: Any) -> Planned:
-    """What `image` makes of a file."""
-    return opened("decoders.image", encoded, None, **arguments)
+def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) -> Plan:
+    """The headers of files, and the size of the image or window in each."""
+    found = call.each(functools.partial(opened, call.name, window), of_values=True)
+    shapes, files = [shape for shape, _ in found], [file for _, file in found]
+    return Plan(shapes, call.asked, "HWC", data=files, weight=8.0, on_error=call.fixed["on_error"])
 
 
 #: Arguments of DALI that change no result.
@@ -66,10 +70,9 @@ _OF_DECODERS = (
     "preallocate_height_hint", "preallocate_width_hint", "split_stages", "use_chunk_allocator",
 )  # fmt: skip
 _OF_CACHES = ("cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type")
-_MADE: dict[str, Any] = {"of_values": 0, "layout": "HWC", "weight": 8}
 
 
-@operator(dtypes="uint8", plan=planned(_decoded, **_MADE), gpu=on_gpu, name="decoders.image")
+@operator(dtypes="uint8", plan=_plan_files, gpu=on_gpu, name="decoders.image")
 @from_host
 @without_effect(*_OF_DECODERS, *_OF_CACHES)
 def image(
@@ -116,17 +119,12 @@ def image(
 _CROP, _SLICE = "decoders.image_crop", "decoders.image_slice"
 
 
-def _crop_decoded(encoded: Array, /, **arguments: Any) -> Planned:
-    """What `image_crop` makes of a file."""
-    return opened(_CROP, encoded, _window_of_crop, **arguments)
-
-
 def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
     """The window that the arguments of `image_crop` say, in an image of some height and width."""
     return places.cropped(_CROP, size, "HW", out_of_bounds_policy="inside", **where)
 
 
-@operator(dtypes="uint8", plan=planned(_crop_decoded, **_MADE), gpu=on_gpu, name=_CROP)
+@operator(dtypes="uint8", plan=functools.partial(_plan_files, window=_window_of_crop), gpu=on_gpu, name=_CROP)
 @from_host
 @without_effect(*_OF_DECODERS)
 def image_crop(
@@ -179,17 +177,12 @@ def image_crop(
     return out
 
 
-def _slice_decoded(encoded: Array, anchor: Array = None, extent: Array = None, /, **arguments: Any) -> Planned:
-    """What `image_slice` makes of a file."""
-    return opened(_SLICE, encoded, _window_of_slice, anchor, extent, **arguments)
-
-
-def _window_of_slice(size: tuple[int, ...], anchor: Array | None, extent: Array | None, **where: Any) -> places.Window:
+def _window_of_slice(size: Shape, anchor: Array = None, extent: Array = None, **where: Any) -> places.Window:
     """The window that the arguments of `image_slice` say, in an image of some height and width."""
     return places.sliced(_SLICE, size, "HW", anchor, extent, out_of_bounds_policy="inside", **where)
 
 
-@operator(dtypes="uint8", plan=planned(_slice_decoded, **_MADE), gpu=on_gpu, name=_SLICE)
+@operator(dtypes="uint8", plan=functools.partial(_plan_files, window=_window_of_slice), gpu=on_gpu, name=_SLICE)
 @from_host
 @without_effect(*_OF_DECODERS)
 def image_slice(
@@ -331,7 +324,7 @@ def image_random_crop(
         "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
         "max_encoded_bytes": max_encoded_bytes, "formats": formats, "on_error": on_error,
     }  # fmt: skip
-    call = Call(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
+    call = Draw(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
                 **drawing, **decoding)  # fmt: skip
     there = device_of_call(device, name)
     if encoded.device.device_type != "cpu":
@@ -370,11 +363,11 @@ def _sizes(
     return sizes
 
 
-def _peeked(encoded: Array, /, *, dtype: DType, **_: Any) -> Spec:
-    return (3,), numpy_dtype(dtype)
+def _plan_peek(call: Call) -> Plan:
+    return Plan((3,), call.asked, None, ndim=1, weight=0.0, on_error=call.fixed["on_error"])
 
 
-@operator(dtypes="uint8", plan=planned(_peeked, layout=lambda _layout, **_: None, weight=8))
+@operator(dtypes="uint8", plan=_plan_peek)
 def peek_image_shape(
     encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
     image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
@@ -408,18 +401,7 @@ def peek_image_shape(
     return out
 
 
-def _kind_of_nothing(_ndim: int, _kind: Any, *, dtype: DType | None = None, **_: Any) -> tuple[int, np.dtype[Any]]:
-    """What an empty batch of arrays holds, of which nothing is known: bytes, unless it is told."""
-    return 1, np.dtype("uint8") if dtype is None else numpy_dtype(dtype)
-
-
-@operator(
-    dtypes="uint8",
-    plan=planned(
-        opened_like, layout=lambda _layout, **_: None, kind=_kind_of_nothing, across=first, of_values=0, weight=8
-    ),
-    name=OPERATOR,
-)
+@operator(dtypes="uint8", plan=plan_arrays, name=OPERATOR)
 def numpy(
     encoded: Array, /, *, dtype: DTypeArgument | None = None,
     plan: Any = GIVEN, out: Array = GIVEN,
