@@ -60,7 +60,10 @@ class Plan:
 
     def parts(self) -> Sequence[Plan]:
         """A plan of each output."""
-        return self.outputs or (self,)
+        return self.outputs or [self]
+
+
+_UNPLANNED = Plan()
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +95,7 @@ class Call:
     layout: str | None
     origin: Origin | None
     frames: Sequence[int] | None = None
-    plan: Plan = field(default_factory=Plan)
+    plan: Plan = field(default_factory=lambda: _UNPLANNED)
     failures: dict[int, DataError] = field(default_factory=dict)
 
     @property

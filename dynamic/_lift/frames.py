@@ -174,7 +174,7 @@ def _as_video(
     if first is None or (marked and operator.layouts is not None):
         expected = "given only with a video, laid out as 'FHWC' or the like, for it has values for each frame"
         raise ArgumentError(operator.name, marked or "inputs", expected, f"an input laid out as {layout!r}")
-    layout = f"F{layout or ''}"
+    layout = "F" + (layout or "*" * first.ndim)
     whole = zip(_samples(first, count), _counts(values, count), strict=True)
     videos = [library(sample).broadcast_to(sample, (n, *sample.shape)) for sample, n in whole]
     if count is None:
@@ -200,7 +200,7 @@ def _frames(video: Tensor | Batch, count: int | None, counts: Sequence[int]) -> 
     if origin is not None:
         places = numpy.repeat(numpy.arange(len(counts)) if len(origin) > 1 else 0, counts)
         origin = origin.take(places.tolist())
-    layout = video.layout[1:] or None
+    layout = video.layout[1:].strip("*") or None
     whole = video.whole if isinstance(video, Batch) else video.array[None] if count is None else None
     if whole is not None and whole.flags.c_contiguous:
         return Batch(whole.reshape(math.prod(whole.shape[:2]), *whole.shape[2:]), layout, origin)

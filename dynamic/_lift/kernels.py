@@ -250,13 +250,16 @@ class Memory:
 
     def __init__(self, call: Call) -> None:
         allocate = _allocated if call.library is numpy else _allocated_on_gpu
-        parts = call.plan.parts()
-        memory = [allocate(part.shapes, part.dtype, call.count) for part in parts]
         self._several = bool(call.plan.outputs)
-        self.storages: list[Any] = [whole if whole is not None else places for _, whole, places in memory]
-        places = [places for _, _, places in memory]
-        self.outs: list[Any] = list(zip(*places, strict=True)) if self._several else places[0]
-        self.nbytes = sum(int(buffer.nbytes) for buffer, _, _ in memory)
+        self.storages: list[Any] = []
+        self.nbytes = 0
+        columns = []
+        for part in call.plan.parts():
+            buffer, whole, places = allocate(part.shapes, part.dtype, call.count)
+            self.storages.append(places if whole is None else whole)
+            self.nbytes += int(buffer.nbytes)
+            columns.append(places)
+        self.outs: list[Any] = list(zip(*columns, strict=True)) if self._several else columns[0]
 
     def described(self) -> Any:
         """The place of the results, for GPU kernels; a list for several outputs."""
@@ -281,7 +284,7 @@ def _allocated(shapes: Any, kind: Any, count: int) -> tuple[Array, Array | None,
     sizes = [math.prod(shape) * kind.itemsize for shape in shapes]
     for each, size in zip(shapes, sizes, strict=True) if 0 in sizes else ():
         check_room(each, kind, size)
-    starts = [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+    starts = [0, *itertools.accumulate([-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes])]
     buffer = empty((starts[-1],), numpy.dtype("uint8"))
     views = [
         buffer[start : start + size].view(kind).reshape(each)

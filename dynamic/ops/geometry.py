@@ -50,12 +50,12 @@ def _plan_rotation(call: Call) -> Plan:
             expected = "the (x, y, z) to rotate volumes about" if axis is None else "a vector that points somewhere"
             got = "nothing" if axis is None else f"tuple {axis}"
             raise call.noted(i, ArgumentError("rotate", "axis", expected, got))
-    extents = [tuple([shape[place] for place in places]) for shape in shapes]
+    space = slice(places[0], places[-1] + 1)
+    extents = [shape[space] for shape in shapes]
     kept = fixed["keep_size"] or "size" in call.varying or fixed["size"] is not None
     sizes = extents if kept else rotations.canvases(extents, angles, axes, call.frames)
     results = warped(call, places, sizes)
-    made = [tuple([shape[place] for place in places]) for shape in results]
-    turns = rotations.turns(extents, made, angles, axes)
+    turns = rotations.turns(extents, [shape[space] for shape in results], angles, axes)
     plan = Plan(results, call.asked, data=turns, weight=4.0)
     nearest = fixed["interp_type"] == "nn"
     if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
@@ -92,10 +92,8 @@ def warped(call: Call, places: Sequence[int], extents: Sequence[Sequence[int]]) 
         if isinstance(fill, tuple) and len(fill) not in {1, channels}:
             expected = f"one value or {channels}, one a channel"
             raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
-        result = list(shape)
-        for place, extent in zip(places, own if size is None else size, strict=True):
-            result[place] = int(extent)
-        results.append(tuple(result))
+        made = own if size is None else list(map(int, size))
+        results.append((*shape[: places[0]], *made, *shape[places[-1] + 1 :]))
     return results
 
 

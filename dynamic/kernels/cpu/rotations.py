@@ -55,25 +55,28 @@ def canvases(
     >>> canvases([(20, 31)] * 3, [90, 0, 0], [None] * 3, [3])
     [(32, 31), (32, 31), (32, 31)]
     """
-    if not sizes:
-        return []
-    if axes[0] is None:
-        height, width = numpy.array(sizes).T
-        cos, sin = map(numpy.abs, _cos_sins(angles))
-        across = numpy.stack([cos * height + sin * width, cos * width + sin * height], 1)
-        grown = numpy.ceil(across - 0.01).astype(int)
-        odd = numpy.stack([height, width], 1) % 2
-        odd = numpy.where((sin <= cos)[:, None], odd, odd[:, ::-1])
+    grown: list[Any] = []
+    odd: list[Any] = []
+    if sizes and axes[0] is None:
+        for (height, width), (cos, sin) in zip(sizes, _cos_sins(angles), strict=True):
+            c, s = abs(cos), abs(sin)
+            grown.append((math.ceil(c * height + s * width - 0.01), math.ceil(c * width + s * height - 0.01)))
+            odd.append((height % 2, width % 2) if s <= c else (width % 2, height % 2))
+        if frames is None:
+            return [(h + (h - a) % 2, w + (w - b) % 2) for (h, w), (a, b) in zip(grown, odd, strict=True)]
     else:
-        each = [_grown(size, angle, axis) for size, angle, axis in zip(sizes, angles, axes, strict=True)]
-        grown, odd = (numpy.array(column) for column in zip(*each, strict=True))
-    if frames is not None:
-        videos = numpy.repeat(numpy.arange(len(frames)), frames)
-        for video, count in enumerate(frames):
-            own = videos == video
-            if count:
-                grown[own], odd[own] = grown[own].max(axis=0), 2 * odd[own].sum(axis=0) > count
-    return list(map(tuple, (grown + (grown - odd) % 2).tolist()))
+        for size, angle, axis in zip(sizes, angles, axes, strict=True):
+            extents, parities = _grown(size, angle, axis)
+            grown.append(extents)
+            odd.append(parities)
+    result, parity = numpy.array(grown, int), numpy.array(odd, int)
+    start = 0
+    for count in frames or ():
+        own = slice(start, start + count)
+        if count:
+            result[own], parity[own] = result[own].max(axis=0), 2 * parity[own].sum(axis=0) > count
+        start += count
+    return list(map(tuple, (result + (result - parity) % 2).tolist()))
 
 
 def _grown(size: Sequence[int], angle: float, axis: Sequence[float] | None) -> tuple[Sequence[int], Sequence[int]]:
@@ -111,9 +114,15 @@ def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
     Returns:
         (N, 2, 3).
     """
-    cos, sin = _cos_sins(angles)
+    cos, sin = numpy.array(_cos_sins(numpy.asarray(angles).tolist())).reshape(-1, 2).T
     (y, x), (v, u) = (numpy.asarray(each, numpy.float64).T / 2 for each in (sizes, output_sizes))
     return numpy.stack([cos, -sin, x - (cos * u - sin * v), sin, cos, y - (sin * u + cos * v)], 1).reshape(-1, 2, 3)
+
+
+def quarter_turns(angle: float) -> int | None:
+    """How many quarter turns an angle in degrees is, from 0 to 3; None where it is no whole number of them."""
+    quarters, rest = divmod(angle, 90)
+    return None if rest else int(quarters) % 4
 
 
 def turns(
@@ -123,33 +132,17 @@ def turns(
     axes: Sequence[Sequence[float] | None],
 ) -> list[Any]:
     """For each image the number of quarter turns that rotates it, where that moves whole pixels; else its matrix."""
-    rows = zip(sizes, output_sizes, angles, axes, strict=True)
     if not sizes or axes[0] is not None:
-        return [rotation(*row) for row in rows]
-    found: list[Any] = rotations(sizes, output_sizes, angles).tolist()
-    for i, (size, output_size, angle, _) in enumerate(rows):
-        if angle % 90 == 0 and output_size == (size if angle % 180 == 0 else size[::-1]):
-            found[i] = int(angle // 90) % 4
+        return [rotation(*row) for row in zip(sizes, output_sizes, angles, axes, strict=True)]
+    found: list[Any] = []
+    for size, made, angle, (cos, sin) in zip(sizes, output_sizes, angles, _cos_sins(angles), strict=True):
+        (y, x), (v, u) = size, made
+        if angle % 90 == 0 and made == (size if angle % 180 == 0 else (x, y)):
+            found.append(int(angle // 90) % 4)
+        else:
+            rows = [[cos, -sin, (x - (cos * u - sin * v)) / 2], [sin, cos, (y - (sin * u + cos * v)) / 2]]
+            found.append(rows)
     return found
-
-
-def quarter_turns(angle: float) -> int | None:
-    """How many quarter turns an angle in degrees is, from 0 to 3; None where it is no whole number of them."""
-    quarters, rest = divmod(angle, 90)
-    return None if rest else int(quarters) % 4
-
-
-def _cos_sins(angles: Any) -> tuple[Any, Any]:
-    """`_cos_sin` of many angles, as arrays."""
-    angles = numpy.asarray(angles, numpy.float64)
-    quarters, rest = numpy.divmod(angles, 90)
-    near = numpy.where(abs(angles) < 1e30, angles, numpy.fmod(angles, 360))
-    radians = (near.astype(numpy.float32) * _RADIAN).astype(numpy.float64).tolist()
-    whole, quarter = rest == 0, (quarters % 4).astype(int)
-    # Not by NumPy, whose sines may have other last bits: which pixel a point halfway between two lies in tells them.
-    cos = numpy.where(whole, numpy.array([1.0, 0.0, -1.0, 0.0])[quarter], list(map(math.cos, radians)))
-    sin = numpy.where(whole, numpy.array([0.0, 1.0, 0.0, -1.0])[quarter], list(map(math.sin, radians)))
-    return cos, sin
 
 
 def _turn(angle: float, axis: Sequence[float]) -> Any:
@@ -161,6 +154,20 @@ def _turn(angle: float, axis: Sequence[float]) -> Any:
     return cos * numpy.eye(3) + (1 - cos) * along + sin * across
 
 
+def _cos_sins(angles: Sequence[float]) -> list[tuple[float, float]]:
+    """`_cos_sin` of many angles."""
+    near = numpy.array([angle if abs(angle) < 1e30 else math.fmod(angle, 360) for angle in angles], numpy.float64)
+    radians = (near.astype(numpy.float32) * _RADIAN).tolist()
+    # Not by NumPy, whose sines may have other last bits: which pixel a point halfway between two lies in tells them.
+    return [
+        (math.cos(radian), math.sin(radian)) if angle % 90 else _QUARTERS[int(angle // 90) % 4]
+        for angle, radian in zip(angles, radians, strict=True)
+    ]
+
+
+_QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
+
+
 def _cos_sin(angle: float) -> tuple[float, float]:
     """Cosine and sine of degrees.
 
@@ -168,7 +175,7 @@ def _cos_sin(angle: float) -> tuple[float, float]:
     """
     quarters = quarter_turns(angle)
     if quarters is not None:
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+        return _QUARTERS[quarters]
     angle = angle if abs(angle) < 1e30 else math.fmod(angle, 360)
     radians = float(numpy.float32(angle) * _RADIAN)
     return math.cos(radians), math.sin(radians)

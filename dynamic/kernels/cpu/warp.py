@@ -120,11 +120,12 @@ def step(image: Any, turn: Any, out: Any, fill: Any) -> pool.Step:
     if isinstance(turn, int):
         return quarter_turn, (image, turn, out)
     (a, b, x), (c, d, y) = turn
-    matrix = numpy.array([[a, b, x + (a + b) / 2 - 0.5], [c, d, y + (c + d) / 2 - 0.5]])
+    x, y = x + (a + b) / 2 - 0.5, y + (c + d) / 2 - 0.5
     height, width, channels = out.shape
     reach = max(abs(a) * width + abs(b) * height, abs(c) * width + abs(d) * height)
     work = max(image.size, out.size) * image.itemsize * 4 // channels
-    exact = (matrix == numpy.rint(matrix)).all()
+    moved = a.is_integer() and b.is_integer() and c.is_integer() and d.is_integer()
+    exact = moved and x.is_integer() and y.is_integer()
     if exact or reach >= OPENCV_LIMIT or work > _STRIP or not image.flags.c_contiguous or not out.flags.c_contiguous:
         return functools.partial(affine, fill=fill), (image, turn, out)
     border = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
@@ -132,6 +133,7 @@ def step(image: Any, turn: Any, out: Any, fill: Any) -> pool.Step:
     wider = channels == 3 and image.itemsize < 4 and image.size <= _MOST_WIDENED * out.size
     if channels == 1:
         image, out = image[..., 0], out[..., 0]
+    matrix = numpy.array([[a, b, x], [c, d, y]])
     return _widened if wider else _interpolating, (image, matrix, out, border, value)
 
 
