@@ -192,7 +192,10 @@ def run_parts(function: Callable[[slice], None], n: int, work: float) -> None:
         n: Number of samples.
         work: As for `run`.
     """
-    _run_parts(function, n, get_num_threads() if n > 1 and work >= _WORTH_SHARING else 1, 1)
+    if n and work < _WORTH_SHARING:
+        function(slice(0, n))
+    else:
+        _run_parts(function, n, get_num_threads(), 1)
 
 
 def run_steps(steps: Sequence[Step], work: float) -> None:

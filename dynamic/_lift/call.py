@@ -156,12 +156,15 @@ class Call:
             function: Called as the operator's function is, once for samples of the same shapes and arguments.
             of_values: Whether the function reads the values of inputs, and is called for every sample.
         """
+        if not self.count:
+            return []
+        if not self.varying and not of_values and self.uniform():
+            return [self._of_first(function)] * self.count
         samples, rows = self.samples(), self.rows()
-        once = self.count == 1 or (not of_values and self.uniform())
-        keys = [None] * self.count if once or of_values else self._keys()
+        keys = [None] * self.count if of_values else self._keys()
         found: list[Any] = []
         known: dict[Any, Any] = {}
-        for i in range(min(1, self.count) if once else self.count):
+        for i in range(self.count):
             key = keys[i]
             if key is not None and key in known:
                 found.append(known[key])
@@ -182,7 +185,19 @@ class Call:
             if good is None:
                 raise self.collected()
             found = [good if i in self.failures else result for i, result in enumerate(found)]
-        return found * self.count if once else found
+        return found
+
+    def _of_first(self, function: Callable[..., R]) -> R:
+        """The result of a function for the first sample."""
+        sample = [x.array if isinstance(x, Tensor) else first_of(x) for x in self.inputs]
+        try:
+            return function(*sample, **self.fixed)
+        except DataError as error:
+            self.failures = dict.fromkeys(range(self.count), error)
+            raise self.collected() from None
+        except Exception as error:
+            error.add_note(self.note(0))
+            raise
 
     def _keys(self) -> list[Any]:
         """For each sample its shapes and arguments, hashable; None where an argument is not."""
@@ -216,7 +231,7 @@ class Call:
 
     def dense(self) -> bool:
         """Whether each input is a Batch that is one array."""
-        return all(isinstance(x, Batch) and x.whole is not None for x in self.inputs)
+        return all([isinstance(x, Batch) and x.whole is not None for x in self.inputs])  # noqa: C419 - faster
 
     def gathered(self, most: int) -> Call | None:
         """This call with separate samples of one shape copied to one array; None where they differ.
@@ -267,6 +282,12 @@ class Call:
         kind = next(k for k in kinds[0].__mro__ if all(issubclass(other, k) for other in kinds))
         error_of_all: DataError = kind(self.name, failures, self.count)
         return error_of_all
+
+
+def first_of(batch: Batch) -> Array:
+    """The first sample, without making the others."""
+    whole = batch.whole
+    return batch.samples[0] if whole is None else whole[0, ...]
 
 
 class _Rows(Sequence["tuple[Array, ...]"]):

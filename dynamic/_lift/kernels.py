@@ -50,8 +50,12 @@ def run(operator: Declared, call: Call) -> list[Any]:
                 memory = Memory(call)
                 operator.gpu(call, call.described(), memory.described())
                 return _settled(call, memory.outs) if call.failures else memory.storages
+            if not call.is_batch:
+                return _alone(operator, call)
             found = _at_once(operator, call) if _takes_arrays(operator, call) and call.dense() else None
             return _one_by_one(operator, call) if found is None else found
+    if not call.is_batch:
+        return _alone(operator, call)
     if _takes_arrays(operator, call) and not call.failures:
         most = SMALL if operator.unit == "view" else GATHERED
         many = call if call.dense() else call.gathered(most) if call.count > 1 else None
@@ -64,6 +68,30 @@ def run(operator: Declared, call: Call) -> list[Any]:
         if made is not NotImplemented:
             return filled.storages if filled is not None and made is None else list(made)
     return _one_by_one(operator, call)
+
+
+def _alone(operator: Declared, call: Call) -> list[Any]:
+    """Results of the function for a Tensor."""
+    plan, arguments, made = call.plan, call.fixed.copy(), []
+    allocate = empty if call.library is numpy else call.library.empty
+    for part in plan.parts():
+        if part.shapes is not None:
+            shape: Any = part.shapes if isinstance(part.shapes, tuple) else part.shapes[0]
+            made.append(allocate(shape, part.dtype))
+    for name in operator.lent:
+        data = plan.data[0] if isinstance(plan.data, list) else plan.data
+        arguments[name] = data if name == "plan" else tuple(made) if plan.outputs else made[0]
+    try:
+        result = operator.__wrapped__(*[column[0] for column in call.columns()], **arguments)
+    except DataError as error:
+        call.failures[0] = error
+        return _settled(call, made)
+    except Exception as error:
+        error.add_note(call.note(0))
+        raise
+    if not made:
+        made = list(result) if plan.outputs else [result]
+    return [[array] for array in made]
 
 
 def _takes_arrays(operator: Declared, call: Call) -> bool:

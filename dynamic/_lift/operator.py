@@ -8,6 +8,7 @@ from inspect import Parameter, Signature
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
 from dynamic._arrays.array import asarray, only_numbers
+from dynamic._arrays.described import Views
 from dynamic._base.layout import fitting, warn_of_channels_first
 from dynamic.data import Batch, Tensor, checked_batch_size, first_shape
 from dynamic.devices import Device, DeviceLike, device_of_call
@@ -212,7 +213,7 @@ class Operator(Generic[P]):
 
 def _wrapped(call: Call, storage: Any, layout: str | None) -> Tensor | Batch:
     """Storage as a Batch, or the one sample in it as a Tensor."""
-    separate = isinstance(storage, Sequence)
+    separate = isinstance(storage, (list, Views))
     layout = fitting(layout, storage[0].ndim if separate else storage.ndim - 1)
     if call.is_batch:
         return Batch(storage, layout, call.origin)
