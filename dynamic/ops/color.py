@@ -1,11 +1,9 @@
 """Operators on colours: brightness and contrast, hue and saturation, colour spaces."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import cv2
@@ -13,10 +11,10 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
-from dynamic._base.pool import Step
+from dynamic._base.pool import Step, run_steps
 from dynamic._lift.argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned, stepwise
+from dynamic._lift.call import Call, Plan
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import uint8
 from dynamic.errors import ArgumentError
@@ -38,63 +36,66 @@ __all__ = [
 ]
 
 _NUMBERS = "u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"
-#: What the channels of an image are.
+#: The meaning of the channels of an image.
 _Space: TypeAlias = Annotated[ImageName, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": ()}, DALIImageType)]
+#: A factor of every value, and a shift.
+_Linear: TypeAlias = tuple[float, float]
 
 
-def _converted(image: Array, /, *, dtype: Any = None, **_: Any) -> Spec:
-    """Shape and dtype of the result: those of the image, or the dtype that is asked for."""
-    return image.shape, image.dtype if dtype is None else dtype.dtype
+def _given(call: Call, **names: str) -> dict[str, Any]:
+    """Arguments of a call by other names, arrays where they differ between samples; without those that it lacks."""
+    given = {new: numpy.array(call.varying[name]) for new, name in names.items() if name in call.varying}
+    return given | {new: call.fixed[name] for new, name in names.items() if name in call.fixed}
 
 
-def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
-    """What an empty Batch becomes: the dtype that is asked for."""
-    return ndim, dtype.dtype
+def _linear(call: Call, given: dict[str, Any]) -> _Linear | list[_Linear]:
+    """A factor and a shift for all images, or for each."""
+    if not call.varying:
+        return color.linear_of_one(call.dtype, call.asked, **given)
+    columns = (numpy.broadcast_to(each, call.count) for each in color.linear(call.dtype, call.asked, **given))
+    return list(zip(*columns, strict=True))
 
 
-def _scaled(
-    image: Array, out: Array, brightness: float = 1.0, shift: float = 0.0, contrast: float = 1.0,
-    center: float | None = None,
-) -> Array:  # fmt: skip
-    factor, added = color.linear_of_one(image.dtype, out.dtype, brightness, shift, contrast, center)
-    color.scaled(image, factor, added, out)
-    return out
+def _each(call: Call) -> list[Any]:
+    """The data of a plan for each image."""
+    data = call.plan.data
+    return data if isinstance(data, list) else [data] * call.count
 
 
-def _scale_on_gpu(operator: str, call: Call, inputs: list[Described], target: Described) -> None:
-    """`brightness_contrast`, and its parts."""
-    have, names = inputs[0].dtype, {"brightness": "brightness", "brightness_shift": "shift", "contrast": "contrast"}
-    known = call.fixed.keys() | call.varying.keys()
-    given = {key: numpy.array(call.column(name)) for name, key in names.items() if name in known}
-    if "contrast_center" in known:
-        centers = call.column("contrast_center")
-        given["center"] = numpy.array([color.middle(have) if center is None else center for center in centers])
-    factors, shifts = color.linear(have, target.dtype, **given)
+def _plan_scaling(call: Call) -> Plan:
+    """Brightness and contrast as a factor and a shift."""
+    given = _given(
+        call, brightness="brightness", shift="brightness_shift", contrast="contrast", center="contrast_center"
+    )
+    return Plan(call.shapes, call.asked, data=_linear(call, given), weight=2.0)
+
+
+def _scale_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = pixels.flat(inputs[0]), pixels.flat(target)
     if source is None or result is None:
-        source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
-    _scale(source, result, call.count, factors, shifts)
+        source, result = (images(call.name, data, call.layout or "") for data in (inputs[0], target))
+    _scale(source, result, source.each(numpy.array(_each(call))))
 
 
-def _scale(source: Images, result: Images, count: int, factors: Any, shifts: Any) -> None:
+def _scale(source: Images, result: Images, numbers: Array) -> None:
     """Multiply all channels of images by one factor, and add one number."""
     shape = len(source), max(1, source.most_channels)
-    each = (source.each(numpy.broadcast_to(column, count)) for column in (factors, shifts))
-    pixels.normalised(source, result, *(numpy.broadcast_to(column[:, None], shape) for column in each))
+    pixels.normalised(source, result, *(numpy.broadcast_to(column[:, None], shape) for column in numbers.T))
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, weight=4),
-    gpu=functools.partial(_scale_on_gpu, "brightness_contrast"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_scaling, gpu=_scale_on_gpu, unit="array")
 def brightness_contrast(
-    image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
-    contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
-    dtype: DTypeArgument | None = None, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    brightness: PerSample[float] = 1.0,
+    brightness_shift: PerSample[float] = 0.0,
+    contrast: PerSample[float] = 1.0,
+    contrast_center: PerSample[float | None] = None,
+    dtype: DTypeArgument | None = None,
+    plan: _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Change brightness and contrast: brightness * (center + contrast * (x - center)) + brightness_shift * range.
 
     The range is 1 for floats and the largest value of the result's type for integers.
@@ -113,20 +114,21 @@ def brightness_contrast(
     >>> ndd.brightness_contrast([[[100], [200]]], contrast=2.0, contrast_center=150.0, dtype="u8").tolist()
     [[[50], [250]]]
     """
-    return _scaled(image, out, brightness, brightness_shift, contrast, contrast_center)
+    color.scaled(image, *plan, out)
+    return out
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, weight=4),
-    gpu=functools.partial(_scale_on_gpu, "brightness"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_scaling, gpu=_scale_on_gpu, unit="array")
 def brightness(
-    image: Array, /, *, brightness: PerSample[float] = 1.0, brightness_shift: PerSample[float] = 0.0,
-    dtype: DTypeArgument | None = None, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    brightness: PerSample[float] = 1.0,
+    brightness_shift: PerSample[float] = 0.0,
+    dtype: DTypeArgument | None = None,
+    plan: _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Change the brightness: brightness * x + brightness_shift * range.
 
     The range is 1 for floats and the largest value of the result's type for integers.
@@ -143,20 +145,21 @@ def brightness(
     >>> ndd.brightness(image, brightness=1.5).tolist()
     [[[150], [255]]]
     """
-    return _scaled(image, out, brightness, brightness_shift)
+    color.scaled(image, *plan, out)
+    return out
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, weight=4),
-    gpu=functools.partial(_scale_on_gpu, "contrast"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_scaling, gpu=_scale_on_gpu, unit="array")
 def contrast(
-    image: Array, /, *, contrast: PerSample[float] = 1.0, contrast_center: PerSample[float | None] = None,
-    dtype: DTypeArgument | None = None, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    contrast: PerSample[float] = 1.0,
+    contrast_center: PerSample[float | None] = None,
+    dtype: DTypeArgument | None = None,
+    plan: _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Change the contrast: center + contrast * (x - center).
 
     Args:
@@ -172,7 +175,8 @@ def contrast(
     >>> ndd.contrast(image, contrast=0.5).tolist()
     [[[114], [164]]]
     """
-    return _scaled(image, out, contrast=contrast, center=contrast_center)
+    color.scaled(image, *plan, out)
+    return out
 
 
 def _pixels(image: Array, layout: str) -> Array:
@@ -182,75 +186,80 @@ def _pixels(image: Array, layout: str) -> Array:
     return numpy.moveaxis(image, layout.index("C"), -1) if "C" in layout else image[..., None]
 
 
-def _check_channels(name: str, channels: int, image_type: str) -> None:
-    if channels not in ((1,) if image_type == "GRAY" else (1, 3)):
-        expected = "of 1 channel (GRAY)" if image_type == "GRAY" else f"of 3 channels ({image_type}) or of 1 (GRAY)"
-        raise ArgumentError(name, "image", expected, f"{channels} channels")
+def _plan_twist(call: Call) -> Plan:
+    """The matrix that mixes the channels; of grey images, which have no hue or saturation, a factor and a shift.
+
+    Raises:
+        ArgumentError: An image has neither 1 nor 3 channels.
+    """
+    layout, space = call.layout or "", call.fixed.get("image_type", "RGB")
+    channels = [shape[layout.index("C")] for shape in call.shapes] if "C" in layout else [1] * call.count
+    for i, count in enumerate(channels):
+        if count != 1 and (count != 3 or space == "GRAY"):
+            expected = "of 1 channel (GRAY)" if space == "GRAY" else f"of 3 channels ({space}) or of 1 (GRAY)"
+            raise call.noted(i, ArgumentError(call.name, "image", expected, f"{count} channels"))
+    plan = Plan(call.shapes, call.asked, kernel=_twist_photos, weight=4.0)
+    parts = _given(call, brightness="value" if call.name == "hsv" else "brightness", contrast="contrast")
+    found: dict[int, Any] = {}
+    if 1 in channels:
+        found[1] = _linear(call, parts | {"center": color.grey(call.dtype)})
+    if 3 in channels:
+        own = {"hue": 0.0, "image_type": space} | _given(call, hue="hue", saturation="saturation") | parts
+        numbers = [own.get(name, 1.0) for name in ("hue", "saturation", "brightness", "contrast", "image_type")]
+        found[3] = (color.twist if call.varying else color.twist_of_one)(call.dtype, *numbers)
+    data = [found[count][i] if call.varying else found[count] for i, count in enumerate(channels)]
+    plan.data = data if call.varying or len(found) != 1 else data[0]
+    return plan
 
 
-def _twisted(
-    name: str, image: Array, layout: str, out: Array, hue: float, saturation: float,
-    brightness: float = 1.0, contrast: float = 1.0, image_type: str = "RGB",
-) -> Array:  # fmt: skip
-    """Turn hues, multiply saturation, then change contrast and brightness."""
+def _twist_photos(call: Call, memory: Memory) -> None:
+    """Prepare a call of a library for each image, and share them out."""
+    steps = [
+        _twisting(image, call.layout or "", numbers, out)
+        for image, numbers, out in zip(call.columns()[0], _each(call), memory.outs, strict=True)
+    ]
+    run_steps(steps, call.plan.weight * (call.bytes() + memory.nbytes))
+
+
+def _twisting(image: Array, layout: str, numbers: Array | _Linear, out: Array) -> Step:
+    """The call of a library that changes the colours of an image, or of many in one array."""
+    if isinstance(numbers, tuple):
+        return color.scaled, (image, *numbers, out)
     planes, results = _pixels(image, layout), _pixels(out, layout)
-    _check_channels(name, planes.shape[-1], image_type)
-    if planes.shape[-1] == 1:  # grey has no hue, and its saturation is none
-        return _scaled(image, out, brightness, 0.0, contrast, color.grey(image.dtype))
-    color.mixed(planes, color.twist_of_one(image.dtype, hue, saturation, brightness, contrast, image_type), results)
+    return color.mixing(planes, numbers, results) or (color.mixed, (planes, numbers, results))
+
+
+def _twisted(image: Array, layout: str, numbers: Array | _Linear, out: Array) -> Array:
+    function, arguments = _twisting(image, layout, numbers, out)
+    function(*arguments)
     return out
 
 
-def _twist_on_gpu(operator: str, call: Call, inputs: list[Described], target: Described) -> None:
-    """`color_twist`, its parts, and `hsv`, whose `value` is its brightness."""
-    source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
-    known = call.fixed.keys() | call.varying.keys()
-    names = {"hue": "hue", "saturation": "saturation", "brightness": "brightness", "contrast": "contrast"}
-    given = {
-        key: numpy.array(call.column(name)) for name, key in (names | {"value": "brightness"}).items() if name in known
-    }
-    space, have = call.fixed.get("image_type", "RGB"), inputs[0].dtype
-    channels = source.shapes[:, 2]
-    for count in set(channels.tolist()):
-        _check_channels(operator, count, space)
-    grey = channels == 1
+def _twist_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images(call.name, data, call.layout or "") for data in (inputs[0], target))
+    grey, numbers = source.shapes[:, 2] == 1, _each(call)
+    owners = source.each(numpy.arange(call.count))
     if grey.any():
-        plain = {name: given[name] for name in ("brightness", "contrast") if name in given}
-        numbers = color.linear(have, target.dtype, **plain, center=numpy.full(call.count, color.grey(have)))
-        _scale(source.take(grey), result.take(grey), call.count, *numbers)
+        _scale(source.take(grey), result.take(grey), numpy.array([numbers[i] for i in owners[grey]]))
     if not grey.all():
-        matrices = source.each(
-            color.twist(have, **{"hue": 0.0, "saturation": numpy.ones(call.count), **given}, image_type=space)
-        )
-        pixels.mixed(source.take(~grey), result.take(~grey), matrices[~grey])
+        pixels.mixed(source.take(~grey), result.take(~grey), numpy.array([numbers[i] for i in owners[~grey]]))
 
 
-def _twist_step(
-    image: Array, /, *, hue: float = 0.0, saturation: float = 1.0, brightness: float = 1.0, value: float = 1.0,
-    contrast: float = 1.0, image_type: str = "RGB", layout: str, out: Array, **_: Any,
-) -> Step | None:  # fmt: skip
-    """What `color_twist` and the like come to for a photo."""
-    if not layout.endswith("C") or image.shape[-1] != 3 or image_type == "GRAY":
-        return None
-    matrix = color.twist_of_one(image.dtype, hue, saturation, brightness * value, contrast, image_type)
-    return color.mixing(image, matrix, out)
-
-
-_twist_many = stepwise(_twist_step)
-
-
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, many=_twist_many, weight=4),
-    gpu=functools.partial(_twist_on_gpu, "color_twist"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_twist, gpu=_twist_on_gpu, unit="array")
 def color_twist(
-    image: Array, /, *, brightness: PerSample[float] = 1.0, contrast: PerSample[float] = 1.0,
-    dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
-    saturation: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    brightness: PerSample[float] = 1.0,
+    contrast: PerSample[float] = 1.0,
+    dtype: DTypeArgument | None = None,
+    hue: PerSample[float] = 0.0,
+    image_type: _Space = "RGB",
+    saturation: PerSample[float] = 1.0,
+    layout: Layout = GIVEN,
+    plan: Array | _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Turn the hue and change saturation, contrast and brightness, in this order.
 
     All are linear: the two axes of colour of YIQ are turned and multiplied. An image of one channel is grey, and only
@@ -274,20 +283,21 @@ def color_twist(
     >>> ndd.color_twist(red, saturation=0.0, brightness=2.0).tolist()
     [[[120, 120, 120]]]
     """
-    return _twisted("color_twist", image, layout, out, hue, saturation, brightness, contrast, image_type)
+    return _twisted(image, layout, plan, out)
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, many=_twist_many, weight=4),
-    gpu=functools.partial(_twist_on_gpu, "hue"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_twist, gpu=_twist_on_gpu, unit="array")
 def hue(
-    image: Array, /, *, dtype: DTypeArgument | None = None, hue: PerSample[float] = 0.0, image_type: _Space = "RGB",
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    hue: PerSample[float] = 0.0,
+    image_type: _Space = "RGB",
+    layout: Layout = GIVEN,
+    plan: Array | _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Turn the hue, as `color_twist` does.
 
     Args:
@@ -304,20 +314,21 @@ def hue(
     >>> ndd.hue(numpy.array([[[200, 100, 100]]], "uint8"), hue=120.0).tolist()
     [[[80, 173, 37]]]
     """
-    return _twisted("hue", image, layout, out, hue, 1.0, image_type=image_type)
+    return _twisted(image, layout, plan, out)
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, many=_twist_many, weight=4),
-    gpu=functools.partial(_twist_on_gpu, "saturation"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_twist, gpu=_twist_on_gpu, unit="array")
 def saturation(
-    image: Array, /, *, dtype: DTypeArgument | None = None, image_type: _Space = "RGB",
-    saturation: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    image_type: _Space = "RGB",
+    saturation: PerSample[float] = 1.0,
+    layout: Layout = GIVEN,
+    plan: Array | _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Change the saturation, as `color_twist` does.
 
     Args:
@@ -334,20 +345,22 @@ def saturation(
     >>> ndd.saturation(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0).tolist()
     [[[130, 130, 130]]]
     """
-    return _twisted("saturation", image, layout, out, 0.0, saturation, image_type=image_type)
+    return _twisted(image, layout, plan, out)
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_converted, kind=_kind, many=_twist_many, weight=4),
-    gpu=functools.partial(_twist_on_gpu, "hsv"),
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_twist, gpu=_twist_on_gpu, unit="array")
 def hsv(
-    image: Array, /, *, dtype: DTypeArgument = uint8, hue: PerSample[float] = 0.0, saturation: PerSample[float] = 1.0,
-    value: PerSample[float] = 1.0, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    dtype: DTypeArgument = uint8,
+    hue: PerSample[float] = 0.0,
+    saturation: PerSample[float] = 1.0,
+    value: PerSample[float] = 1.0,
+    layout: Layout = GIVEN,
+    plan: Array | _Linear = GIVEN,
+    out: Array = None,
+) -> Array:
     """Turn the hue of RGB images and multiply their saturation and brightness, as `color_twist` does.
 
     Args:
@@ -365,27 +378,10 @@ def hsv(
     >>> ndd.hsv(numpy.array([[[200, 100, 100]]], "uint8"), saturation=0.0, value=0.5).tolist()
     [[[65, 65, 65]]]
     """
-    return _twisted("hsv", image, layout, out, hue, saturation, value)
+    return _twisted(image, layout, plan, out)
 
 
-def _space_layout(layout: str | None, /, output_type: str = "RGB", **_: Any) -> str | None:
-    """The layout of the result: images without channels get some, last, unless the result is grey too."""
-    return layout if not layout or "C" in layout or output_type == "GRAY" else layout + "C"
-
-
-def _spaced(image: Array, /, *, image_type: str, output_type: str, layout: str) -> Spec:
-    """Shape and dtype of what `color_space_conversion` makes of an image."""
-    have, want = (1 if space == "GRAY" else 3 for space in (image_type, output_type))
-    shape = list(image.shape if "C" in layout else (*image.shape, 1))
-    place = layout.index("C") if "C" in layout else -1
-    if shape[place] != have:
-        expected = f"of {have} channel{'s' * (have > 1)} ({image_type})"
-        raise ArgumentError("color_space_conversion", "image", expected, f"{shape[place]} channels")
-    shape[place] = want
-    return tuple(shape if "C" in layout or want == 3 else shape[:-1]), image.dtype
-
-
-#: What OpenCV converts as DALI does, to the last bit.
+#: Conversions that OpenCV does as DALI, to the last bit.
 _CODES = {
     ("RGB", "BGR"): cv2.COLOR_RGB2BGR,
     ("BGR", "RGB"): cv2.COLOR_RGB2BGR,
@@ -396,12 +392,54 @@ _CODES = {
 }
 
 
+def _plan_conversion(call: Call) -> Plan:
+    """Channels of the result: images without channels get some, last, unless the result is grey too.
+
+    Raises:
+        ArgumentError: An image has not as many channels as `image_type` says.
+    """
+    layout, have, want = call.layout or "", call.fixed["image_type"], call.fixed["output_type"]
+    place = layout.index("C") if "C" in layout else len(layout)
+    before, after = (1 if space == "GRAY" else 3 for space in (have, want))
+    for i, shape in enumerate(call.shapes):
+        (count,) = shape[place : place + 1] or (1,)
+        if count != before:
+            expected = f"of {before} channel{'s' * (before > 1)} ({have})"
+            raise call.noted(i, ArgumentError(call.name, "image", expected, f"{count} channels"))
+    new = "C" if "C" in layout or after > 1 else ""
+    result = layout[:place] + new + layout[place + 1 :]
+    shapes = [(*shape[:place], *[after] * len(new), *shape[place + 1 :]) for shape in call.shapes]
+    weight = 1.0 if have == want or _is_copy(have, want) else 4.0
+    return Plan(shapes, call.dtype, result, data=_conversion(have, want, call.dtype), weight=weight)
+
+
+def _is_copy(have: str, want: str) -> bool:
+    """Whether the channels of one space are those of the other in reverse, or its one channel three times."""
+    return want != "GRAY" and (have, want) in _CODES
+
+
+@functools.cache
+def _conversion(have: str, want: str, dtype: numpy.dtype[Any]) -> Callable[[Array, Array], None]:
+    """A function that converts pixels, channels last."""
+    code = _CODES.get((have, want))
+    if have == want:
+        return lambda pixels, out: numpy.copyto(out, pixels)
+    if code is not None and dtype == numpy.uint8:
+        return lambda pixels, out: color.recoded(pixels, code, out)
+    if _is_copy(have, want):
+        return lambda pixels, out: numpy.copyto(out, pixels[..., ::-1])
+    if want == "GRAY" and have == "YCbCr":
+        numbers = color.luma(dtype)
+        return lambda pixels, out: color.picked(pixels, 0, *numbers, out)
+    matrix = color.conversion(have, want, dtype)
+    return lambda pixels, out: color.mixed(pixels, matrix, out, exact=True)
+
+
 def _convert_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    name, have, want = "color_space_conversion", call.fixed["image_type"], call.fixed["output_type"]
-    source, layout = inputs[0], call.layout or ""
+    have, want, source, layout = call.fixed["image_type"], call.fixed["output_type"], inputs[0], call.layout or ""
     if have == want:
         copies.window(source, target)
-    elif (have, want) in _CODES and want != "GRAY":  # reversed, or the one channel three times
+    elif _is_copy(have, want):
         place = layout.index("C") if "C" in layout else source.ndim
         steps, starts = numpy.ones_like(target.shapes), numpy.zeros_like(target.shapes)
         if have == "GRAY":
@@ -416,19 +454,22 @@ def _convert_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
         if (have, want) == ("YCbCr", "GRAY"):
             factor, shift = color.luma(source.dtype)
             matrix = numpy.array([[factor, 0.0, 0.0, shift]])
-        result = images(name, target, _space_layout(layout, want) or layout)
-        pixels.mixed(images(name, source, layout), result, numpy.broadcast_to(matrix, (len(result), *matrix.shape)))
+        result = images(call.name, target, layout if target.ndim == len(layout) else layout + "C")
+        pixels.mixed(
+            images(call.name, source, layout), result, numpy.broadcast_to(matrix, (len(result), *matrix.shape))
+        )
 
 
-@operator(
-    layouts=LAYOUTS,
-    dtypes=_NUMBERS,
-    plan=planned(_spaced, layout=_space_layout, weight=4),
-    gpu=_convert_on_gpu,
-    unit="array",
-)
+@operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_conversion, gpu=_convert_on_gpu, unit="array")
 def color_space_conversion(
-    image: Array, /, *, image_type: _Space, output_type: _Space, layout: Layout = GIVEN, out: Array = None
+    image: Array,
+    /,
+    *,
+    image_type: _Space,
+    output_type: _Space,
+    layout: Layout = GIVEN,
+    plan: Callable[[Array, Array], None] = GIVEN,
+    out: Array = None,
 ) -> Array:
     """Convert images from one colour space to another.
 
@@ -448,18 +489,6 @@ def color_space_conversion(
     >>> ndd.color_space_conversion(white, image_type="RGB", output_type="YCbCr").tolist()
     [[[235, 128, 128]]]
     """
-    pixels, results = _pixels(image, layout), _pixels(out, _space_layout(layout, output_type) or layout)
-    code = _CODES.get((image_type, output_type))
-    if not image.size:
-        return out
-    if image_type == output_type:
-        out[...] = image
-    elif code is not None and image.dtype == numpy.uint8:
-        color.recoded(pixels, code, results)
-    elif code is not None and output_type != "GRAY":  # reversed, or the one channel three times
-        results[...] = pixels[..., ::-1]
-    elif (image_type, output_type) == ("YCbCr", "GRAY"):
-        color.picked(pixels, 0, *color.luma(image.dtype), results)
-    else:
-        color.mixed(pixels, color.conversion(image_type, output_type, image.dtype), results, exact=True)
+    if image.size:
+        plan(_pixels(image, layout), _pixels(out, layout if out.ndim == len(layout) else layout + "C"))
     return out

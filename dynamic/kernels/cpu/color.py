@@ -118,7 +118,8 @@ def _twist(
     if image_type == "RGB":
         return matrix
     (forth, there), (back, here) = _TO_RGB[image_type], _FROM_RGB[image_type]
-    shifts = (matrix[..., :3] @ there * bright + shifts) @ back.T + here * bright
+    added = (matrix[..., :3] @ there * bright + shifts)[..., None, :]  # a row each: results are those of one image
+    shifts = (added @ back.T)[..., 0, :] + here * bright
     return numpy.concatenate([back @ matrix[..., :3] @ forth, shifts[..., None]], axis=-1)
 
 
