@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -65,36 +66,46 @@ def _plan_rotation(call: Call) -> Plan:
 
 def _turn_photos(call: Call, memory: Memory, fill: Any) -> None:
     """Rotate images of a size and type that OpenCV interpolates in one call."""
-    (images,), turns = call.columns(), call.plan.data
+    images, turns = call.columns()[0], call.plan.data
     fill = warp.filled(fill, call.dtype, images[0].shape[-1]) if fill is not None else None
     steps = [warp.step(image, turn, out, fill) for image, turn, out in zip(images, turns, memory.outs, strict=True)]
     run_steps(steps, call.plan.weight * (call.bytes() + memory.nbytes))
 
 
-def warped(call: Call, places: Sequence[int], extents: Sequence[Sequence[int]]) -> list[Shape]:
+def warped(
+    call: Call, places: Sequence[int], extents: Sequence[Sequence[int]], *, rounded: bool = False
+) -> list[Shape]:
     """Shapes of images that are moved into others, by the arguments `size` and `fill_value`.
 
     Args:
         call: The call.
         places: Spatial dimensions.
         extents: Of these, for images without a `size`.
+        rounded: Whether fractions of a `size` are rounded, halves up, and not cut off.
 
     Raises:
         ArgumentError: There are too many or too few extents or values to fill with.
     """
-    layout, fill = call.layout or "", call.fixed["fill_value"]
+    check_fill(call)
     results = []
     for i, (shape, own, size) in enumerate(zip(call.shapes, extents, call.column("size"), strict=True)):
         if size is not None and len(size) != len(places):
-            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+            expected = f"{len(places)} extents, one for each spatial dimension of {call.layout}"
             raise call.noted(i, ArgumentError(call.name, "size", expected, str(len(size))))
-        channels = shape[layout.index("C")] if "C" in layout else 1
-        if isinstance(fill, tuple) and len(fill) not in {1, channels}:
-            expected = f"one value or {channels}, one a channel"
-            raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
-        made = own if size is None else list(map(int, size))
+        whole = (lambda extent: math.floor(extent + 0.5)) if rounded else int
+        made = own if size is None else list(map(whole, size))
         results.append((*shape[: places[0]], *made, *shape[places[-1] + 1 :]))
     return results
+
+
+def check_fill(call: Call) -> None:
+    """Refuse an argument `fill_value` that does not fit the channels of an image."""
+    fill, layout = call.fixed["fill_value"], call.layout or ""
+    for i, shape in enumerate(call.shapes) if isinstance(fill, tuple) else ():
+        channels = shape[layout.index("C")] if "C" in layout else 1
+        if len(fill) not in {1, channels}:
+            expected = f"one value or {channels}, one a channel"
+            raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
 
 
 def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:

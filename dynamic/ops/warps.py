@@ -1,13 +1,11 @@
 """Operators that read pixels elsewhere: affine warps, perspectives, maps, sphere and water."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
@@ -17,8 +15,7 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._lift.argument import GIVEN, DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError
@@ -28,7 +25,7 @@ from dynamic.kernels.gpu import maps as gpu_maps
 from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
 
-from .geometry import LAYOUTS, Extent, WarpInterp, _frames
+from .geometry import LAYOUTS, Extent, WarpInterp, _frames, _turn_photos, check_fill, warped
 
 __all__ = ["remap", "sphere", "warp_affine", "warp_perspective", "water"]
 
@@ -48,101 +45,114 @@ _Border: TypeAlias = Annotated[str, Word(dict.fromkeys(maps.BORDERS, ()))]
 _Origin: TypeAlias = Annotated[str, Word({"corner": (), "center": ()})]
 
 
-def warped(
-    operator: str, image: Array, layout: str, extents: Sequence[int], *, size: Sequence[float] | None, fill_value: Any,
-    dtype: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of an image that is moved into another.
+def _plan_affine(call: Call) -> Plan:
+    """The matrix of each image from the result to the input."""
+    layout, shapes = call.layout or "", call.shapes
+    places, inverse_map = spatial(layout), call.fixed["inverse_map"]
+    matrices = _matrices(call, lambda given: _affine_rows(given, inverse_map=inverse_map).tolist())
+    results = warped(call, places, [[shape[place] for place in places] for shape in shapes])
+    plan = Plan(results, call.asked, data=matrices, weight=4.0)
+    nearest = call.fixed["interp_type"] == "nn"
+    if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
+        plan.kernel = functools.partial(_turn_photos, fill=call.fixed["fill_value"])
+    return plan
+
+
+def _matrices(call: Call, finished: Callable[[Any], Any]) -> list[Any]:
+    """The matrix of each image; of a video one for each frame, or one for all.
 
     Args:
-        operator: Its name, for errors.
-        image: The image.
-        layout: Its layout.
-        extents: Those of its spatial dimensions where there is no `size`.
-        size: The argument of that name; fractions are cut off.
-        fill_value: The argument of that name.
-        dtype: The argument of that name.
-
-    Raises:
-        ArgumentError: There are too many or too few extents or values to fill with.
+        call: The call.
+        finished: Makes the matrices from the result to the input of those that are given, both (M, rows, columns).
     """
-    places = spatial(layout)
-    if size is not None and len(size) != len(places):
-        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-        raise ArgumentError(operator, "size", expected, str(len(size)))
-    channels = image.shape[layout.index("C")] if "C" in layout else 1
-    if isinstance(fill_value, tuple) and len(fill_value) not in {1, channels}:
-        raise ArgumentError(operator, "fill_value", f"one value or {channels}, one a channel", f"{len(fill_value)}")
-    shape = list(image.shape)
-    for place, extent in zip(places, extents if size is None else size, strict=True):
-        shape[place] = int(extent)
-    return tuple(shape), image.dtype if dtype is None else dtype.dtype
-
-
-def _affine(
-    image: Array, matrix_input: Array = None, /, *, matrix: Any = None, dtype: Any = None, fill_value: Any = None,
-    size: tuple[float, ...] | None = None, layout: str, **_: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `warp_affine` makes of an image."""
-    _given("warp_affine", matrix_input, matrix)
-    extents = [image.shape[place] for place in spatial(layout)]
-    return warped("warp_affine", image, layout, extents, size=size, fill_value=fill_value, dtype=dtype)
-
-
-def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    source, result = (images("warp_affine", data, call.layout or "") for data in (inputs[0], target))
-    matrices = _matrices_of(call, source)
-    fill, nearest = call.fixed["fill_value"], call.fixed["interp_type"] == "nn"
-    gpu_warp.affine(source, result, matrices, fill, nearest=nearest)
-
-
-def _matrices_of(call: Call, source: Images) -> Any:
-    """The matrix of each image, (M, 2, 3)."""
-    given, images = _given_to(call), source.owners is None
-    if images and len({numpy.shape(each) for each in given}) == 1 and numpy.ndim(given[0]) < 3:  # all at once
+    name, layout, count = call.name, call.layout or "", call.count
+    given, dims, video = _given(call), len(spatial(layout)), "F" in layout
+    if not video and count > 1 and given[0] is not given[-1] and len({numpy.shape(one) for one in given}) == 1:
         rows = numpy.array(given, numpy.float64)
-        each = [rows.reshape(call.count, -1, 3) if rows[0].size in {6, 9} else rows]
-    else:
-        each = _of_images("warp_affine", given, source)
-    inverse = call.fixed["inverse_map"]
-    found = [
-        _affine_rows("warp_affine", _matrices("warp_affine", one, 2, len(one)), inverse_map=inverse) for one in each
-    ]
-    return numpy.concatenate([numpy.empty((0, 2, 3)), *found])
+        with contextlib.suppress(ArgumentError, ValueError):  # which the loop below raises with its sample
+            rows = rows if rows.ndim == 3 else rows.reshape(count, -1, dims + 1)
+            return list(finished(_checked(name, rows, dims, count)))
+    found: list[Any] = []
+    for i, (one, shape) in enumerate(zip(given, call.shapes, strict=True)):
+        if found and one is given[i - 1] and not (video and shape[0] != call.shapes[i - 1][0]):
+            found.append(found[-1])
+            continue
+        try:
+            own = finished(_checked(name, one, dims, shape[layout.index("F")] if video else None))
+        except ArgumentError as error:
+            raise call.noted(i, error) from None
+        found.append(own if video else own[0])
+    return found
 
 
-def _given_to(call: Call) -> list[Any]:
-    """What each sample is given as its matrix; those that are on the GPU are waited for."""
+def _given(call: Call) -> list[Any]:
+    """The matrix, or matrices, that each sample is given; a GPU is waited for."""
+    named = "matrix" in call.varying or call.fixed["matrix"] is not None
     if len(call.inputs) < 2:
+        if not named:
+            expected = "given, as an argument or as the second input"
+            raise ArgumentError(call.name, "matrix", expected, "nothing")
         return call.column("matrix")
+    if named:
+        raise ArgumentError(call.name, "matrix", "left out where the second input is one", "both")
     own = call.inputs[1].cpu()
     return list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
 
 
-def _of_images(operator: str, given: list[Any], source: Images) -> list[Any]:
-    """The matrices of each sample, one for an image or for each frame of a video."""
-    if source.owners is None:
-        return [_matrices(operator, one, 2, None) for one in given]
-    counts = numpy.bincount(source.owners, minlength=len(given)).tolist()
-    found = [(_matrices(operator, one, 2, count), count) for one, count in zip(given, counts, strict=True)]
-    return [numpy.broadcast_to(matrices, (count, *matrices.shape[1:])) for matrices, count in found if count]
+def _checked(operator: str, given: Any, dims: int, frames: int | None) -> Any:
+    """Numbers as float64 matrices, one for all frames or one for each, with the last row or without.
+
+    Args:
+        operator: Its name, for errors.
+        given: Numbers in one of the shapes that are allowed.
+        dims: The number of dimensions of a point.
+        frames: The number of frames where the input is a video.
+    """
+    array = numpy.asarray(given, numpy.float64)
+    columns = dims + 1
+    if array.ndim == 1 and array.size in {dims * columns, columns * columns}:
+        array = array.reshape(-1, columns)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.shape[1:] not in {(dims, columns), (columns, columns)} or len(array) not in {1, frames}:
+        expected = f"{dims} rows of {columns} numbers, or {columns} rows"
+        expected += ", or one such matrix for each frame" if frames is not None else ""
+        raise ArgumentError(operator, "matrix", expected, f"numbers in shape {numpy.shape(given)}")
+    if not (numpy.abs(array) <= _LARGEST).all():
+        raise ArgumentError(operator, "matrix", "finite numbers that float32 holds", "others")
+    return array
 
 
-def _affine_rows(operator: str, matrices: Any, *, inverse_map: bool) -> Any:
+def _affine_rows(matrices: Any, *, inverse_map: bool) -> Any:
     """Affine matrices from the result to the input, without their last rows."""
     dims = matrices.shape[2] - 1
     if matrices.shape[1] > dims and (matrices[:, -1] != numpy.eye(dims + 1)[-1]).any():
         expected = f"affine: its last row is {[0] * dims + [1]}, or left out"
-        raise ArgumentError(operator, "matrix", expected, str(matrices[0, -1].tolist()))
-    return matrices[:, :dims] if inverse_map else _inverted(operator, matrices[:, :dims])
+        raise ArgumentError("warp_affine", "matrix", expected, str(matrices[0, -1].tolist()))
+    return matrices[:, :dims] if inverse_map else _inverted("warp_affine", matrices[:, :dims])
 
 
-@operator(layouts=LAYOUTS, plan=planned(_affine, weight=4), gpu=_affine_on_gpu)
+def _of_images(call: Call, source: Images) -> Any:
+    """The matrices of all images one after the other, one row each."""
+    found = call.plan.data
+    if source.owners is not None:
+        counts = numpy.bincount(source.owners, minlength=call.count).tolist()
+        found = [own[i % len(own)] for own, count in zip(found, counts, strict=True) for i in range(count)]
+    return numpy.array(found, numpy.float64)
+
+
+def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result = (images("warp_affine", data, call.layout or "") for data in (inputs[0], target))
+    fill, nearest = call.fixed["fill_value"], call.fixed["interp_type"] == "nn"
+    gpu_warp.affine(source, result, _of_images(call, source).reshape(-1, 2, 3), fill, nearest=nearest)
+
+
+@operator(layouts=LAYOUTS, plan=_plan_affine, gpu=_affine_on_gpu)
 def warp_affine(
     image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
     fill_value: float | Several[float] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
     matrix: PerSample[Numbers | None] = None, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = GIVEN, out: Array = None,
+    layout: Layout = GIVEN, plan: Any = None, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image, or volume, with what a matrix finds in it.
 
@@ -170,46 +180,10 @@ def warp_affine(
     >>> ndd.warp_affine(ndd.as_tensor([[1, 2, 3]], dtype="uint8"), matrix=[1, 0, 1, 0, 1, 0], fill_value=9).tolist()
     [[2, 3, 9]]
     """
-    images, results = _frames(image, layout), _frames(out, layout)
-    dims = images.ndim - 2
-    given = matrix if matrix_input is None else matrix_input
-    matrices = _matrices("warp_affine", given, dims, len(images) if "F" in layout else None)
-    matrices = _affine_rows("warp_affine", matrices, inverse_map=inverse_map).tolist()
-    for i, (frame, result) in enumerate(zip(images, results, strict=True)):
+    matrices = plan if "F" in layout else [plan]
+    for i, (frame, result) in enumerate(zip(_frames(image, layout), _frames(out, layout), strict=True)):
         warp.affine(frame, matrices[i % len(matrices)], result, fill=fill_value, nearest=interp_type == "nn")
     return out
-
-
-def _given(operator: str, matrix_input: Any, matrix: Any) -> None:
-    """Refuse a call that has no matrix, or two."""
-    if matrix_input is None and matrix is None:
-        raise ArgumentError(operator, "matrix", "given, as an argument or as the second input", "nothing")
-    if matrix_input is not None and matrix is not None:
-        raise ArgumentError(operator, "matrix", "left out where the second input is one", "both")
-
-
-def _matrices(operator: str, given: Any, dims: int, frames: int | None) -> Any:
-    """What a caller gave as float64 matrices, one for all frames or one for each, with the last row or without.
-
-    Args:
-        operator: Its name, for errors.
-        given: Numbers in one of the shapes that are allowed.
-        dims: The number of dimensions of a point.
-        frames: The number of frames where the input is a video.
-    """
-    array = numpy.asarray(given, numpy.float64)
-    columns = dims + 1
-    if array.ndim == 1 and array.size in {dims * columns, columns * columns}:
-        array = array.reshape(-1, columns)
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3 or array.shape[1:] not in {(dims, columns), (columns, columns)} or len(array) not in {1, frames}:
-        expected = f"{dims} rows of {columns} numbers, or {columns} rows"
-        expected += ", or one such matrix for each frame" if frames is not None else ""
-        raise ArgumentError(operator, "matrix", expected, f"numbers in shape {numpy.shape(given)}")
-    if not (numpy.abs(array) <= _LARGEST).all():
-        raise ArgumentError(operator, "matrix", "finite numbers that float32 holds", "others")
-    return array
 
 
 def _homogeneous(matrices: Any) -> Any:
@@ -229,24 +203,26 @@ def _inverted(operator: str, matrices: Any) -> Any:
     return inverses
 
 
-def _perspective(
-    image: Array, matrix_input: Array = None, /, *, matrix: Any = None, fill_value: Any = None,
-    size: tuple[float, ...] | None = None, layout: str, **_: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `warp_perspective` makes of an image."""
-    _given(_PERSPECTIVE, matrix_input, matrix)
-    extents = [image.shape[layout.index(letter)] for letter in "HW"]
-    size = None if size is None else tuple(math.floor(extent + 0.5) for extent in size)
-    return warped(_PERSPECTIVE, image, layout, extents, size=size, fill_value=fill_value, dtype=None)
+def _plan_perspective(call: Call) -> Plan:
+    """The matrix of each image, of three rows, from indices of pixels of the result to those of the input."""
+    layout, how = call.layout or "", {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
+    matrices = _matrices(call, lambda given: _found_by(_homogeneous(given), **how))
+    places = spatial(layout)
+    extents = [[shape[place] for place in places] for shape in call.shapes]
+    return Plan(warped(call, places, extents, rounded=True), call.dtype, data=matrices, weight=4.0)
 
 
 def _perspective_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images(_PERSPECTIVE, data, call.layout or "") for data in (inputs[0], target))
-    given = [_homogeneous(one) for one in _of_images(_PERSPECTIVE, _given_to(call), source)]
-    how = {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
-    matrices = _found_by(numpy.concatenate([numpy.empty((0, 3, 3)), *given]), **how)
-    gpu_maps.read(source, result, gpu_maps.PERSPECTIVE, matrices.reshape(-1, 9), fill=call.fixed["fill_value"],
-                  border=call.fixed["border_mode"], interpolation=call.fixed["interp_type"])  # fmt: skip
+    gpu_maps.read(
+        source,
+        result,
+        gpu_maps.PERSPECTIVE,
+        _of_images(call, source).reshape(-1, 9),
+        fill=call.fixed["fill_value"],
+        border=call.fixed["border_mode"],
+        interpolation=call.fixed["interp_type"],
+    )
 
 
 def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
@@ -255,12 +231,12 @@ def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
     return maps.moved(-0.5) @ matrices @ maps.moved(0.5) if pixel_origin == "corner" else matrices
 
 
-@operator(layouts=_IMAGES, plan=planned(_perspective, weight=4), gpu=_perspective_on_gpu, name=_PERSPECTIVE)
+@operator(layouts=_IMAGES, plan=_plan_perspective, gpu=_perspective_on_gpu, name=_PERSPECTIVE)
 def warp_perspective(
     image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
     fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
     matrix: PerSample[Numbers | None] = None, pixel_origin: _Origin = "corner",
-    size: PerSample[Several[Extent] | None] = None, layout: Layout = GIVEN, out: Array = None,
+    size: PerSample[Several[Extent] | None] = None, layout: Layout = GIVEN, plan: Any = None, out: Array = None,
 ) -> Array:  # fmt: skip
     """Fill each image with what a perspective finds in it.
 
@@ -289,38 +265,38 @@ def warp_perspective(
     >>> ndd.experimental.warp_perspective(image, [[1, 0, 1], [0, 1, 0], [0, 0, 1]]).tolist()
     [[20, 30, 0]]
     """
-    images, results = _frames(image, layout), _frames(out, layout)
-    given = matrix if matrix_input is None else matrix_input
-    matrices = _homogeneous(_matrices(_PERSPECTIVE, given, 2, len(images) if "F" in layout else None))
-    matrices = _found_by(matrices, inverse_map=inverse_map, pixel_origin=pixel_origin)
-    for i, (frame, result) in enumerate(zip(images, results, strict=True)):
-        maps.perspective(frame, matrices[i % len(matrices)], result, fill=fill_value, border=border_mode,
-                         interpolation=interp_type)  # fmt: skip
+    matrices = plan if "F" in layout else [plan]
+    for i, (frame, result) in enumerate(zip(_frames(image, layout), _frames(out, layout), strict=True)):
+        matrix_of_frame = matrices[i % len(matrices)]
+        maps.perspective(
+            frame, matrix_of_frame, result, fill=fill_value, border=border_mode, interpolation=str(interp_type)
+        )
     return out
 
 
-def _remapped(image: Array, mapx: Array, mapy: Array, /, *, layout: str, **_: Any) -> Spec:
-    """Shape and dtype of what `remap` makes of an image."""
-    shapes = [_map(name, array, image, layout).shape for name, array in (("mapx", mapx), ("mapy", mapy))]
-    if shapes[0] != shapes[1]:
-        raise ArgumentError(_REMAP, "mapy", f"of the shape of mapx, {mapx.shape}", str(mapy.shape))
-    shape = list(image.shape)
-    shape[layout.index("H")], shape[layout.index("W")] = shapes[0][1:]
-    return tuple(shape), image.dtype
+def _plan_remap(call: Call) -> Plan:
+    layout, results = call.layout or "", []
+    height, width = (layout.index(letter) for letter in "HW")
+    shapes = [x.shape if isinstance(x, Batch) else [x.shape] * call.count for x in call.inputs]
+    for i, (image, *both) in enumerate(zip(*shapes, strict=True)):
+        maps_of_sample = [_shape_of_map(call, i, image, k, shape) for k, shape in enumerate(both, 1)]
+        if maps_of_sample[0] != maps_of_sample[1]:
+            raise call.noted(i, ArgumentError(_REMAP, "mapy", f"of the shape of mapx, {both[0]}", str(both[1])))
+        result = list(image)
+        result[height], result[width] = maps_of_sample[0][1:]
+        results.append(tuple(result))
+    return Plan(results, call.dtype, weight=4.0)
 
 
-def _map(name: str, array: Array, image: Array, layout: str) -> Array:
-    """A map with its frames first, one where it is for all."""
-    frames = image.shape[0] if "F" in layout else 1
-    if array.ndim == (4 if "F" in layout else 3) and array.shape[-1] == 1:
-        array = array[..., 0]
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3 or array.shape[0] not in {1, frames}:
-        expected = "a number for each pixel of the result, (H, W)"
-        expected += " or, for each frame, (F, H, W)" if "F" in layout else ""
-        raise ArgumentError(_REMAP, name, expected, f"of shape {array.shape}")
-    return array
+def _shape_of_map(call: Call, i: int, image: Shape, k: int, shape: Shape) -> Shape:
+    """The frames, height and width of the map that input number k is for a sample."""
+    video = "F" in (call.layout or "")
+    own = shape[:-1] if len(shape) == (4 if video else 3) and shape[-1] == 1 else shape
+    own = (1, *own) if len(own) == 2 else own
+    if len(own) != 3 or own[0] not in {1, image[0] if video else 1}:
+        expected = "a number for each pixel of the result, (H, W)" + (" or, for each frame, (F, H, W)" if video else "")
+        raise call.noted(i, ArgumentError(_REMAP, ("mapx", "mapy")[k - 1], expected, f"of shape {shape}"))
+    return own
 
 
 def _remap_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -343,7 +319,7 @@ def _map_of(data: Described, layout: str, own: Any, frames: Any) -> Described:
     return Described(pointers, data.shapes[own], strides[own], data.dtype)
 
 
-@operator(layouts=_IMAGES, plan=planned(_remapped, weight=4), gpu=_remap_on_gpu, name=_REMAP)
+@operator(layouts=_IMAGES, plan=_plan_remap, gpu=_remap_on_gpu, name=_REMAP)
 def remap(
     image: Array, mapx: Array, mapy: Array, /, *, interp: _Interp = "linear", pixel_origin: _Origin = "corner",
     layout: Layout = GIVEN, out: Array = None,
@@ -367,40 +343,36 @@ def remap(
     >>> ndd.experimental.remap(image, x, y).tolist()
     [[30, 15, 0]]
     """
+    if not out.size:
+        return out
     images, results = _frames(image, layout), _frames(out, layout)
     shift = 0.5 if pixel_origin == "corner" else 0.0
-    points = [
-        numpy.broadcast_to(_map(name, array, image, layout), results.shape[:3])
-        for name, array in (("mapx", mapx), ("mapy", mapy))
-    ]
-    for frame, x, y, result in zip(images, *points, results, strict=True):
-        maps.remap(frame, x, y, result, shift=shift, interpolation=interp)
+    x, y = (numpy.broadcast_to(each.reshape(-1, *results.shape[1:3]), results.shape[:3]) for each in (mapx, mapy))
+    for frame, across, down, result in zip(images, x, y, results, strict=True):
+        maps.remap(frame, across, down, result, shift=shift, interpolation=str(interp))
     return out
 
 
-def _as_image(image: Array, /, *, fill_value: Any, layout: str, operator: str, **_: Any) -> Spec:
-    extents = [image.shape[layout.index(letter)] for letter in "HW"]
-    return warped(operator, image, layout, extents, size=None, fill_value=fill_value, dtype=None)
+def _plan_distortion(call: Call) -> Plan:
+    check_fill(call)
+    return Plan(call.shapes, call.dtype, weight=4.0)
 
 
-def _distort_on_gpu(
-    operator: str, call: Call, inputs: list[Described], target: Described, way: int, numbers: Any, waves: Any = ()
-) -> None:
-    source, result = (images(operator, data, call.layout or "") for data in (inputs[0], target))
-    ways = numpy.where(numpy.array(call.column("mask")) != 0, way, gpu_maps.KEPT)
-    gpu_maps.read(source, result, source.each(ways), numbers(source), fill=call.fixed["fill_value"],
-                  interpolation=call.fixed["interp_type"], waves=waves)  # fmt: skip
+def _distort_on_gpu(call: Call, source: Images, target: Described, way: int, numbers: Any, waves: Any = ()) -> None:
+    ways = source.each(numpy.where(numpy.array(call.column("mask")) != 0, way, gpu_maps.KEPT))
+    fill, interpolation = call.fixed["fill_value"], call.fixed["interp_type"]
+    result = images(call.name, target, call.layout or "")
+    gpu_maps.read(source, result, ways, numbers, fill=fill, interpolation=interpolation, waves=waves)
 
 
 def _sphere_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    def numbers(source: Images) -> Any:
-        height, width = source.shapes[:, :2].T
-        return numpy.stack([(width - 1) / 2, (height - 1) / 2, maps.radius_of(height, width)], axis=1)
+    source = images("sphere", inputs[0], call.layout or "")
+    height, width = source.shapes[:, :2].T
+    numbers = numpy.stack([(width - 1) / 2, (height - 1) / 2, maps.radius_of(height, width)], axis=1)
+    _distort_on_gpu(call, source, target, gpu_maps.SPHERE, numbers)
 
-    _distort_on_gpu("sphere", call, inputs, target, gpu_maps.SPHERE, numbers)
 
-
-@operator(layouts=_IMAGES, plan=planned(functools.partial(_as_image, operator="sphere"), weight=4), gpu=_sphere_on_gpu)
+@operator(layouts=_IMAGES, plan=_plan_distortion, gpu=_sphere_on_gpu)
 def sphere(
     image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
     mask: PerSample[int] = 1, layout: Layout = GIVEN, out: Array = None,
@@ -421,20 +393,20 @@ def sphere(
     >>> ndd.sphere(ndd.as_tensor([[1, 2, 3, 4, 5]], dtype="uint8")).tolist()
     [[1, 3, 3, 4, 5]]
     """
-    return _distorted(image, layout, out, maps.on_a_sphere(*_extents(image, layout)) if mask else None, fill_value,
-                      interp_type)  # fmt: skip
+    height, width = (image.shape[layout.index(letter)] for letter in "HW")
+    return _distorted(image, layout, out, maps.on_a_sphere(height, width) if mask else None, fill_value, interp_type)
 
 
 def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source = images("water", inputs[0], call.layout or "")
     across, down = (tuple(call.fixed[f"{name}_{axis}"] for name in ("ampl", "freq", "phase")) for axis in "xy")
     rows, columns = (int(inputs[0].shapes[:, (call.layout or "").index(letter)].max()) for letter in "HW")
     y, x = (numpy.arange(extent, dtype=numpy.float32) for extent in (rows, columns))
     waves = maps.waves(y, x, across, down)
-    _distort_on_gpu("water", call, inputs, target, gpu_maps.WAVES, lambda source: numpy.full((len(source), 1), rows),
-                    waves)  # fmt: skip
+    _distort_on_gpu(call, source, target, gpu_maps.WAVES, numpy.full((len(source), 1), rows), waves)
 
 
-@operator(layouts=_IMAGES, plan=planned(functools.partial(_as_image, operator="water"), weight=4), gpu=_water_on_gpu)
+@operator(layouts=_IMAGES, plan=_plan_distortion, gpu=_water_on_gpu)
 def water(
     image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
     freq_x: float = math.pi / 64, freq_y: float = math.pi / 64, interp_type: WarpInterp = "nn",
@@ -466,11 +438,7 @@ def water(
     return _distorted(image, layout, out, waves if mask else None, fill_value, interp_type)
 
 
-def _extents(image: Array, layout: str) -> tuple[int, int]:
-    return image.shape[layout.index("H")], image.shape[layout.index("W")]
-
-
-def _distorted(image: Array, layout: str, out: Array, points: Any, fill: Any, interpolation: str) -> Array:
+def _distorted(image: Array, layout: str, out: Array, points: Any, fill: Any, interpolation: Any) -> Array:
     """Fill `out` with what is at points of an image, or with the image where there are none."""
     if points is None:
         out[...] = image
