@@ -1,11 +1,9 @@
 """Filters of images, videos and volumes: blurring, edges, and any kernel."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
@@ -15,9 +13,8 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import warn_of_channels_first
-from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, Word
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.argument import Between, DTypeArgument, PerSample, Several, Word
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.dtypes import convert
@@ -36,21 +33,25 @@ _Sigma: TypeAlias = Annotated[float, Between(0, 10000)]
 _Window: TypeAlias = Annotated[int, Between(1, _LARGEST)]
 _Windows: TypeAlias = _Window | Several[_Window]
 _Place: TypeAlias = Annotated[int, Between(-1)]
-_Border: TypeAlias = Annotated[str, Word({
-    "reflect_101": ("101",), "reflect_1001": ("1001",), "clamp": ("edge",), "wrap": (), "constant": ("fill",),
-})]  # fmt: skip
+_BORDERS = {"reflect_101": ("101",), "reflect_1001": ("1001",), "clamp": ("edge",), "wrap": (), "constant": ("fill",)}
+_Border: TypeAlias = Annotated[str, Word(_BORDERS)]
 _Mode: TypeAlias = Annotated[str, Word({"same": (), "valid": ()})]
+_OF_DERIVATIVES = ("window_size", "smoothing_size", "scale")
 
 
-@functools.lru_cache(256)
-def _spatial(name: str, argument: str, ndim: int, layout: str) -> tuple[int, ...]:
-    """The dimensions of an image that are spatial: all but channels and frames."""
-    letters = layout or _USUAL.get(ndim, "")
-    places = tuple(i for i, letter in enumerate(letters) if letter not in "CF")
+def _spatial(call: Call, argument: str = "image") -> tuple[int, ...]:
+    """The dimensions of images that are spatial: all but channels and frames.
+
+    Images without a layout that look channels first are warned of.
+    """
+    letters = call.layout or _USUAL.get(call.ndim, "")
+    places = tuple([i for i, letter in enumerate(letters) if letter not in "CF"])
     if not 1 <= len(places) <= 3:
         expected = "an array with one to three spatial dimensions"
-        got = f"layout {layout!r}" if layout else f"{ndim} dimensions, no layout"
-        raise ArgumentError(name, argument, expected, got, "Letters other than C and F are spatial.")
+        got = f"layout {call.layout!r}" if call.layout else f"{call.ndim} dimensions, no layout"
+        raise ArgumentError(call.name, argument, expected, got, "Letters other than C and F are spatial.")
+    if not call.layout and call.count:
+        warn_of_channels_first(call.name, call.shapes[0], letters)
     return places
 
 
@@ -62,49 +63,76 @@ def _each(name: str, argument: str, value: Any, count: int) -> tuple[Any, ...]:
     return values * count if len(values) == 1 else values
 
 
-def _same(operator: str, image: Array, /, *, dtype: Any = None, layout: str, **_: Any) -> Spec:
-    """The shape and the dtype of a result; a warning for images without a layout that look channels first."""
-    if not layout:
-        warn_of_channels_first(operator, image.shape, _USUAL.get(image.ndim, ""))
-    return image.shape, image.dtype if dtype is None else dtype.dtype
-
-
-def _images(name: str, call: Call, data: Described, target: Described) -> tuple[Images, Images, list[int]]:
+def _images(call: Call, data: Described, target: Described) -> tuple[Images, Images, list[int]]:
     """The images of an input and of the result, and which of the spatial dimensions are their height and width."""
     letters = call.layout or _USUAL.get(data.ndim, "")
     if not set("HW") <= set(letters) <= set("FCHW"):
         got = f"layout {call.layout!r}" if call.layout else f"{data.ndim} dimensions"
-        raise DeviceError(f"{name}() on a GPU is for images and videos (HW, HWC, CHW, FHWC, FCHW); got {got}. "
-                          "Move it with .cpu().")  # fmt: skip
+        takes = f"{call.name}() on a GPU is for images and videos (HW, HWC, CHW, FHWC, FCHW)"
+        raise DeviceError(f"{takes}; got {got}. Move it with .cpu().")
     order = [0, 1] if letters.index("H") < letters.index("W") else [1, 0]
-    return images(name, data, letters), images(name, target, letters), order
+    return images(call.name, data, letters), images(call.name, target, letters), order
 
 
-def _blur_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+def _plan_blur(call: Call) -> Plan:
+    """The spatial dimensions of images, and a window along each."""
+    spatial = _spatial(call)
+    pairs = call.each(functools.partial(_blurred, len(spatial)))
+    distinct = dict.fromkeys(pairs)
+    gaussians = _gaussians if len(distinct) == 1 else _gaussians.__wrapped__  # many are not remembered
+    windows = iter(gaussians(tuple(itertools.chain.from_iterable(distinct))))
+    found = {own: tuple(itertools.islice(windows, len(spatial))) for own in distinct}
+    return Plan(call.shapes, call.asked, data=[(spatial, found[own]) for own in pairs], weight=8.0)
+
+
+def _blurred(count: int, _: Array, /, *, sigma: Any, window_size: Any, **__: Any) -> tuple[tuple[float, int], ...]:
+    """The sigma and the size of the window along each of so many dimensions."""
     name = "gaussian_blur"
-    source, result, order = _images(name, call, inputs[0], target)
-    pairs = [(_each(name, "sigma", sigma, 2), _each(name, "window_size", size, 2))
-             for sigma, size in zip(call.column("sigma"), call.column("window_size"), strict=True)]  # fmt: skip
-    for sigmas, sizes in set(pairs):
-        _check_windows(name, sigmas, sizes)
-    columns = source.each(numpy.array(pairs, numpy.float64).reshape(call.count, 2, 2)[:, :, order])
-    found = [_gaussians(columns[:, 0, axis], columns[:, 1, axis].astype(int)) for axis in range(2)]
-    resample.blurred(source, result, [weights for weights, _ in found], numpy.stack([count for _, count in found], 1))
-
-
-def _check_windows(name: str, sigmas: tuple[float, ...], sizes: tuple[int, ...]) -> None:
+    sigmas, sizes = _each(name, "sigma", sigma, count), _each(name, "window_size", window_size, count)
     for deviation, size in zip(sigmas, sizes, strict=True):
         if size % 2 == 0 and size:
             raise ArgumentError(name, "window_size", "odd", str(size))
         if not size and not deviation:
             raise ArgumentError(name, "sigma", "above 0 where window_size is 0", "0")
+    return tuple(zip(sigmas, sizes, strict=True))
 
 
-@operator(plan=planned(functools.partial(_same, "gaussian_blur"), weight=8), gpu=_blur_on_gpu)
+@functools.lru_cache(64)
+@numpy.errstate(over="ignore")
+def _gaussians(pairs: tuple[tuple[float, int], ...]) -> list[Array]:
+    """The windows of sigmas and sizes, of which one may be 0."""
+    sigmas, sizes = numpy.array(pairs, numpy.float64).reshape(-1, 2).T
+    radii = numpy.where(sizes > 0, (sizes - 1) // 2, numpy.ceil(3 * sigmas)).astype(int)
+    deviations = numpy.where(sigmas > 0, sigmas, 0.3 * (radii - 1) + 0.8)
+    counts = 2 * radii + 1
+    ends = numpy.cumsum(counts)
+    starts = ends - counts
+    places = numpy.arange(counts.sum()) - numpy.repeat(starts + radii, counts)
+    weights = numpy.exp(-0.5 * (places / numpy.repeat(deviations, counts)) ** 2)
+    weights /= numpy.repeat(numpy.add.reduceat(weights, starts), counts)
+    weights.flags.writeable = False  # shared by all who ask
+    return [weights[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _blur_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    source, result, order = _images(call, inputs[0], target)
+    owners = range(call.count) if source.owners is None else source.owners.tolist()
+    found = [[call.plan.data[i][1][axis] for i in owners] for axis in order]
+    sizes = numpy.array([list(map(len, windows)) for windows in found]).T
+    resample.blurred(source, result, [numpy.concatenate([numpy.empty(0), *windows]) for windows in found], sizes)
+
+
+@operator(plan=_plan_blur, gpu=_blur_on_gpu)
 def gaussian_blur(
-    image: Array, /, *, dtype: DTypeArgument | None = None, sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
-    window_size: PerSample[_Extents] = 0, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    sigma: PerSample[_Sigma | Several[_Sigma]] = 0.0,
+    window_size: PerSample[_Extents] = 0,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Blur with a Gaussian along every spatial dimension, which are all but channels and frames.
 
     Without a layout, images are HW, HWC or FHWC. What is outside of an image is its reflection about the edge pixels.
@@ -126,51 +154,27 @@ def gaussian_blur(
     >>> ndd.gaussian_blur(image, sigma=1.0).numpy().round().tolist()
     [[1.0, 5.0, 24.0, 40.0, 24.0, 5.0, 1.0]]
     """
-    name = "gaussian_blur"
-    spatial = _spatial(name, "image", image.ndim, layout)
-    windows = _windows(name, sigma, window_size, len(spatial))
+    spatial, windows = plan
     for plane, result in filters.planes(image, spatial, out):
         filters.separable(plane, windows, result)
     return out
 
 
-@functools.lru_cache(64)
-def _windows(name: str, sigma: Any, window_size: Any, count: int) -> tuple[Array, ...]:
-    """The window along each of so many dimensions."""
-    sigmas, sizes = _each(name, "sigma", sigma, count), _each(name, "window_size", window_size, count)
-    _check_windows(name, sigmas, sizes)
-    return tuple(_gaussian(deviation, size) for deviation, size in zip(sigmas, sizes, strict=True))
+def _plan_laplacian(call: Call) -> Plan:
+    """The spatial dimensions of images, and the windows of the second derivative along each."""
+    spatial = _spatial(call)
 
+    def derived(_: Array, /, *, normalized_kernel: bool, **arguments: Any) -> tuple[Any, ...]:
+        given = [arguments[name] for name in _OF_DERIVATIVES]
+        return spatial, _derivatives(*given, len(spatial), normalized=normalized_kernel)
 
-@functools.lru_cache(64)
-@numpy.errstate(over="ignore")
-def _gaussian(sigma: float, size: int) -> Array:
-    """The weights of a window, as `_gaussians` has them of many."""
-    radius = (size - 1) // 2 if size else math.ceil(3 * sigma)
-    deviation = sigma or 0.3 * (radius - 1) + 0.8
-    weights = numpy.exp(-0.5 * (numpy.arange(-radius, radius + 1) / deviation) ** 2)
-    found: Array = weights / numpy.add.reduceat(weights, [0])
-    found.flags.writeable = False  # shared by all who ask
-    return found
-
-
-@numpy.errstate(over="ignore")
-def _gaussians(sigmas: Array, sizes: Array) -> tuple[Array, Array]:
-    """The weights of many windows, one behind the other, and how many each has."""
-    radii = numpy.where(sizes > 0, (sizes - 1) // 2, numpy.ceil(3 * sigmas)).astype(int)
-    deviations = numpy.where(sigmas > 0, sigmas, 0.3 * (radii - 1) + 0.8)
-    counts = 2 * radii + 1
-    starts = numpy.cumsum(counts) - counts
-    places = numpy.arange(counts.sum()) - numpy.repeat(starts + radii, counts)
-    weights = numpy.exp(-0.5 * (places / numpy.repeat(deviations, counts)) ** 2)
-    return weights / numpy.repeat(numpy.add.reduceat(weights, starts), counts), counts
+    return Plan(call.shapes, call.asked, data=call.each(derived), weight=8.0)
 
 
 def _laplacian_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    source, result, order = _images("laplacian", call, inputs[0], target)
-    names = ("window_size", "smoothing_size", "scale")
-    kernels = [_laplacian(*each, normalized=call.fixed["normalized_kernel"])
-               for each in zip(*map(call.column, names), strict=True)]  # fmt: skip
+    source, result, order = _images(call, inputs[0], target)
+    columns, normalized = map(call.column, _OF_DERIVATIVES), call.fixed["normalized_kernel"]
+    kernels = [_laplacian(*arguments, normalized=normalized) for arguments in zip(*columns, strict=True)]
     middles = source.each(numpy.array([kernel.shape for kernel in kernels])[:, order] // 2)
     correlation.correlated(source, result, _of_each(source, kernels, order), middles, "reflect_101")
 
@@ -185,7 +189,7 @@ def _of_each(source: Images, kernels: Sequence[Array], order: list[int]) -> list
 @numpy.errstate(over="ignore", invalid="ignore")
 def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized: bool) -> Array:
     """The sum of all derivatives of an image as one kernel."""
-    terms = _derivatives("laplacian", window_size, smoothing_size, scale, 2, normalized=normalized)
+    terms = _derivatives(window_size, smoothing_size, scale, 2, normalized=normalized)
     sizes = [max(len(term[axis]) for term in terms) for axis in range(2)]
     total = numpy.zeros(sizes)
     for term in terms:
@@ -196,12 +200,19 @@ def _laplacian(window_size: Any, smoothing_size: Any, scale: Any, *, normalized:
     return total
 
 
-@operator(plan=planned(functools.partial(_same, "laplacian"), weight=8), gpu=_laplacian_on_gpu)
+@operator(plan=_plan_laplacian, gpu=_laplacian_on_gpu)
 def laplacian(
-    image: Array, /, *, dtype: DTypeArgument | None = None, normalized_kernel: bool = False,
-    scale: PerSample[float | Several[float]] = 1.0, smoothing_size: PerSample[_Windows | None] = None,
-    window_size: PerSample[_Windows] = 3, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    normalized_kernel: bool = False,
+    scale: PerSample[float | Several[float]] = 1.0,
+    smoothing_size: PerSample[_Windows | None] = None,
+    window_size: PerSample[_Windows] = 3,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Sum the second derivatives along the spatial dimensions, which are all but channels and frames.
 
     The derivative along one dimension is smoothed along the others. Without a layout, images are HW, HWC or FHWC. What
@@ -227,9 +238,7 @@ def laplacian(
     >>> ndd.laplacian(image, smoothing_size=1).tolist()[1]
     [2.0, -4.0, 2.0]
     """
-    name = "laplacian"
-    spatial = _spatial(name, "image", image.ndim, layout)
-    terms = _derivatives(name, window_size, smoothing_size, scale, len(spatial), normalized=normalized_kernel)
+    spatial, terms = plan
     for plane, result in filters.planes(image, spatial, out):
         filters.laplacian(plane, terms, result)
     return out
@@ -237,12 +246,11 @@ def laplacian(
 
 @functools.lru_cache(64)
 def _derivatives(
-    name: str, window_size: Any, smoothing_size: Any, scale: Any, count: int, *, normalized: bool
+    window_size: Any, smoothing_size: Any, scale: Any, count: int, *, normalized: bool
 ) -> tuple[list[Array], ...]:
     """The windows of the second derivatives along each of so many dimensions."""
-    sizes = _each(name, "window_size", window_size, count)
-    smoothing = _each(name, "smoothing_size", smoothing_size, count)
-    factors = _each(name, "scale", scale, count)
+    name, given = "laplacian", (window_size, smoothing_size, scale)
+    sizes, smoothing, factors = (_each(name, *pair, count) for pair in zip(_OF_DERIVATIVES, given, strict=True))
     if normalized and factors != (1.0,) * count:
         raise ArgumentError(name, "scale", "left out beside normalized_kernel", shown(scale))
     for size in sizes:
@@ -275,43 +283,33 @@ def _binomial(size: int) -> Array:
     return weights
 
 
+def _plan_filter(call: Call) -> Plan:
+    """The spatial dimensions of images, and which weight of the kernel lies on the pixel that is computed."""
+    spatial = _spatial(call, "data")
+    found = call.each(functools.partial(_filtered, spatial))
+    data = [(spatial, anchors) for _, anchors in found]
+    return Plan([shape for shape, _ in found], call.asked, data=data, weight=8.0)
+
+
 def _filtered(
-    data: Array, filter: Array, fill_value: Any = None, /, *, dtype: Any = None, mode: str, layout: str, **_: Any
-) -> Spec:
-    """Shape and dtype of what `filter` makes of an image."""
-    kind = _same("filter", data, dtype=dtype, layout=layout)[1]
-    spatial = _spatial("filter", "data", data.ndim, layout)
+    spatial: tuple[int, ...], data: Array, filter: Array, _: Any = None, /, *, anchor: Any, mode: str, **__: Any
+) -> tuple[Shape, list[int]]:
+    """The shape of a filtered image, and the anchor of the kernel in each dimension."""
     if filter.ndim != len(spatial):
         expected = f"of {len(spatial)} dimensions, one for each spatial dimension"
         raise ArgumentError("filter", "filter", expected, f"{filter.ndim} dimensions")
     if not filter.size:
         raise ArgumentError("filter", "filter", "of at least one weight", f"shape {filter.shape}")
     shape = list(data.shape)
-    if mode == "valid":
-        for place, extent in zip(spatial, filter.shape, strict=True):
-            shape[place] -= extent - 1
-            if shape[place] < 1:
-                expected = f"no larger than the image, {data.shape[place]}, where mode is 'valid'"
-                raise ArgumentError("filter", "filter", expected, f"an extent of {extent}")
-    return tuple(shape), kind
+    for place, extent in zip(spatial, filter.shape, strict=True) if mode == "valid" else ():
+        shape[place] -= extent - 1
+        if shape[place] < 1:
+            expected = f"no larger than the image, {data.shape[place]}, where mode is 'valid'"
+            raise ArgumentError("filter", "filter", expected, f"an extent of {extent}")
+    return tuple(shape), _anchors(anchor, filter.shape)
 
 
-def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    """Kernels and values to fill with that are on the GPU are waited for."""
-    source, result, order = _images("filter", call, inputs[0], target)
-    given = [each.cpu() for each in call.inputs[1:]]
-    weights, *more = [each.samples if isinstance(each, Batch) else [each.array] * call.count for each in given]
-    anchors = [_anchors(anchor, kernel.shape) for anchor, kernel in zip(call.column("anchor"), weights, strict=True)]
-    fills = [_fill(value, inputs[0].dtype) for value in more[0]] if more else [0] * call.count
-    places = source.each(numpy.array(anchors)[:, order])
-    border = call.fixed["border"]
-    if call.fixed["mode"] == "valid":
-        places, border = numpy.zeros_like(places), "clamp"
-    values = source.each(numpy.array(fills, numpy.float64))
-    correlation.correlated(source, result, _of_each(source, weights, order), places, border, values)
-
-
-def _anchors(anchor: Any, extents: tuple[int, ...]) -> list[int]:
+def _anchors(anchor: Any, extents: Shape) -> list[int]:
     """Which weight of a kernel lies on the pixel that is computed, in each dimension."""
     anchors = []
     for place, extent in zip(_each("filter", "anchor", anchor, len(extents)), extents, strict=True):
@@ -321,6 +319,20 @@ def _anchors(anchor: Any, extents: tuple[int, ...]) -> list[int]:
     return anchors
 
 
+def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    """Kernels and values to fill with that are on the GPU are waited for."""
+    source, result, order = _images(call, inputs[0], target)
+    given = [each.cpu() for each in call.inputs[1:]]
+    weights, *more = [each.samples if isinstance(each, Batch) else [each.array] * call.count for each in given]
+    fills = [_fill(value, inputs[0].dtype) for value in more[0]] if more else [0] * call.count
+    border = call.fixed["border"]
+    places = source.each(numpy.array([anchors for _, anchors in call.plan.data])[:, order])
+    if call.fixed["mode"] == "valid":
+        places, border = numpy.zeros_like(places), "clamp"
+    values = source.each(numpy.array(fills, numpy.float64))
+    correlation.correlated(source, result, _of_each(source, weights, order), places, border, values)
+
+
 def _fill(value: Array, dtype: numpy.dtype[Any]) -> Any:
     """The value to fill with, as images of a type can have it."""
     if value.size != 1:
@@ -328,12 +340,20 @@ def _fill(value: Array, dtype: numpy.dtype[Any]) -> Any:
     return convert(numpy, value.reshape(1), dtype)[0]
 
 
-@operator(plan=planned(_filtered, weight=8), gpu=_filter_on_gpu)
+@operator(plan=_plan_filter, gpu=_filter_on_gpu)
 def filter(
-    data: Array, filter: Array, fill_value: Array = None, /, *, anchor: PerSample[_Place | Several[_Place]] = -1,
-    border: _Border = "reflect_101", dtype: DTypeArgument | None = None, mode: _Mode = "same", layout: Layout = GIVEN,
+    data: Array,
+    filter: Array,
+    fill_value: Array = None,
+    /,
+    *,
+    anchor: PerSample[_Place | Several[_Place]] = -1,
+    border: _Border = "reflect_101",
+    dtype: DTypeArgument | None = None,
+    mode: _Mode = "same",
+    plan: Any = None,
     out: Array = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Correlate each image, each frame of a video, or each volume with a kernel of its own or the same for all.
 
     The inputs are the image, the kernel with as many dimensions as are spatial (all but channels and frames), and a
@@ -359,7 +379,7 @@ def filter(
     >>> ndd.filter(image, numpy.ones((2, 2), "float32"), mode="valid").tolist()
     [[12.0, 16.0]]
     """
-    spatial, anchors = _spatial("filter", "data", data.ndim, layout), _anchors(anchor, filter.shape)
+    spatial, anchors = plan
     fill = 0 if fill_value is None else _fill(fill_value, data.dtype)
     border = "none" if mode == "valid" else border
     for plane, result in filters.planes(data, spatial, out):
