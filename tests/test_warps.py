@@ -223,6 +223,19 @@ def test_channels_first_and_last_are_alike():
     assert np.array_equal(gray, last[..., 1])
 
 
+@given(st.lists(st.sampled_from([1, 3, 4]), min_size=2, max_size=5), st.none() | st.integers(0, 255))
+def test_each_image_of_a_batch_is_what_it_is_alone(channels, fill):
+    """Also where images differ in size and in the number of channels, and each has a matrix of its own."""
+    images = [noise((9 + i, 12, count), np.uint8, i) for i, count in enumerate(channels)]
+    matrices = [np.array([[1.0, 0.1 * i, 2.0], [0.2, 0.9, -i]]) for i in range(len(images))]
+    batch = as_batch(images, layout="HWC")
+    found = warp_affine(batch, matrix=as_batch(matrices), fill_value=fill)
+    turned = rotate(batch, angle=30.0, fill_value=fill)
+    for i, (image, matrix) in enumerate(zip(images, matrices, strict=True)):
+        np.testing.assert_array_equal(found.samples[i], warp_affine(image, matrix=matrix, fill_value=fill).array)
+        np.testing.assert_array_equal(turned.samples[i], rotate(image, angle=30.0, fill_value=fill).array)
+
+
 def test_large_images_are_warped_in_tiles_without_seams():
     image = noise((700, 1300, 1), "uint8")
     matrix = [[1.0, 0.001, 0.25], [-0.002, 1.0, 0.5]]

@@ -67,8 +67,8 @@ def _plan_rotation(call: Call) -> Plan:
 def _turn_photos(call: Call, memory: Memory, fill: Any) -> None:
     """Rotate images of a size and type that OpenCV interpolates in one call."""
     images, turns = call.columns()[0], call.plan.data
-    fill = warp.filled(fill, call.dtype, images[0].shape[-1]) if fill is not None else None
-    steps = [warp.step(image, turn, out, fill) for image, turn, out in zip(images, turns, memory.outs, strict=True)]
+    fills = [fill if fill is None else warp.filled(fill, call.dtype, image.shape[-1]) for image in images]
+    steps = list(map(warp.step, images, turns, memory.outs, fills))
     run_steps(steps, call.plan.weight * (call.bytes() + memory.nbytes))
 
 
@@ -87,15 +87,19 @@ def warped(
         ArgumentError: There are too many or too few extents or values to fill with.
     """
     check_fill(call)
+    whole = _rounded if rounded else int
     results = []
     for i, (shape, own, size) in enumerate(zip(call.shapes, extents, call.column("size"), strict=True)):
         if size is not None and len(size) != len(places):
             expected = f"{len(places)} extents, one for each spatial dimension of {call.layout}"
             raise call.noted(i, ArgumentError(call.name, "size", expected, str(len(size))))
-        whole = (lambda extent: math.floor(extent + 0.5)) if rounded else int
         made = own if size is None else list(map(whole, size))
         results.append((*shape[: places[0]], *made, *shape[places[-1] + 1 :]))
     return results
+
+
+def _rounded(extent: float) -> int:
+    return math.floor(extent + 0.5)
 
 
 def check_fill(call: Call) -> None:

@@ -50,7 +50,7 @@ def _plan_affine(call: Call) -> Plan:
     layout, shapes = call.layout or "", call.shapes
     places, inverse_map = spatial(layout), call.fixed["inverse_map"]
     matrices = _matrices(call, lambda given: _affine_rows(given, inverse_map=inverse_map).tolist())
-    results = warped(call, places, [[shape[place] for place in places] for shape in shapes])
+    results = warped(call, places, [shape[places[0] : places[-1] + 1] for shape in shapes])
     plan = Plan(results, call.asked, data=matrices, weight=4.0)
     nearest = call.fixed["interp_type"] == "nn"
     if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
@@ -208,7 +208,7 @@ def _plan_perspective(call: Call) -> Plan:
     layout, how = call.layout or "", {name: call.fixed[name] for name in ("inverse_map", "pixel_origin")}
     matrices = _matrices(call, lambda given: _found_by(_homogeneous(given), **how))
     places = spatial(layout)
-    extents = [[shape[place] for place in places] for shape in call.shapes]
+    extents = [shape[places[0] : places[-1] + 1] for shape in call.shapes]
     return Plan(warped(call, places, extents, rounded=True), call.dtype, data=matrices, weight=4.0)
 
 
