@@ -229,7 +229,7 @@ class _Rotation(Operator[P]):
             boxes = Batch(together(boxes.samples), boxes.layout, boxes.origin)
             labels = Batch(together(labels.samples), given.layout, labels.origin)
         else:
-            labels = Batch([], given.layout, labels.origin, given._numpy_dtype, given.ndim)
+            labels = Batch([], given.layout, labels.origin, numpy_dtype(given.dtype), given.ndim)
         return (boxes, labels) if len(inputs) > 1 else boxes
 
 

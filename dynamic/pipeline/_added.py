@@ -108,7 +108,7 @@ def Constant(  # noqa: N802, as in DALI
 
 def _check_range(name: str, argument: str, given: Tensor, kind: numpy.dtype[Any]) -> None:
     """Refuse integers that an integer type does not hold."""
-    if kind.kind in "iu" and given._numpy_dtype.kind in "iu" and given.size:
+    if kind.kind in "iu" and numpy_dtype(given.dtype).kind in "iu" and given.size:
         limits, array = numpy.iinfo(kind), given.cpu().array
         least, most = int(array.min()), int(array.max())
         if not limits.min <= least <= most <= limits.max:
@@ -140,7 +140,7 @@ def _constant(
                             "neither" if fdata is None else "both")  # fmt: skip
     kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
     given = dynamic.as_tensor(data)
-    if argument == "idata" and given._numpy_dtype.kind not in "biu":
+    if argument == "idata" and numpy_dtype(given.dtype).kind not in "biu":
         raise ArgumentError("fn.constant", "idata", "integers", shown(idata), "Pass others as fdata.")
     _check_range("fn.constant", argument, given, numpy.dtype(kind))
     given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(given, dtype=kind).array))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic.data import Shapes
-from dynamic.dtypes import DType, dtype
+from dynamic.dtypes import DType, dtype, numpy_dtype
 from dynamic.errors import shown
 
 __all__ = ["Declared", "Output", "OutputTensor", "named", "names"]
@@ -129,7 +129,7 @@ class Output(Batch):
         if isinstance(batch, Output):
             return batch
         storage = batch.samples if batch.whole is None else batch.whole
-        return Output(storage, batch.layout, batch.origin, batch._dtype, batch._ndim)
+        return Output(storage, batch.layout, batch.origin, numpy_dtype(batch.dtype), batch.ndim)
 
     @property
     def shape(self) -> Shapes:

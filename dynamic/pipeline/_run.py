@@ -16,6 +16,7 @@ from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._base.origin import Origin
 from dynamic.auto_aug._draws import recorder
 from dynamic.data._index import deciding, in_pipeline
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
@@ -317,7 +318,7 @@ class Run:
     def _draws(self, label: str, key: str) -> Any:
         """The numbers of a call. Calls with one key draw the same: an image and its mask are cropped alike."""
         if self._samples is not None:
-            samples = self._samples if self._group is None else self._samples._selected(self._group)
+            samples = self._samples if self._group is None else self._samples.select(self._group)
             return self.graph.rng.keyed(samples)[key]
         self._streams.append(label)
         return self.graph.stream(label, key)
@@ -445,7 +446,7 @@ def _own(found: Any) -> Any:
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
     """Some samples of what a call gave."""
     if isinstance(value, Batch):
-        return value._selected(places)
+        return value.select(places)
     if isinstance(value, (tuple, list)):
         return type(value)(_chosen(item, places) for item in value)
     if isinstance(value, dict):
@@ -469,7 +470,7 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
         origins = [output.origin for output in (one, other)]
         origin = Origin.joined(origins)
         merged.append(Output([samples[place] for place in order], one._layout,
-                             origin and origin.take(order.tolist()), one._dtype, one.ndim))  # fmt: skip
+                             origin and origin.take(order.tolist()), numpy_dtype(one.dtype), one.ndim))  # fmt: skip
     return tuple(merged)
 
 
