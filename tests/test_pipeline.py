@@ -711,12 +711,16 @@ def test_no_more_is_made_ahead_than_asked_for():
 def test_threads_share_a_pipeline(folder, monkeypatch, depth, take):
     """Each batch goes to one of them, though none has built it, and then it stands where it would alone."""
 
+    together = threading.Barrier(3)
+
     def epoch_of(pipe):
         if take == "next_epoch":
-            return list(pipe.next_epoch())
+            epoch = pipe.next_epoch()
+            first = next(epoch)
+            together.wait()  # else who comes late begins the next one
+            return [first, *epoch]
         return [pipe.run() for _ in range(2)]
 
-    together = threading.Barrier(3)
     graphed = Pipeline._graphed
     monkeypatch.setattr(Pipeline, "_graphed", lambda *given, **named: (time.sleep(0.01), graphed(*given, **named))[1])
     with rotated(folder, prefetch_queue_depth=depth) as alone, rotated(folder, prefetch_queue_depth=depth) as shared:

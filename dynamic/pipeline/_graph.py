@@ -260,7 +260,7 @@ class Graph:
     @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
-        return self._first is not None and not len(self._first.next_epoch(self.batch_size))
+        return self._first is not None and not self._first._steps(self._first._place, self.batch_size)
 
     def first_source(self) -> tuple[str, Source]:
         """The first reader or source of the function, and its name. The function is left there, and nothing is read."""

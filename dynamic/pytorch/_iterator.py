@@ -16,6 +16,7 @@ from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
 from dynamic.pipeline._output import named, names
+from dynamic.pipeline._rest import Rest
 from dynamic.pipeline._run import Outputs
 from dynamic.readers._reader import LastBatch
 
@@ -241,6 +242,8 @@ class GenericIterator:
                 self._drop()
                 raise StopIteration
             return list(self._runs())
+        for pipeline in self._pipelines if not self._begun else ():
+            pipeline._leave_epoch()
         for pipeline in self._pipelines:
             if self._epochs is None and pipeline._end_of_epoch is None:
                 pipeline._peek_anew()
@@ -248,7 +251,7 @@ class GenericIterator:
                 self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:
             self._steps = max(map(self._steps_of, self._pipelines))
-            self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
+            self._epochs = [Rest(pipeline, pipeline._epoch) for pipeline in self._pipelines]
         pairs = zip(self._pipelines, self._epochs, strict=True)
         outputs = [None if pipeline._ended else next(epoch, None) for pipeline, epoch in pairs]
         if self._steps <= 0 and all(output is None for output in outputs):
