@@ -654,7 +654,7 @@ def test_a_run_stopped_anywhere_gives_every_sample_once_an_epoch(folder, run):
                     reader(2) if n >= shards else list(reader.next_epoch(2))
             if used or state is not None:
                 reader.set_state(state or some(folder, n, random_shuffle=shuffle, seed=seed).get_state())
-        ended = 1
+        loops, ended = [], 1
         for _ in range(steps):
             loops = [reader.next_epoch(batch_size) for reader in readers] if ended else loops
             ended = 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from dynamic.data import Batch
 from dynamic.readers._place import Place
 
 from ._graph import Ended
+from ._run import Outputs
 
 __all__ = ["Rest"]
 
 
-class Rest(Iterator["tuple[Batch, ...]"]):
+class Rest(Iterator[Outputs]):
     """The rest of an epoch of a pipeline, made by `Pipeline.next_epoch`.
 
     Args:
@@ -23,10 +23,10 @@ class Rest(Iterator["tuple[Batch, ...]"]):
 
     def __init__(self, pipeline: Any, epoch: int | None = None) -> None:
         self._pipeline, self._epoch = pipeline, epoch
-        self._steps: Generator[tuple[Batch, ...]] | None = None
+        self._steps: Generator[Outputs] | None = None
         self._ended = False
 
-    def __next__(self) -> tuple[Batch, ...]:
+    def __next__(self) -> Outputs:
         if self._steps is None:
             self._epoch = self._pipeline.epoch if self._epoch is None else self._epoch
             self._steps = _steps(self._pipeline, self._epoch)
@@ -69,7 +69,7 @@ class Rest(Iterator["tuple[Batch, ...]"]):
         return f"<the rest of epoch {epoch} of {self._pipeline!r}>"
 
 
-def _steps(pipeline: Any, epoch: int) -> Generator[tuple[Batch, ...]]:
+def _steps(pipeline: Any, epoch: int) -> Generator[Outputs]:
     """The batches of the rest of an epoch; then the pipeline stands at the start of the next."""
     with pipeline._alone():
         pipeline._leave_epoch()
