@@ -556,6 +556,16 @@ def test_an_address_is_refused_by_name(kind, argument, others, scheme, rest):
             getattr(readers, kind)(**{argument: value, **others})
 
 
+@pytest.mark.parametrize(("kind", "line"), [("File", "{} 0"), ("Numpy", "{}")])
+def test_an_address_in_a_list_of_files_is_refused_by_name(tmp_path, kind, line):
+    path = tmp_path / "list.txt"
+    path.write_text(f"{line.format('here.npy')}\n\n{line.format('s3://bucket/a.npy')}\n")
+    with pytest.raises(
+        ArgumentError, match=r"'file_list\[1\]' must be a path on this machine, not an addr.*'s3://bucket/a"
+    ):
+        getattr(readers, kind)(file_list=path)
+
+
 def test_the_path_of_a_file_address_is_told():
     for call in (lambda x: readers.File(files=[x]), dynamic.imread, dynamic.io.file.read):
         with pytest.raises(ArgumentError, match=r"not an address; got str 'file:///a/b.jpg'. Write '/a/b.jpg'.$"):
