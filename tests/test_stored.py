@@ -239,7 +239,7 @@ def test_shards_share_an_epoch_and_prove_it(kind, roots):
 
 
 @kinds
-@pytest.mark.parametrize("told", [str, json.dumps])
+@pytest.mark.parametrize("told", [str, json.dumps, lambda state: str(state).encode()])
 def test_a_state_may_be_given_back_as_a_text(kind, told, roots):
     reader, other = kind.made(roots[kind.name]), kind.made(roots[kind.name])
     reader(3)

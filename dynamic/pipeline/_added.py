@@ -237,7 +237,8 @@ def constant(value: Any) -> Tensor:
 def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The inputs of each call of an operator, of which there are several where lists of Batches are given.
 
-    Those are the multiple input sets of DALI: ``fn.rotate([image, mask], angle=angles)`` is a list.
+    Those are the multiple input sets of DALI: ``fn.rotate([image, mask], angle=angles)`` is a list. A constant in one
+    is for all samples.
 
     Raises:
         ArgumentError: The lists have different lengths, or other things than Batches in them.
@@ -249,7 +250,7 @@ def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     given = [x for x, is_set in zip(inputs, sets, strict=True) if is_set]
     if not given:
         return [inputs]
-    if any(not isinstance(item, Batch) for x in given for item in x) or len({len(x) for x in given}) > 1:
+    if any(not isinstance(item, (Batch, Tensor)) for x in given for item in x) or len({len(x) for x in given}) > 1:
         got = " and ".join(f"[{', '.join(type(item).__name__ for item in x)}]" for x in given)
         raise ArgumentError(f"fn.{path}", "input", "lists of as many Batches, and nothing else in them", got)
     rows = range(len(given[0]))
