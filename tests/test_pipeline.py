@@ -650,6 +650,14 @@ def test_what_is_no_function_is_refused(make):
         make(5)
 
 
+@pytest.mark.parametrize("name", ["serialize", "deserialize_and_build", "executor_statistics", "push_current"])
+def test_members_of_dalis_that_are_not_here_say_what_there_is(folder, name):
+    for asked in (Pipeline, rotated(folder)):
+        assert not hasattr(asked, name)
+        with pytest.raises(AttributeError, match=f"Pipeline has no '{name}'. (Import its function|Time a loop|Write)"):
+            getattr(asked, name)
+
+
 def test_an_unknown_argument_is_named_with_one_that_is_like_it(folder):
     with pytest.raises(ArgumentError, match="bytes_per_sampel.*bytes_per_sample'"):
         Pipeline(function=rotated, batch_size=2, bytes_per_sampel=1)
