@@ -17,7 +17,7 @@ import numpy
 from ._arrays.array import asarray
 from .data import Batch, Tensor
 from .data._index import in_pipeline
-from .dtypes import of_32_bits, promote
+from .dtypes import numpy_dtype, of_32_bits, promote
 from .errors import ArgumentError
 
 __all__ = [
@@ -37,7 +37,7 @@ _FLOAT32 = numpy.dtype("float32")
 def _applied(name: str, function: Callable[..., Any], *, fractions: bool, **operands: Any) -> Tensor | Batch:
     """A function of NumPy, or made of several, in the common type of its operands."""
     values = [_operand(name, argument, value) for argument, value in operands.items()]
-    kinds = [value._numpy_dtype for value in values]
+    kinds = [numpy_dtype(value.dtype) for value in values]
     common = functools.reduce(promote, kinds)
     if fractions and common.kind != "f":
         common = _FLOAT32

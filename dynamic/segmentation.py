@@ -18,6 +18,7 @@ from ._lift.former import Planned, planned
 from ._lift.operator import operator
 from .data import Batch, Tensor
 from .devices import DeviceLike
+from .dtypes import numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import masks
 from .random._distributions import below
@@ -169,7 +170,7 @@ def random_object_bbox(
                 cache_objects=cache_objects, class_weights=class_weights, classes=classes,
                 foreground_prob=foreground_prob, format=format, ignore_class=ignore_class, k_largest=k_largest,
                 output_class=output_class, threshold=threshold)  # fmt: skip
-    kind = mask._numpy_dtype
+    kind = numpy_dtype(mask.dtype)
     if kind.kind not in "biu":
         raise ArgumentError(_OBJECT, "input", "of integers or bool", str(kind))
     given = [name for name in ("classes", "class_weights", "output_class") if call.values[name] not in (None, False)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from dynamic import ArgumentError, Batch, StateError
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names
@@ -206,7 +207,9 @@ class Batches:
             rank = self._rank(name, host)
             if not len(host):  # all were skipped
                 inner = [self._channels.get(name, 0)] if _has_channels(host) else []
-                host = Batch(numpy.zeros((0, *[0] * (host.ndim - len(inner)), *inner), host._numpy_dtype), host.layout)
+                host = Batch(
+                    numpy.zeros((0, *[0] * (host.ndim - len(inner)), *inner), numpy_dtype(host.dtype)), host.layout
+                )
             found[name] = ragged_tensor(host, rank) if rank else host.numpy(pad=True)
         return found
 
@@ -223,8 +226,8 @@ class Batches:
             extents[-1] = self._channels[name] = output.shape[0][-1]
         rank = self._rank(name, output)
         if rank:
-            return tensorflow.RaggedTensorSpec(extents, output._numpy_dtype, ragged_rank=rank)
-        return tensorflow.TensorSpec(extents, output._numpy_dtype)
+            return tensorflow.RaggedTensorSpec(extents, numpy_dtype(output.dtype), ragged_rank=rank)
+        return tensorflow.TensorSpec(extents, numpy_dtype(output.dtype))
 
 
 class _Rest:
@@ -281,7 +284,7 @@ def ragged_tensor(batch: Batch, rank: int) -> Any:
         rows = rows * extents[:, dimension]
     parts = [sample.reshape(count, *sample.shape[rank:]) for sample, count in zip(batch.samples, rows, strict=True)]
     inner = batch.dense().shape[1 + rank :] if not parts else ()
-    values = numpy.concatenate(parts) if parts else numpy.zeros((0, *inner), batch._numpy_dtype)
+    values = numpy.concatenate(parts) if parts else numpy.zeros((0, *inner), numpy_dtype(batch.dtype))
     return tensorflow.RaggedTensor.from_nested_row_lengths(values, lengths, validate=False)
 
 

@@ -505,32 +505,6 @@ def test_wrong_arguments_of_windows_are_named_and_draw_nothing(arguments, told):
 
 
 @given(data=st.data())
-def test_boxes_are_moved_as_dali_moves_them(dali: Oracle, data):
-    array, ltrb = data.draw(boxes(least=1)), data.draw(st.booleans())
-    array = array if ltrb else with_extents(array)
-    flips = {"ltrb": ltrb, "horizontal": data.draw(st.integers(0, 2)), "vertical": data.draw(st.integers(0, 2))}
-    paste = {
-        "ltrb": ltrb,
-        "ratio": data.draw(st.floats(1, 9, width=32)),
-        "paste_x": data.draw(units),
-        "paste_y": data.draw(units),
-    }
-    for operator, arguments in ((bb_flip, flips), (bbox_paste, paste)):
-        expected, found = dali.call(operator.name, [array], **arguments), operator(array, **arguments)
-        np.testing.assert_allclose(found.array, expected.array, atol=2e-7)
-        assert found.array.dtype == expected.array.dtype
-    some = [array, array[:1]]
-    each = {"ratio": [2.0, 1.5], "paste_x": [0.0, 0.25]}
-    expected = dali.call(
-        "bbox_paste", [Samples(some)], **{name: Samples(values) for name, values in each.items()}
-    ).samples
-    for a, b in zip(
-        bbox_paste(as_batch(some), **{k: as_batch(v) for k, v in each.items()}).samples, expected, strict=True
-    ):
-        np.testing.assert_allclose(a, b, atol=2e-7)
-
-
-@given(data=st.data())
 def test_boxes_are_turned_as_dali_turns_them(dali: Oracle, data):
     height, width = data.draw(st.integers(1, 700)), data.draw(st.integers(1, 700))
     normalized, ltrb = data.draw(st.booleans()), data.draw(st.booleans())
@@ -554,23 +528,6 @@ def test_boxes_are_turned_as_dali_turns_them(dali: Oracle, data):
         assert set(loose[0]) <= set(kept.array.tolist()) <= set(loose[1])
         return
     np.testing.assert_allclose(found.array, expected.array, rtol=1e-5, atol=1e-6 if normalized else 1e-3)
-
-
-@given(data=st.data())
-def test_anchors_are_matched_as_dali_matches_them(dali: Oracle, data):
-    array, anchors = data.draw(boxes(most=8)), data.draw(boxes(least=1, most=20))
-    arguments = {
-        "anchors": (anchors + np.float32([0, 0, 0.1, 0.1])).reshape(-1).tolist(), "criteria": data.draw(units),
-        "offset": data.draw(st.booleans()), "scale": data.draw(st.floats(0.5, 300, width=16)),
-        "means": [0.1, 0.2, 0.3, 0.4], "stds": [0.1, 0.1, 0.2, 0.2],
-    }  # fmt: skip
-    array = array + np.float32([0, 0, 0.05, 0.05])
-    labels = np.arange(1, len(array) + 1, dtype=np.int32)
-    expected = dali.call("box_encoder", [array, labels], **arguments)
-    found = box_encoder(array, labels, **arguments)
-    assert np.array_equal(found[1].array, expected[1].array)
-    np.testing.assert_allclose(found[0].array, expected[0].array, rtol=1e-5, atol=1e-5)
-    assert [a.array.dtype for a in found] == [b.array.dtype for b in expected]
 
 
 CROPS = [

@@ -397,8 +397,11 @@ def fail(monkeypatch, call, turn, late):
     return lambda: calls[0]
 
 
-@pytest.mark.parametrize(("saved", "of_pipeline"), [*zip([SAVED[0], *SAVED, SAVED[-1]], OF_PIPELINE, strict=True)],
-                         ids=lambda path: path.stem)  # fmt: skip
+@pytest.mark.parametrize(
+    ("saved", "of_pipeline"),
+    [*zip([SAVED[0], *SAVED, SAVED[-1], SAVED[-1]], OF_PIPELINE, strict=True)],
+    ids=lambda path: path.stem,
+)
 def test_a_run_goes_on_from_checkpoints_of_each_version_as_it_did(tmp_path, saved, of_pipeline):
     objects = Objects(tmp_path, of_pipeline.read_bytes())
     checkpoint.load(saved, **objects.states())

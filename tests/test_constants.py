@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from alike import alike
 from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,33 +93,3 @@ def test_what_does_not_fit_is_refused(call, told):
 
 
 # -- as DALI does it
-
-
-@given(data=st.data())
-def test_constants_are_dalis(dali: Oracle, data):
-    have, want = (data.draw(st.sampled_from(WORDS)) for _ in "12")
-    shape = data.draw(st.lists(st.integers(1, 4), max_size=3).map(tuple))
-    layout = "HWC"[: len(shape)] if data.draw(st.booleans()) else ""
-    values = np.random.default_rng(len(shape)).integers(0, 100, shape)
-    array = values.astype(have)
-    source = data.draw(st.sampled_from([Laid(array, layout), Samples([array, array], layout or None)]))
-    if data.draw(st.booleans()) and shape:
-        shapes = [list(shape), list(reversed(shape))]
-        given_ = Samples([np.array(s, np.int32) for s in shapes])
-        number = np.asarray(array.flat[0])
-    else:
-        given_, number = list(shape), data.draw(st.sampled_from([array, np.asarray(array.flat[0])]))
-    named = {"layout": layout} if layout else {}
-    alike(dali, "full", [Laid(number, "")], shape=given_, **named)
-    for name in ("zeros", "ones"):
-        alike(dali, name, shape=given_, dtype=want, **named)
-        alike(dali, name, batch_size=2, shape=list(shape))
-        alike(dali, f"{name}_like", [source])
-        alike(dali, f"{name}_like", [source], dtype=want)
-    for value in (3, -2.5, 300.0):
-        if have != "bool":
-            alike(dali, "full_like", [source, value])
-    alike(dali, "full_like", [Laid(np.zeros(shape, want), layout), source if isinstance(source, Laid) else number])
-    floats = (array.astype("float64") - 50.5) * 7
-    alike(dali, "cast_like", [Laid(floats, layout), Laid(array, "")])
-    alike(dali, "cast_like", [Samples([floats] * 2, layout or None), source])

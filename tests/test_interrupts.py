@@ -118,10 +118,10 @@ def test_a_reader_loses_nothing(root, whole, on_error):
 
         def take():
             if whole:
-                for batch in reader.next_epoch(3):
+                for batch in reader.next_epoch(3) if reader.epoch == 0 else ():
                     received.append(batch)
             else:
-                while reader.epoch == 0 and reader.position < len(NAMES):
+                while reader.epoch == 0:
                     received.append(reader(3))
 
         interrupted(interruption, take)

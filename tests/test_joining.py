@@ -14,7 +14,6 @@ from dynamic import ArgumentError, as_batch, as_tensor, cat, one_hot, stack
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 IMAGE.setflags(write=False)
-small_shapes = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 
 
 def same(a, b):
@@ -154,24 +153,3 @@ def test_joining_is_dalis(dali: Oracle, data):
         alike(dali, "cat", inputs, axis_name=data.draw(st.sampled_from(layout)))
     else:
         alike(dali, "cat", inputs, axis=data.draw(st.integers(-len(shape), len(shape) - 1)))
-
-
-@given(data=st.data())
-def test_one_hot_is_dalis(dali: Oracle, data):
-    have = str(data.draw(st.sampled_from([d for d in ALL_DTYPES if d.kind != "b" and d != np.float16])))
-    want = str(data.draw(st.sampled_from([d for d in ALL_DTYPES if d.kind != "b" and d != np.float16])))
-    shape = data.draw(small_shapes)
-    numbers = np.random.default_rng(sum(shape)).integers(0, 6, shape).astype(have)
-    if numbers.dtype.kind == "f":
-        numbers += 0.25
-    layout = data.draw(st.sampled_from(["", "HWC"[: len(shape)]])) if shape else ""
-    single = np.prod(shape) == 1
-    arguments = {"num_classes": data.draw(st.integers(1, 7)), "dtype": want}
-    if not single and data.draw(st.booleans()):
-        arguments["axis"] = data.draw(st.integers(-1, len(shape)))
-    if layout and data.draw(st.booleans()):
-        arguments["axis_name"] = "X"
-    if data.draw(st.booleans()):
-        arguments |= {"on_value": 3.0, "off_value": 1.0}
-    source = data.draw(st.sampled_from([Laid(numbers, layout), Samples([numbers, numbers], layout or None)]))
-    alike(dali, "one_hot", [source], **arguments)

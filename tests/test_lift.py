@@ -707,8 +707,9 @@ def test_number_of_threads(monkeypatch):
     with pytest.raises(ArgumentError, match="DYNAMIC_NUM_THREADS"):
         ndd.get_num_threads()
     try:
-        ndd.set_num_threads(2)
-        assert ndd.get_num_threads() == 2
+        for two in (2, np.int64(2), ndd.tensor(2)):
+            ndd.set_num_threads(two)
+            assert ndd.get_num_threads() == ndd.EvalContext(num_threads=two).num_threads == 2
     finally:
         ndd.set_num_threads(None)
     for bad in (0, -1, 1.5, "2", True, 10_000):

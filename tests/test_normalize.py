@@ -318,46 +318,6 @@ def test_samples_that_cannot_be_pooled_are_named():
         normalize(batch, axes=[1], batch=True)
 
 
-KINDS = ("uint8", "int8", "uint16", "int16", "int32", "float32")
-
-
-@given(image=images(KINDS, most=30), options=OPTIONS, data=st.data())
-def test_values_are_dalis(dali: Oracle, image, options, data):
-    image, layout, axes = image
-    arguments = {"axes": axes, **options}
-    if data.draw(st.booleans()):
-        arguments["dtype"] = data.draw(st.sampled_from(["uint8", "int16", "int32"]))
-        arguments["scale"] = 50.0
-    values, shape = np.random.default_rng(6), kept(image, axes)
-    which = data.draw(st.sampled_from([(), ("mean",), ("stddev",), ("mean", "stddev")]))
-    for name in which:
-        arguments[name] = values.uniform(1, 90, shape).astype(np.float32)
-    expected = dali.call("normalize", [Laid(image, layout)], **arguments)
-    found = normalize(as_tensor(image, layout=layout), **arguments)
-    agree(found.array, expected.array)
-    assert found.layout == expected.layout
-
-
-@given(first=images(KINDS, most=12), options=OPTIONS, data=st.data())
-def test_pooled_values_are_dalis(dali: Oracle, first, options, data):
-    first, layout, axes = first
-    shape = tuple(data.draw(st.integers(1, 9)) if axis in axes else extent for axis, extent in enumerate(first.shape))
-    samples = [first, np.random.default_rng(7).integers(0, 100, shape).astype(first.dtype)]
-    expected = dali.call("normalize", [Samples(samples, layout)], axes=axes, batch=True, **options)
-    found = normalize(as_batch(samples, layout=layout), axes=axes, batch=True, **options)
-    for a, b in zip(found.samples, expected.samples, strict=True):
-        agree(a, b)
-
-
-def agree(found, expected):
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if expected.dtype.kind in "iu":
-        assert np.abs(found.astype(np.int64) - expected).max(initial=0) <= 1
-    else:
-        scale = max(1.0, float(np.abs(expected).max(initial=0)))
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * scale)
-
-
 @pytest.mark.parametrize("threads", [1, 4])
 def test_pooled_values_do_not_depend_on_threads_or_on_the_order_of_memory(threads):
     values = np.random.default_rng(8)

@@ -27,6 +27,7 @@ from strategies import examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
+from dynamic.checkpoint._file import decoded, encoded
 from dynamic.errors import DecodeError, StateError
 from dynamic.pipeline import Pipeline, fn, newaxis, pipeline_def, types
 
@@ -395,6 +396,36 @@ def test_an_error_arrives_where_its_batch_would_have_and_nothing_is_lost(folder,
         assert pipe.run()[1].tolist() == [[4], [5]]
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_a_seed_of_a_call_makes_its_numbers_alone(folder, read):
+    """Whatever the seed of the pipeline is; under states of before that one decides, too, as it did."""
+
+    @pipeline_def(batch_size=2)
+    def drawn():
+        files = fn.readers.file(file_root=str(folder), name="photos")[0] if read else None
+        own, of_pipeline = fn.random.uniform(seed=7), fn.random.uniform()
+        return (own, of_pipeline, files) if read else (own, of_pipeline)
+
+    runs = {}
+    for seed in (None, 3, 4):
+        with drawn(seed=seed) as pipe:
+            runs[seed] = [pipe.run() for _ in range(2)]
+            text = pipe.checkpoint()
+    own, of_pipeline = ([[run[i].tolist() for run in of_seed] for of_seed in runs.values()] for i in (0, 1))
+    assert own[0] == own[1] == own[2]
+    assert len(set(map(str, of_pipeline))) == 3
+
+    if not read:
+        return
+    entries = decoded(text, "the text")
+    entries["pipeline"].state["version"] = 3
+    with drawn(seed=4, checkpoint=text) as now, drawn(seed=4, checkpoint=encoded(entries)) as former:
+        for pipe, rng in ((now, ndd.random.RNG(7)), (former, ndd.random.RNG(4))):
+            made, _, files = pipe.run()
+            assert made.tolist() == ndd.random.uniform(rng=rng.keyed(files)["seed 7"]).tolist()
+        assert decoded(former.checkpoint(), "the text")["pipeline"].state["version"] == 3
+
+
 def test_calls_with_one_seed_draw_the_same(folder):
     """So that an image and its mask are cropped alike; with a reader or without."""
 
@@ -579,8 +610,8 @@ def test_a_checkpoint_of_a_later_library_names_it(folder):
         rotated(folder, checkpoint=json.dumps(later))
     states = ndd.checkpoint.Checkpoint()
     states.deserialize(text)
-    states.set_state("pipeline", {**states.get_state("pipeline"), "version": 4})
-    with pytest.raises(StateMismatch, match="version 4, and this library knows 3"):
+    states.set_state("pipeline", {**states.get_state("pipeline"), "version": 5})
+    with pytest.raises(StateMismatch, match="version 5, and this library knows 4"):
         rotated(folder, checkpoint=states.serialize())
 
 
@@ -595,7 +626,7 @@ def _of_an_rng():
     ({"batch_size": 0}, "'batch_size' must be an integer of 1 or more"), ({"seed": "x"}, "'seed'"),
     ({"prefetch_queue_depth": -1}, "'prefetch_queue_depth'"), ({"checkpoint": 5}, "'checkpoint'"),
     ({"num_threads": 0}, "num_threads"), ({"batch_size": 2.5}, "'batch_size' must be an integer"),
-    ({"seed": 2**64}, r"'seed' must be an integer in \[0, 2\*\*64\)"), ({"seed": -2}, "'seed'"),
+    ({"seed": 2**64}, r"'seed' must be an integer in \[0, 18446744073709551615\]"), ({"seed": -2}, "'seed'"),
     ({"seed": True}, "'seed'"), ({"seed": np.array([1, 2])}, "'seed'")])  # fmt: skip
 def test_wrong_arguments_are_named(folder, arguments, told):
     with pytest.raises(ArgumentError, match=told):
@@ -617,6 +648,14 @@ def test_numbers_of_numpy_do_as_arguments():
 def test_what_is_no_function_is_refused(make):
     with pytest.raises(ArgumentError, match=r"Pipeline\(\): argument 'function' must be a function; got int 5"):
         make(5)
+
+
+@pytest.mark.parametrize("name", ["serialize", "deserialize_and_build", "executor_statistics", "push_current"])
+def test_members_of_dalis_that_are_not_here_say_what_there_is(folder, name):
+    for asked in (Pipeline, rotated(folder)):
+        assert not hasattr(asked, name)
+        with pytest.raises(AttributeError, match=f"Pipeline has no '{name}'. (Import its function|Time a loop|Write)"):
+            getattr(asked, name)
 
 
 def test_an_unknown_argument_is_named_with_one_that_is_like_it(folder):
@@ -711,12 +750,16 @@ def test_no_more_is_made_ahead_than_asked_for():
 def test_threads_share_a_pipeline(folder, monkeypatch, depth, take):
     """Each batch goes to one of them, though none has built it, and then it stands where it would alone."""
 
+    together = threading.Barrier(3)
+
     def epoch_of(pipe):
         if take == "next_epoch":
-            return list(pipe.next_epoch())
+            epoch = pipe.next_epoch()
+            first = next(epoch)
+            together.wait()  # else who comes late begins the next one
+            return [first, *epoch]
         return [pipe.run() for _ in range(2)]
 
-    together = threading.Barrier(3)
     graphed = Pipeline._graphed
     monkeypatch.setattr(Pipeline, "_graphed", lambda *given, **named: (time.sleep(0.01), graphed(*given, **named))[1])
     with rotated(folder, prefetch_queue_depth=depth) as alone, rotated(folder, prefetch_queue_depth=depth) as shared:

@@ -170,6 +170,8 @@ def test_lists_of_batches_are_inputs_of_one_call_each(tmp_path):
 
     a, b, c = made(unread)
     assert a.tolist() == b.tolist() != c.tolist()
+    beside = made(lambda: fn.stack([types.Constant([1, 2]), fn.constant(idata=[3, 4])]), 2)
+    assert [output.tolist() for output in beside] == [[[[1, 2]]] * 2, [[[3, 4]]] * 2]
     for wrong in ([[ndd.as_batch([1]), np.ones(1)]], [[ndd.as_batch([1])] * 2, [ndd.as_batch([1])] * 3]):
         with pytest.raises(ArgumentError, match=r"fn.stack.*'input' must be lists of as many Batches"):
             made(functools.partial(fn.stack, *wrong), 1)

@@ -173,6 +173,10 @@ def test_fill_repeats_the_last_sample(folder):
     with numbers(folder) as pipe:
         *_, part = data(GenericIterator(pipe, NAMES, reader_name="reader", last_batch_policy="partial"))
     assert last == [*part, part[-1]]
+    for kind, fill, expected in ((GenericIterator, True, last), (RaggedIterator, False, part)):  # of older scripts
+        with numbers(folder) as pipe:
+            *_, found = data(kind(pipe, NAMES, reader_name="reader", fill_last_batch=fill))
+        assert found == expected
 
 
 @given(bad=st.sets(st.integers(0, 8), max_size=8), size=st.integers(1, 4), shards=st.integers(1, 3),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import pickle
-import shutil
 import warnings
 from pathlib import Path
 
@@ -518,8 +515,7 @@ def test_every_truncation_and_every_flipped_byte_is_refused_or_read(tmp_path, wa
     ({"save_preprocessed_annotations_dir": "."}, "'save_preprocessed_annotations_dir'"),
     ({"save_preprocessed_annotations": 1, "save_preprocessed_annotations_dir": "."}, "'save_preprocessed_annotations'"),
     ({"dump_meta_files": True, "dump_meta_files_path": "nowhere"}, "'save_preprocessed_annotations_dir'"),
-    ({"image": ["5.jpg"]}, "Did you mean 'images'"), ({"seed": -2}, "'seed'"), ({"device": "tpu"}, "'device'"),
-    ({"max_batch_size": 0}, "'max_batch_size'"), ({"annotations_file": "nowhere"}, "No such file"),
+    ({"image": ["5.jpg"]}, "Did you mean 'images'"), ({"annotations_file": "nowhere"}, "No such file"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, told):
     where = written(tmp_path, document())
@@ -684,32 +680,6 @@ def many(root, n):
     return written(root, document(*things, images=[image(2 * i, f"{i:02d}.jpg") for i in range(n)]))
 
 
-@given(n=st.integers(1, 12), shuffle=st.booleans(), way=st.sampled_from(ways),
-       parts=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 3)), max_size=4))  # fmt: skip
-def test_a_run_that_is_stopped_and_resumed_gives_every_sample_once(tmp_path_factory, n, shuffle, way, parts):
-    where = many(tmp_path_factory.mktemp("run"), n)
-    expected = told(samples(**where, **way))
-    state, seen = None, []
-    for shards, size, steps in [*parts, (1, 2, 99)]:
-        readers = [COCO(**where, **way, num_shards=shards, shard_id=k, random_shuffle=shuffle, lazy_init=k > 0)
-                   for k in range(shards)]  # fmt: skip
-        for reader in readers:
-            if state is not None:
-                reader.set_state(state)
-        for _ in range(steps):
-            loops = [reader.next_epoch(size) for reader in readers]
-            batches = [next(loop, None) for loop in loops]
-            for batch in filter(None, batches):
-                seen += told([[bytes(f[0]).decode(), *f[1:]] for f in zip(*(b.samples for b in batch), strict=True)])
-            if None in batches:
-                assert [next(loop, None) for loop in loops] == [None] * shards
-                break
-        state = json.loads(json.dumps(readers[0].get_state()))
-        if state["epoch"]:
-            break
-    assert sorted(seen, key=str) == sorted(expected, key=str)
-
-
 def edited(file, what):
     if what == "box":
         file["annotations"][0]["bbox"][0] += 1
@@ -765,38 +735,6 @@ def test_what_is_not_given_out_makes_no_other_labels(tmp_path):
     COCO(**written(tmp_path, file)).set_state(state)
 
 
-def test_a_data_set_that_was_moved_is_the_same(tmp_path):
-    (tmp_path / "here").mkdir()
-    reader = COCO(**many(tmp_path / "here", 5))
-    reader(2)
-    state = reader.get_state()
-    shutil.move(tmp_path / "here", tmp_path / "there")
-    other = COCO(file_root=tmp_path / "there", annotations_file=tmp_path / "there" / "objects.json")
-    other.set_state(state)
-    assert [bytes(step[0].samples[0]) for step in other.next_epoch(1)] == [b"02.jpg", b"03.jpg", b"04.jpg"]
-
-
-@pytest.mark.parametrize("way", ways)
-def test_images_that_cannot_be_read_are_named_skipped_or_replaced(tmp_path, way):
-    where = many(tmp_path, 4)
-    (tmp_path / "01.jpg").unlink()
-    (tmp_path / "02.jpg").unlink()
-    (tmp_path / "02.jpg").mkdir()
-    with pytest.raises(
-        DataError, match=r"2 of 4 samples(?s:.*)01\.jpg\): No such file(?s:.*)02\.jpg\): is a directory"
-    ):
-        COCO(**where, **way)(4)
-    reader = COCO(**where, **way, on_error="skip")
-    assert [sample[0] for sample in samples(**where, **way, on_error="skip")] == ["00.jpg", "03.jpg"]
-    assert [len(batch[0]) for batch in reader.next_epoch(1)] == [1, 0, 0, 1]
-    assert [sample[0] for sample in samples(**where, **way, on_error="replace")] == [
-        "00.jpg",
-        "03.jpg",
-        "03.jpg",
-        "03.jpg",
-    ]
-
-
 @pytest.mark.parametrize("way", ways)
 def test_empty_batches_are_like_others(tmp_path, way):
     where = many(tmp_path, 2)
@@ -806,24 +744,6 @@ def test_empty_batches_are_like_others(tmp_path, way):
     empty = next(COCO(**where, **way, on_error="skip").next_epoch(2))
     assert [len(batch) for batch in empty] == [0] * len(full)
     assert [(b.dtype, b.ndim, b.layout) for b in empty] == [(b.dtype, b.ndim, b.layout) for b in full]
-
-
-def test_a_reader_can_be_pickled_and_lists_late(tmp_path, monkeypatch):
-    where = many(tmp_path, 5)
-    monkeypatch.chdir(tmp_path)
-    late = COCO(file_root=".", annotations_file="objects.json", lazy_init=True, pixelwise_masks=True)
-    monkeypatch.chdir("/")
-    for reader in (late, COCO(**where, pixelwise_masks=True)):
-        reader(2)
-        copies = pickle.loads(pickle.dumps(reader)), copy.deepcopy(reader)
-        steps = [[bytes(s) for s in step[0].samples] for step in reader.next_epoch(2)]
-        assert steps == [[b"02.jpg", b"03.jpg"], [b"04.jpg"]]
-        for other in copies:
-            assert [[bytes(s) for s in step[0].samples] for step in other.next_epoch(2)] == steps
-    (tmp_path / "objects.json").unlink()
-    lost = COCO(**where, lazy_init=True)
-    with pytest.raises(ArgumentError, match="No such file"):
-        lost(1)
 
 
 # The real DALI

@@ -422,17 +422,6 @@ def test_what_is_left_out_does_not_depend_on_batches(tmp_path_factory, kinds, si
     assert sorted(failure.index for failure in reader.skipped) == [i for i, kind in enumerate(kinds) if kind != first]
 
 
-@given(shape=hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=6), fortran=st.booleans(), data=st.data())
-def test_a_region_inside_of_an_array_is_what_slicing_gives(tmp_path_factory, shape, fortran, data):
-    array = np.arange(np.prod(shape)).reshape(shape, order="F" if fortran else "C")
-    path = tmp_path_factory.mktemp("d") / "a.npy"
-    np.save(path, array)
-    ends = [data.draw(st.integers(0, size)) for size in shape]
-    starts = [data.draw(st.integers(0, end)) for end in ends]
-    found = read(path, roi_start=starts, roi_end=ends)
-    np.testing.assert_array_equal(found, array[tuple(map(slice, starts, ends))], strict=True)
-
-
 def test_none_is_the_default_of_what_a_region_is_filled_with(tmp_path):
     np.save(tmp_path / "a.npy", np.ones(1))
     found = read(tmp_path / "a.npy", roi_shape=2, out_of_bounds_policy="pad", fill_value=None, file_filter=None)
@@ -450,20 +439,6 @@ def test_a_state_is_good_however_the_same_files_are_listed(tmp_path):
     )
     first, second, third = (Numpy(**way).get_state() for way in ways)
     assert first == second == third
-
-
-def test_a_list_of_files_may_change_after_a_reader_has_it(tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros(1))
-    files = [tmp_path / "a.npy"]
-    reader = Numpy(files=files, lazy_init=True)
-    files.clear()
-    assert reader.get_metadata()["epoch_size"] == 1
-
-
-def test_files_that_are_no_paths_are_named():
-    for files in (3, {"a.npy"}.__len__):
-        with pytest.raises(ArgumentError, match="argument 'files' must be a list of paths"):
-            Numpy(files=files)
 
 
 def test_names_are_in_the_order_of_their_bytes_also_where_they_are_no_text(tmp_path):

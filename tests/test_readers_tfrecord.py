@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import os
-import pickle
 import struct
 import threading
 
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic
-from dynamic import Batch, Tensor, dtypes, types
+from dynamic import Batch, dtypes, types
 from dynamic.errors import ArgumentError, DataError, StateError
 from dynamic.readers import _example, tfrecord
 from dynamic.readers.tfrecord import FixedLenFeature, TFRecord, VarLenFeature
@@ -605,14 +604,6 @@ def test_a_shape_takes_as_many_values_as_it_has_or_the_default(kind, shape, n, d
             _example.values(column, memoryview(stored))
 
 
-def test_features_without_a_batch_size_are_tensors(tmp_path):
-    reader = TFRecord(path=write(tmp_path / "a", [labelled(3)]), features=LABEL)
-    sample = next(reader.next_epoch())
-    assert isinstance(sample["label"], Tensor)
-    assert sample["label"].tolist() == [3]
-    assert TFRecord(path=tmp_path / "a", features=LABEL)(1)["label"].whole.shape == (1, 1)
-
-
 @pytest.mark.parametrize("word", [
     "int64", "i64", tfrecord.int64, dynamic.int64, np.int64, np.dtype("int64"), types.DALIDataType.INT64,
     0])  # fmt: skip
@@ -907,33 +898,6 @@ def test_records_may_be_read_on_several_threads(tmp_path, monkeypatch):
 # States
 
 
-@given(n=st.integers(1, 9), shards=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-       sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
-       stop=st.integers(0, 4), shuffle=st.booleans())  # fmt: skip
-def test_a_run_that_is_stopped_gives_every_record_once(tmp_path_factory, n, shards, sizes, stop, shuffle):
-    folder = tmp_path_factory.mktemp("d")
-    paths = [write(folder / f"{k}", [labelled(i) for i in range(n) if i % 2 == k]) for k in range(2)]
-
-    def rank(count, state=None):
-        made = [TFRecord(path=paths, features=LABEL, random_shuffle=shuffle, seed=5, num_shards=count, shard_id=k,
-                         lazy_init=bool(state)) for k in range(count)]  # fmt: skip
-        for reader in made if state else ():
-            reader.set_state(state)
-        return made
-
-    def pulled(reader, size, steps=None):
-        return [int(v) for b in itertools.islice(reader.next_epoch(size), steps) for v in b["label"].whole[:, 0]]
-
-    first = rank(shards[0])
-    seen = [value for reader in first for value in pulled(reader, sizes[0], stop)]
-    places = {reader.position for reader in first if reader.epoch == 0}
-    state = json.loads(json.dumps(max((reader.get_state() for reader in first), key=lambda s: s["position"])))
-    if len(places) > 1 or any(reader.epoch for reader in first):
-        return  # the last step, in which some shards have nothing
-    seen += [value for reader in rank(shards[1], state) for value in pulled(reader, sizes[1])]
-    assert sorted(seen) == list(range(n))
-
-
 def test_a_changed_data_set_is_refused_by_what_changed(tmp_path):
     path = write(tmp_path / "a.rec", [labelled(1), labelled(2)])
     reader = TFRecord(path=path, features=LABEL, fingerprint="contents")
@@ -950,17 +914,6 @@ def test_a_changed_data_set_is_refused_by_what_changed(tmp_path):
     data[8:12] = b"crc?"  # checksums are no part of the records
     path.write_bytes(data)
     TFRecord(path=path, features=LABEL).set_state(state)
-
-
-def test_a_reader_can_be_pickled(tmp_path, monkeypatch):
-    write(tmp_path / "a", [labelled(k) for k in range(5)])
-    monkeypatch.chdir(tmp_path)
-    reader = TFRecord(path="a", features=LABEL | {"more": VarLenFeature([2], "float32")}, lazy_init=True)
-    monkeypatch.chdir("/")
-    again = pickle.loads(pickle.dumps(reader))
-    reader(2)
-    assert labels(pickle.loads(pickle.dumps(reader))) == labels(reader) == [2, 3, 4]
-    assert labels(again) == list(range(5))
 
 
 def test_a_damaged_record_behind_others_is_not_called_compressed(tmp_path):

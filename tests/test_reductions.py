@@ -17,7 +17,6 @@ from dynamic.dtypes import convert
 
 NAMES = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 each = pytest.mark.parametrize("name", NAMES)
-each_mean = pytest.mark.parametrize("name", ["mean", "mean_square", "rms", "variance", "std_dev"])
 flags = st.booleans()
 
 
@@ -348,48 +347,6 @@ def test_photos_are_added_up_as_if_alone(name, kind, channels, whole, data):  # 
 
 
 # -- live
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data())
-def test_reductions_are_dalis(dali: Oracle, name, data):
-    array, axes, argument = data.draw(shaped(st.sampled_from([*INTEGERS, np.dtype(np.float32)])))
-    if name in {"mean_square", "rms", "variance", "std_dev"} and array.dtype.kind in "iu":
-        array = (array % array.dtype.type(100)).astype(array.dtype)  # its squares overflow
-    arguments = {"keep_dims": data.draw(flags)} | ({} if argument is None else {"axes": list(argument)})
-    array, layout = array.copy(order="C"), "DHWC"[: array.ndim]
-    count = math.prod(array.shape[axis] for axis in axes)
-    inputs, ours = [Laid(array, layout)], [as_tensor(array, layout=layout)]
-    if name in {"variance", "std_dev"}:
-        if not axes and array.ndim:
-            return  # nothing is ever away from any mean there
-        mean = np.asarray(reference("mean", array, axes, keep_dims=arguments["keep_dims"]), np.float32)
-        inputs, ours = [*inputs, Laid(mean, "")], [*ours, mean]
-        ddof = data.draw(st.integers(0, 1)) if count > 1 else 0
-        arguments |= {"ddof": ddof}
-    expected = dali.call(f"reductions.{name}", inputs, **arguments)
-    found = getattr(reductions, name)(*ours, **arguments)
-    assert (found.layout, str(found.dtype), found.shape) == (expected.layout, expected.dtype, expected.array.shape)
-    if found.array.dtype.kind == "f":
-        scale = float(np.abs(array.astype(float)).max(initial=0))
-        atol = scale * (count if name == "sum" else 1) * 1e-6
-        np.testing.assert_allclose(found.array, expected.array, rtol=1e-5, atol=atol)
-    else:
-        assert np.array_equal(found.array, expected.array)
-
-
-def test_letters_and_batches_are_dalis(dali: Oracle):
-    generator = np.random.default_rng(1)
-    images = [generator.integers(0, 255, (*generator.integers(1, 30, 2), 3), np.uint8) for _ in range(5)]
-    for names in ("HW", "C", "WC", "H", ""):
-        for keep_dims in (False, True):
-            for name in ("sum", "mean", "max", "rms"):
-                arguments = {"axis_names": names, "keep_dims": keep_dims}
-                expected = dali.call(f"reductions.{name}", [Samples(images, "HWC")], **arguments)
-                found = getattr(reductions, name)(as_batch(images, layout="HWC"), **arguments)
-                assert (found.layout, str(found.dtype)) == (expected.layout, expected.dtype)
-                for ours, theirs in zip(found.samples, expected.samples, strict=True):
-                    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_types_that_dali_allows(dali: Oracle):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random as python_random
@@ -51,27 +52,37 @@ def drawn(rng, jpegs):
     return uniform(range=(-30.0, 30.0), rng=rng.keyed(jpegs)["angle"]).tolist()
 
 
-def steps(readers, rng, batch_size):
-    """A step of all shards: (epoch, name, draw) of its samples in the epoch's order; nothing at its end."""
-    epoch = readers[0].epoch
-    by_share = [[] for _ in readers]
+def steps_of_epoch(readers, rng, batch_size):
+    """For each step of all shards (epoch, name, draw) of its samples in the epoch's order; nothing at its end."""
     loops = [reader.next_epoch(batch_size) for reader in readers]
-    for k, loop in enumerate(loops):
-        batch = next(loop, None)
-        if batch is not None:
-            pairs = zip(batch[0].origin.names, drawn(rng, batch[0]), strict=True)
-            by_share[(k + epoch) % len(readers)] = [(batch[0].origin.epoch, *pair) for pair in pairs]
-    if not all(by_share):
-        assert [next(loop, None) for loop in loops] == [None] * len(loops)  # the step was the last of the epoch
-    return [share[i] for i in range(batch_size) for share in by_share if i < len(share)]
+    by_share = loops
+    while all(by_share):
+        by_share = [[] for _ in readers]
+        for k, loop in enumerate(loops):
+            batch = next(loop, None)
+            if batch is not None:
+                epoch = batch[0].origin.epoch
+                pairs = zip(batch[0].origin.names, drawn(rng, batch[0]), strict=True)
+                by_share[(k + epoch) % len(readers)] = [(epoch, *pair) for pair in pairs]
+        if not all(by_share):
+            assert [next(loop, None) for loop in loops] == [None] * len(loops)  # the step was the last of the epoch
+        yield [share[i] for i in range(batch_size) for share in by_share if i < len(share)]
+
+
+def steps(readers, rng, batch_size):
+    """The same, epoch after epoch."""
+    while True:
+        yield from steps_of_epoch(readers, rng, batch_size)
 
 
 def rest_of(readers, rng, batch_size):
     """What is left of the epoch."""
-    epoch, rest = readers[0].epoch, []
-    while readers[0].epoch == epoch:
-        rest += steps(readers, rng, batch_size)
-    return rest
+    return list(itertools.chain(*steps_of_epoch(readers, rng, batch_size)))
+
+
+def place(reader):
+    state = reader.get_state()
+    return state["epoch"], state["position"]
 
 
 def names_of(records):
@@ -102,15 +113,17 @@ def run_chain(root, path, chance):
             for reader in readers:
                 checkpoint.load(path, reader=reader, rng=other)
             assert (other.state, readers[0].epoch) == (rng.state, ends)
-        for _ in range(chance.randint(0, 14)):
-            epoch = readers[0].epoch
-            records += steps(readers, rng, batch_size)
-            ends += readers[0].epoch > epoch
-            assert {(reader.epoch, reader.position) for reader in readers} == {(ends, len(records) - ends * len(names))}
-            if readers[0].epoch > epoch or readers[0].position == len(names):
+        run = steps(readers, rng, batch_size)
+        for step in itertools.islice(run, chance.randint(0, 14)):
+            records += step
+            ended = place(readers[0])[0] > ends
+            ends += ended
+            assert set(map(place, readers)) == {(ends, len(records) - ends * len(names))}
+            if ended or place(readers[0])[1] == len(names):
                 assert checkpoint.verify_epoch([reader.get_state() for reader in readers]).shards == shards
         checkpoint.save(path, reader=chance.choice(readers), rng=rng)
-    records += rest_of(readers, rng, batch_size)
+    while place(readers[0])[0] == ends:
+        records += next(run)
     one = [reader_of(root, names, random_shuffle=shuffle, seed=seed)]
     assert records == [record for _ in range(ends + 1) for record in rest_of(one, rng, len(names))]
     return parts
@@ -135,9 +148,10 @@ log = os.open(f"{out}/log-{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 while reader.epoch < epochs:
     for jpegs, _ in reader.next_epoch(batch_size=2):
         angles = random.uniform(range=(-30.0, 30.0), rng=rng.keyed(jpegs)["angle"]).tolist()
-        records = [[reader.epoch, name, angle] for name, angle in zip(jpegs.origin.names, angles)]
-        os.write(log, (json.dumps([reader.epoch, reader.position, records]) + "\\n").encode())
-        checkpoint.save(f"{out}/{rank}-{reader.epoch:04d}-{reader.position:04d}", reader=reader, rng=rng)
+        state = reader.get_state()
+        records = [[state["epoch"], name, angle] for name, angle in zip(jpegs.origin.names, angles)]
+        os.write(log, (json.dumps([state["epoch"], state["position"], records]) + "\\n").encode())
+        checkpoint.save(f"{out}/{rank}-{state['epoch']:04d}-{state['position']:04d}", reader=reader, rng=rng)
         time.sleep(0.005)
 """
 
@@ -254,9 +268,10 @@ def test_adapting_gives_exactly_what_was_not_given(root, shuffle, edit, first, p
     before, after = edit
     rng, seen = RNG(1), []
     readers = shards_of(root, before, first[0], random_shuffle=shuffle, seed=seed)
-    for _ in range(count):
-        seen += steps(readers, rng, first[1])
-    epoch, state = readers[0].epoch, readers[0].get_state()
+    for step in itertools.islice(steps(readers, rng, first[1]), count):
+        seen += step
+    state = readers[0].get_state()
+    epoch = state["epoch"]
     seen = [name for made, name, _ in seen if made == epoch]
     ids = {f"{explained.id:016x}" for explained in map(reader_of(root, after).explain, after)}
     given_late = []
@@ -273,12 +288,13 @@ def test_adapting_gives_exactly_what_was_not_given(root, shuffle, edit, first, p
         for reader in readers:
             reader.set_state(state)
         assert readers[0].epoch == epoch
-        given_late += names_of(steps(readers, rng, batch_size))
-        if readers[0].epoch > epoch:
-            break
+        run = steps(readers, rng, batch_size)
+        given_late += names_of(next(run))
         state = json.loads(json.dumps(readers[-1].get_state()))
-    else:
-        given_late += names_of(rest_of(readers, rng, batch_size))
+        if state["epoch"] > epoch:
+            break
+    while place(readers[0])[0] == epoch:
+        given_late += names_of(next(run))
     assert sorted(given_late) == sorted(set(after) - set(seen))
     assert checkpoint.verify_epoch([reader.get_state() for reader in readers]).samples == len(after)
     assert readers[0].get_state()["late"] == []
@@ -335,7 +351,7 @@ def test_a_reader_in_an_epoch_of_another_order_takes_its_own_states_back(root, t
 def test_half_a_data_set_goes_on_with_what_is_left(root, shuffle):
     names, rng = NAMES[:40], RNG(1)
     readers = [reader_of(root, names, random_shuffle=shuffle)]
-    seen = [name for _ in range(4) for name in names_of(steps(readers, rng, 4))]
+    seen = [name for step in itertools.islice(steps(readers, rng, 4), 4) for name in names_of(step)]
     half = [name for i, name in enumerate(names) if i % 2]
     other = reader_of(root, half, random_shuffle=shuffle)
     state = readers[0].get_state()
@@ -479,15 +495,16 @@ def test_a_load_that_fails_leaves_no_trace(root, tmp_path_factory, n, position, 
     for reader in readers:
         reader.set_state(one.get_state())
     path = checkpoint.save(tmp_path_factory.getbasetemp() / "failing.json", reader=one, broken=Broken())
+    run = steps(readers, rng, part[1])
     for k in failing:
-        if readers[0].epoch == 0:
-            steps(readers, rng, part[1])
+        if place(readers[0])[0] == 0:
+            next(run)
         before = readers[k % part[0]].get_state()
         with pytest.raises(StateError, match="broken"):
             checkpoint.load(path, reader=readers[k % part[0]], broken=Broken())
         assert readers[k % part[0]].get_state() == before
-    while readers[0].epoch == 0:
-        steps(readers, rng, part[1])
+    while place(readers[0])[0] == 0:
+        next(run)
     if any(reader.get_state()["given"] != "0:0000000000000000" for reader in readers):
         assert checkpoint.verify_epoch([reader.get_state() for reader in readers]) == (0, n, part[0], ())
 
@@ -716,8 +733,9 @@ def test_an_epoch_that_can_be_reached_can_be_saved_and_drawn_in(root, epoch):
     again = checkpoint.Checkpoint()
     again.deserialize(states.serialize())
     again.register(other, "reader")
+    assert other.epoch == epoch
     (jpegs, _), (same, _) = reader(2), other(2)
-    assert (other.epoch, drawn(RNG(1), same)) == (epoch, drawn(RNG(1), jpegs))
+    assert (place(other)[0], drawn(RNG(1), same)) == (epoch, drawn(RNG(1), jpegs))
 
 
 def test_what_lacks_and_what_is_too_much_in_a_state_are_told_apart(root):

@@ -368,17 +368,6 @@ def test_objects_and_pixels_are_dalis_bit_for_bit(dali: Oracle, mask, seed, data
                 assert str(a.dtype) == b.dtype
 
 
-def test_polygons_are_selected_as_dali_does(dali: Oracle):
-    single = POLYGONS[:3]  # of several polygons of a mask it takes the last one
-    for wanted in ([], [1], [2, 0], [1, 2, 0]):
-        for anew in (False, True):
-            inputs = [np.array(wanted, np.int32), single, VERTICES.astype(np.float32)]
-            expected = dali.call("segmentation.select_masks", inputs, reindex_masks=anew)
-            for a, b in zip(select_masks(*inputs, reindex_masks=anew), expected, strict=True):
-                assert np.array_equal(a.array, b.array)
-                assert a.array.dtype == b.array.dtype
-
-
 def test_a_threshold_of_no_extents_is_refused():
     with pytest.raises(ArgumentError, match="'threshold' must be one extent or 2"):
         segmentation.random_object_bbox(np.ones((4, 4), np.int32), threshold=[])

@@ -250,19 +250,6 @@ def inputs_of(data, shape, dtype=None, layout=True):
 
 
 @given(data=st.data())
-def test_order_is_dalis(dali: Oracle, data):
-    shape = data.draw(small_shapes)
-    arguments = {}
-    if data.draw(st.booleans()):
-        arguments["perm"] = data.draw(st.permutations(range(len(shape))))
-        if data.draw(st.booleans()):
-            arguments["output_layout"] = "ABCDE"[: len(shape)]
-    if data.draw(st.booleans()):
-        arguments["transpose_layout"] = data.draw(st.booleans())
-    alike(dali, "transpose", [inputs_of(data, shape)], **arguments)
-
-
-@given(data=st.data())
 def test_shapes_are_dalis(dali: Oracle, data):
     shape = data.draw(small_shapes)
     size, ndim = math.prod(shape), len(shape)
@@ -300,22 +287,6 @@ def test_shapes_for_each_sample_are_dalis(dali: Oracle, data):
     alike(dali, "reshape", [samples], shape=shapes, **layout)
     alike(dali, "reshape", [samples, shapes], **layout)
     alike(dali, "reinterpret", [samples, shapes], **layout)
-
-
-@given(data=st.data())
-def test_bytes_are_dalis(dali: Oracle, data):
-    have, want = (data.draw(st.sampled_from([d for d in ALL_DTYPES if d.kind in "iu" or d.itemsize > 2])) for _ in "12")
-    last = data.draw(st.integers(1, 3)) * 8
-    shape = (*data.draw(st.lists(st.integers(1, 3), max_size=2)), last)
-    count = last * have.itemsize // want.itemsize
-    choices = [
-        {},
-        {"shape": [*shape[:-1], count]},
-        {"shape": [-1, 1]},
-        {"rel_shape": [1.0] * (len(shape) - 1) + [-1.0]},
-    ]
-    arguments = data.draw(st.sampled_from(choices))
-    alike(dali, "reinterpret", [inputs_of(data, shape, str(have))], dtype=str(want), **arguments)
 
 
 @given(data=st.data())

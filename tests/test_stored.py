@@ -107,8 +107,8 @@ def write_annotated(root, numbers):
     for i in numbers:
         (root / "images" / f"{i:02}.jpg").write_bytes(HELD[i])
     images = [{"id": 7 * i, "file_name": f"{i:02}.jpg", "width": 9, "height": 9} for i in numbers]
-    boxes = [{"id": 3 * i + k, "image_id": 7 * i, "category_id": 1 + k, "bbox": [k, i, 2, 3], "iscrowd": 0}
-             for i in numbers for k in range(i % 3)]  # fmt: skip
+    boxes = [{"id": 3 * i + k, "image_id": 7 * i, "category_id": 1 + k, "bbox": [k, i, 2, 3], "iscrowd": 0,
+              "segmentation": [[k, i, k + 2, i, k, i + 3]]} for i in numbers for k in range(i % 3)]  # fmt: skip
     categories = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     page = {"images": images, "annotations": boxes, "categories": categories}
     (root / "annotations.json").write_text(json.dumps(page))
@@ -150,7 +150,8 @@ KINDS = [
                                                                  "number": tfrecord.FixedLenFeature([1], "int64", 0)}},
          spoil_records, of_bytes),
     Kind("COCO", write_annotated,
-         lambda root: {"file_root": root / "images", "annotations_file": root / "annotations.json", "image_ids": True},
+         lambda root: {"file_root": root / "images", "annotations_file": root / "annotations.json", "image_ids": True,
+                       "pixelwise_masks": True},
          spoil_file("images/{:02}.jpg"), of_bytes),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -238,7 +239,7 @@ def test_shards_share_an_epoch_and_prove_it(kind, roots):
 
 
 @kinds
-@pytest.mark.parametrize("told", [str, json.dumps])
+@pytest.mark.parametrize("told", [str, json.dumps, lambda state: str(state).encode()])
 def test_a_state_may_be_given_back_as_a_text(kind, told, roots):
     reader, other = kind.made(roots[kind.name]), kind.made(roots[kind.name])
     reader(3)
@@ -433,7 +434,8 @@ def test_threads_read_and_fail_while_a_batch_is_being_given_out(kind, tmp_path, 
 
 @kinds
 def test_a_reader_can_be_pickled_and_listed_late(kind, roots, monkeypatch):
-    reader = kind.made(roots[kind.name], random_shuffle=True, lazy_init=True, max_batch_size=5)
+    monkeypatch.chdir(roots[kind.name])
+    reader = kind.made(".", random_shuffle=True, lazy_init=True, max_batch_size=5)
     assert reader._listed is None
     again = pickle.loads(pickle.dumps(reader))
     monkeypatch.chdir("/")
@@ -552,6 +554,16 @@ def test_an_address_is_refused_by_name(kind, argument, others, scheme, rest):
     for value in [address, address.encode()] if argument != "files" else [[address], [address.encode()]]:
         with pytest.raises(ArgumentError, match=rf"'{argument}(\[0\])?' must be a path on this machine, not an addr"):
             getattr(readers, kind)(**{argument: value, **others})
+
+
+@pytest.mark.parametrize(("kind", "line"), [("File", "{} 0"), ("Numpy", "{}")])
+def test_an_address_in_a_list_of_files_is_refused_by_name(tmp_path, kind, line):
+    path = tmp_path / "list.txt"
+    path.write_text(f"{line.format('here.npy')}\n\n{line.format('s3://bucket/a.npy')}\n")
+    with pytest.raises(
+        ArgumentError, match=r"'file_list\[1\]' must be a path on this machine, not an addr.*'s3://bucket/a"
+    ):
+        getattr(readers, kind)(file_list=path)
 
 
 def test_the_path_of_a_file_address_is_told():

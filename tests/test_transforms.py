@@ -330,15 +330,6 @@ def test_transforms_are_dalis(dali: Oracle, data, dims, reverse, with_input, bat
         assert near(a, b)
 
 
-@given(st.data(), st.integers(1, 3), st.integers(2, 4), st.booleans())
-def test_combinations_are_dalis(dali: Oracle, data, dims, count, reverse):
-    matrices = [
-        np.array(data.draw(vectors(dims * (dims + 1))), np.float32).reshape(dims, dims + 1) for _ in range(count)
-    ]
-    expected = dali.call("transforms.combine", matrices, reverse_order=reverse)
-    assert near(combine(*matrices, reverse_order=reverse).array, expected.array)
-
-
 # -- a matrix for each frame
 
 counts_of_frames = st.lists(st.integers(1, 4), min_size=1, max_size=3)

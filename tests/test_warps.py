@@ -596,28 +596,6 @@ def test_wrong_matrices_of_points_are_named(arguments, told):
 extents = {"F": st.integers(1, 3), "D": st.integers(1, 4), "H": st.integers(1, 24), "W": st.integers(1, 24)}
 
 
-@given(data=st.data(), dtype=st.sampled_from(["uint8", "int16", "int32", "float32"]),
-       layout=st.sampled_from(["HWC", "FHWC", "DHWC", "FDHWC"]))  # fmt: skip
-def test_affine_warps_are_dalis(dali: Oracle, data, dtype, layout):
-    dims = 3 if "D" in layout else 2
-    channels = data.draw(st.integers(1, 5))
-    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
-    images = [noise([channels if c == "C" else data.draw(extents[c]) for c in layout], dtype, i) for i in range(2)]
-    matrices = [(np.eye(dims, dims + 1) + generator.normal(0, 0.3, (dims, dims + 1))).astype("f4") for _ in images]
-    for matrix in matrices:
-        matrix[:, -1] *= 8
-    arguments = {"inverse_map": data.draw(st.booleans()), "interp_type": data.draw(st.sampled_from(["nn", "linear"]))}
-    if data.draw(st.booleans()):
-        arguments["fill_value"] = data.draw(st.floats(0, 100, width=16))
-    if data.draw(st.booleans()):
-        arguments["size"] = data.draw(st.lists(st.floats(1, 9, width=16), min_size=dims, max_size=dims))
-    expected = dali.call("warp_affine", [Samples(images, layout)], matrix=Samples(matrices), **arguments)
-    found = warp_affine(as_batch(images, layout=layout), matrix=as_batch(matrices), **arguments)
-    assert found.layout == expected.layout
-    for a, b in zip(found.samples, expected.samples, strict=True):
-        _alike(a, b)
-
-
 def _alike(found, expected, level=1.0, share=1e-4):
     """Whether values are DALI's, but for one level, or for a few that lie on an edge between two pixels."""
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
@@ -655,49 +633,6 @@ def test_perspectives_are_dalis(dali: Oracle, data, dtype, layout):
     assert found.layout == expected.layout
     steps = 1.0 if dtype == "uint8" or border not in {"constant", "wrap"} else 5.0  # at an edge slopes are steeper
     _alike(found.array, expected.array, level=1.0 + steps * (dtype != "uint8"))
-
-
-@given(data=st.data(), count=st.integers(1, 8), columns=st.integers(1, 3))
-def test_mirrored_points_are_dalis(dali: Oracle, data, count, columns):
-    array = np.random.default_rng(0).normal(0, 10, (count, columns)).astype("f4")
-    arguments = {f"flip_{c}": data.draw(st.integers(0, 1)) for c in "xyz"[:columns]}
-    arguments |= {f"center_{c}": data.draw(numbers) for c in "xyz"[:columns]}
-    arguments["layout"] = "".join(data.draw(st.permutations("xyz"[:columns])))
-    expected = dali.call("coord_flip", [array], **arguments)
-    _alike(coord_flip(array, **arguments).array, expected.array)
-
-
-@given(data=st.data(), kind=st.sampled_from(["uint8", "int16", "uint16", "int32", "float32"]),
-       columns=st.integers(1, 6), rows=st.integers(1, 6))  # fmt: skip
-def test_multiplied_points_are_dalis(dali: Oracle, data, kind, columns, rows):
-    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
-    array = noise(data.draw(st.sampled_from([(4, columns), (2, 3, columns)])), kind)
-    matrix = generator.normal(0, 1, (rows, columns)).astype("f4")
-    vector = generator.normal(0, 30, rows).astype("f4")
-    arguments = data.draw(st.sampled_from([
-        {"M": matrix, "T": vector}, {"MT": np.column_stack([matrix, vector])}, {"M": matrix}, {"M": 1.5, "T": 2.25},
-        {"T": generator.normal(0, 1, columns).astype("f4")}, {},
-    ]))  # fmt: skip
-    if data.draw(st.booleans()):
-        arguments = {**arguments, "dtype": kind}
-    expected = dali.call("coord_transform", [array], **arguments)
-    found = coord_transform(array, **arguments)
-    _alike(found.array, expected.array)
-
-
-@given(data=st.data(), dtype=st.sampled_from(["uint8", "float32"]), height=st.integers(2, 20), width=st.integers(1, 20))
-def test_spheres_and_waters_are_dalis(dali: Oracle, data, dtype, height, width):
-    images = [noise((height, width, data.draw(st.integers(1, 4))), dtype, i) for i in range(2)]
-    mask = [1, data.draw(st.integers(0, 1))]
-    arguments = {"interp_type": data.draw(st.sampled_from(["nn", "linear"]))}
-    arguments["fill_value"] = data.draw(st.floats(0, 100, width=16)) if dtype == "float32" else 5.0
-    names = [f"{name}_{axis}" for name in ("ampl", "freq", "phase") for axis in "xy"]
-    waves = {name: data.draw(st.floats(0.125, 2, width=16)) for name in names}
-    for name, more in (("sphere", {}), ("water", waves)):
-        expected = dali.call(name, [Samples(images, "HWC")], **arguments, mask=Samples(mask), **more)
-        found = getattr(ndd, name)(as_batch(images, layout="HWC"), **arguments, mask=as_batch(mask), **more)
-        for a, b in zip(found.samples, expected.samples, strict=True):
-            _alike(a, b)
 
 
 def test_a_sphere_keeps_its_centre_and_its_poles():

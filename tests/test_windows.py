@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
@@ -247,31 +247,6 @@ def test_channels_are_added_and_what_is_outside_is_not_normalised():
             crop_mirror_normalize(image, fill_values=values, **more)
     with pytest.raises(ArgumentError, match="'mean' must be one value or 3"):
         crop_mirror_normalize(image, mean=(1, 2))
-
-
-@given(data=st.data())
-def test_windows_are_dalis(dali: Oracle, data):
-    dtype = data.draw(st.sampled_from(["uint8", "int16", "float32"]))
-    height, width = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
-    image = np.random.default_rng(1).integers(0, 255, (height, width, 3)).astype(dtype)
-    arguments = {
-        "crop": [data.draw(st.integers(1, 14)), data.draw(st.integers(1, 14))],
-        "crop_pos_x": data.draw(st.floats(0, 1, width=32)), "crop_pos_y": data.draw(st.floats(0, 1, width=32)),
-        "rounding": data.draw(st.sampled_from(["round", "truncate"])),
-        "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "constant", "trim_to_shape"])),
-        "fill_values": data.draw(st.sampled_from([[3.0], [1.0, 2.0, 3.0]])),
-    }  # fmt: skip
-    for policy in (arguments["out_of_bounds_policy"], data.draw(st.sampled_from(["edge", "reflect_101", "wrap"]))):
-        expected = dali.call("crop", [Laid(image, "HWC")], **{**arguments, "out_of_bounds_policy": policy})
-        assume(0 not in expected.array.shape)
-        found = crop(as_tensor(image, layout="HWC"), **{**arguments, "out_of_bounds_policy": policy})
-        assert np.array_equal(found.array, expected.array)
-    more = {"mean": [100.0, 50.0, 25.5], "std": [20.0, 30.0, 40.0], "scale": 1.5, "shift": 0.25}
-    more |= {"mirror": data.draw(st.integers(0, 1)), "output_layout": data.draw(st.sampled_from(["CHW", "HWC"]))}
-    expected = dali.call("crop_mirror_normalize", [Laid(image, "HWC")], **arguments, **more)
-    found = crop_mirror_normalize(as_tensor(image, layout="HWC"), **arguments, **more)
-    assert found.layout == expected.layout
-    np.testing.assert_allclose(found.array, expected.array, rtol=1e-4, atol=1e-5)
 
 
 def starts_of(count, **arguments):

@@ -177,6 +177,25 @@ def boxes(draw: st.DrawFn, n: int, labels: bool = False) -> list[Samples]:
     return [Samples(found), *([Samples([np.arange(len(b), dtype=np.int32) + 1 for b in found])] if labels else [])]
 
 
+def halves(n: int) -> Strategy:
+    """Boxes that are inside of the image as corners, and as a corner and extents."""
+    return boxes(n).map(lambda found: [Samples([array / 2 for array in found[0].samples])])
+
+
+def hundreds(n: int) -> Strategy:
+    """Points of integers."""
+    return points(n).map(lambda found: [Samples([(100 * a).astype(np.int16) for a in found[0].samples])])
+
+
+def rows_of_two(values: Strategy) -> Each:
+    """Two pairs for each sample."""
+    return Each(st.lists(pairs(values), min_size=2, max_size=2).map(np.float32))
+
+
+def pairs_of(*values: float) -> Strategy:
+    return pairs(st.sampled_from(values))
+
+
 def kernels(n: int) -> Strategy:
     """A filter of 3 x 5 for each sample."""
     return st.integers(0, 999).map(
@@ -209,6 +228,12 @@ def also(first: Callable[[int], Strategy], *others: Callable[[int], Strategy]) -
 # -- how each is used --------------------------------------------------------------------------------------------------
 
 USED: dict[str, Use] = {}
+#: With more kinds of data and arguments than the page has figures of.
+WIDE: dict[str, Use] = {}
+
+
+def wide(name: str, inputs: Callable[[int], Strategy], needed: dict[str, Any] | None = None, /, **more: Any) -> None:
+    WIDE[name] = Use(inputs, needed or {}, more)
 
 
 def use(
@@ -403,6 +428,103 @@ use("random.normal", nothing, size, draws=True, mean=floats(-9, 9), stddev=float
 use("random.coin_flip", nothing, size, draws=True, probability=unit, shape=st.just((5,)))
 use("random.beta", nothing, size, draws=True, alpha=floats(1, 4), beta=floats(1, 4), shape=st.just((3,)))
 use("random.choice", arrays((0, 0), "int32", 1, 9), draws=True, shape=st.just((4,)))
+
+# -- any kind of data and arguments ------------------------------------------------------------------------------------
+
+triples = st.tuples(floats(-1, 1), floats(-1, 1), floats(-1, 1))
+sides = st.tuples(*[st.integers(5, 20)] * 3)
+policies = st.sampled_from(
+    ["pad", "constant", "trim_to_shape", "edge", "reflect", "reflect_1001", "reflect_101", "wrap"])
+cubes = st.integers(0, 999).map(
+    lambda seed: (np.eye(3, 4) + np.random.default_rng(seed).normal(0, 0.3, (3, 4)) * [1, 1, 1, 9]).astype(np.float32))
+fills = st.sampled_from([(3.0,), (1.0, 2.0, 3.0)])
+
+wide("flip, volumes", photos("DHWC CHW FHWC FDHWC", numbers), horizontal=Each(flags), vertical=Each(flags))
+wide("rotate, volumes", photos("DHWC", numbers), {"angle": Each(floats(-180, 180)), "axis": triples}, fill_value=level)
+wide("warp_affine, volumes", photos("DHWC FDHWC", numbers), {"matrix": Each(cubes)}, fill_value=level,
+     inverse_map=st.booleans())
+wide("water, all waves", photos("HWC", "uint8 float32"), {"interp_type": st.just("linear")}, ampl_x=floats(0, 2),
+     ampl_y=floats(0, 2), freq_x=floats(0, 2), freq_y=floats(0, 2), phase_x=floats(0, 2), phase_y=floats(0, 2))
+wide("resize, volumes", photos("DHWC FDHWC", numbers), {"size": Each(sides)}, mode=sized, interp_type=smooth)
+wide("resize, filters", photos("HWC CHW FHWC", numbers), {"resize_longer": Each(floats(1, 90))}, mag_filter=smooth,
+     min_filter=smooth, subpixel_scale=st.booleans(), max_size=floats(2, 90), dtype=st.just("float32"))
+wide("resize_crop_mirror, volumes", photos("DHWC"), {"size": sides, "crop": st.just((3, 9, 8))}, interp_type=smooth,
+     crop_pos_z=Each(unit), mirror=Each(st.integers(0, 7)))
+wide("tensor_resize, scales", arrays((2, 2), "uint8 float32", 0, 200), {"scales": pairs(floats(0.5, 2))},
+     interp_type=smooth, alignment=pairs(unit), size_rounding=st.sampled_from(["round", "truncate", "ceil"]))
+
+wide("coord_flip, xyz", functools.partial(points, dims=3), {"layout": st.permutations("xyz").map("".join)},
+     flip_x=Each(flags), flip_y=Each(flags), flip_z=Each(flags), center_x=Each(unit), center_z=Each(unit))
+wide("coord_transform, types", hundreds, {"MT": Each(rows)}, dtype=st.sampled_from(["int16", "float32"]))
+wide("bb_flip, extents", halves, {"ltrb": st.just(False)}, horizontal=Each(flags), vertical=Each(flags))
+wide("bbox_paste, extents", halves, {"ratio": Each(floats(1, 9))}, paste_x=Each(unit), paste_y=Each(unit))
+wide("box_encoder, offsets", labelled, {"anchors": anchors, "offset": st.just(True)}, criteria=floats(0.2, 0.8),
+     scale=floats(0.5, 300), means=st.just((0.1, 0.2, 0.3, 0.4)), stds=st.just((0.1, 0.1, 0.2, 0.2)))
+
+wide("crop, any policy", photos("HWC", numbers, (3,)), {"crop": pairs(side), "out_of_bounds_policy": policies},
+     crop_pos_x=Each(unit), crop_pos_y=Each(unit), fill_values=fills, rounding=st.sampled_from(["round", "truncate"]))
+wide("crop_mirror_normalize, beyond", photos("HWC", numbers, (3,)), {"crop": pairs(side), "out_of_bounds_policy":
+     st.just("pad")}, fill_values=fills, mean=st.just((100.0, 50.0, 25.5)), std=st.just((20.0, 30.0, 40.0)),
+     mirror=Each(flags), output_layout=st.sampled_from(["CHW", "HWC"]))
+wide("slice, any policy", photos("HWC", numbers), {"start": Each(pairs(st.integers(-9, 9))), "shape": Each(pairs(side)),
+     "axis_names": st.sampled_from(["HW", "WH"]), "out_of_bounds_policy": policies}, fill_values=level)
+wide("slice, parts", photos("HWC", numbers, (4,)), {"rel_start": Each(pairs(unit)), "rel_shape": parts, "axis_names":
+     st.sampled_from(["HW", "WC"]), "out_of_bounds_policy": policies}, fill_values=level)
+wide("pad, shape", photos("HWC", numbers, (1,)), {"shape": pairs(st.integers(-1, 70)), "axis_names":
+     st.sampled_from(["HW", "WH"])}, align=pairs(st.integers(1, 5)), fill_value=level)
+wide("erase, regions", photos("HWC", numbers, (3,)), {"anchor": st.tuples(*[floats(-3, 40)] * 4), "shape":
+     st.tuples(*[floats(0, 12)] * 4), "axis_names": st.sampled_from(["HW", "WH"])}, centered_anchor=st.booleans(),
+     fill_value=fills)
+wide("erase, one axis", photos(channels=(3,)), {"anchor": st.tuples(unit), "shape": st.tuples(unit), "axis_names":
+     st.sampled_from(["W", "C"]), "normalized": st.just(True)}, centered_anchor=st.booleans())
+wide("paste, canvas", photos(channels=(3,)), {"ratio": floats(1, 4), "fill_value": st.sampled_from([(9,), (1, 2, 3)])},
+     min_canvas_size=st.integers(0, 90).map(float), paste_x=unit, paste_y=unit)
+wide("multi_paste, parts", photos("HWC", numbers, (3,), 20), {"in_ids": Each(st.just(np.int32([0, 0]))), "shapes_rel":
+     rows_of_two(floats(0.1, 0.5)), "output_size": st.just((70, 71))}, in_anchors_rel=rows_of_two(floats(0, 0.5)),
+     out_anchors_rel=rows_of_two(floats(0, 0.5)), dtype=to)
+wide("grid_mask, any angle", photos("HWC", numbers), tile=Each(st.integers(1, 20)), ratio=Each(unit),
+     angle=Each(floats(-4, 4)), shift_x=floats(-30, 30), shift_y=floats(-30, 30))
+
+wide("brightness_contrast, channels", photos("HWC FHWC", numbers, (1, 2, 4)), brightness=Each(floats(-1, 3)),
+     contrast=Each(floats(-1, 3)), brightness_shift=floats(-1, 1), contrast_center=floats(-10, 300), dtype=to)
+wide("hsv, float16", photos("HWC", numbers, (3,)), hue=Each(floats(-400, 400)), saturation=floats(0, 3),
+     value=floats(0, 3), dtype=st.just("float16"))
+for name in ("RGB", "BGR", "YCbCr", "GRAY"):
+    wide(f"color_space_conversion, {name}", photos("HWC FHWC", channels=(1 if name == "GRAY" else 3,)), {"image_type":
+         st.just(name), "output_type": st.sampled_from(sorted({"RGB", "BGR", "YCbCr", "GRAY"} - {name}))})
+wide("equalize, channels", photos("HWC FHWC", channels=(1, 2, 3, 4)))
+wide("jpeg_compression_distortion, any", photos("HWC FHWC", channels=(3,)), quality=Each(st.integers(-10, 120)))
+wide("lookup_table, types", arrays((1, 2), "int8 uint16 int32", 0, 120), {"keys": st.just(tuple(range(0, 600, 3))),
+     "values": st.just(tuple(np.float32(np.linspace(-70000, 70000, 200)).tolist()))}, default_value=floats(-9, 9),
+     dtype=st.sampled_from(["uint8", "int16", "float32"]))
+
+borders = st.sampled_from(["101", "1001", "clamp", "wrap", "constant"])
+wide("gaussian_blur, two windows", photos("HWC CHW FHWC", numbers), {"sigma": pairs(floats(0.3, 4)), "window_size":
+     pairs_of(1, 3, 7, 15)}, dtype=st.just("float32"))
+wide("gaussian_blur, volumes", photos("DHWC FDHWC", numbers), {"sigma": Each(floats(0.5, 3))})
+wide("laplacian, two windows", photos("HWC CHW FHWC", numbers), {"window_size": pairs_of(3, 5, 7), "scale":
+     pairs_of(0.25, 2.0**-7, -1.0)}, smoothing_size=pairs_of(1, 3, 5), dtype=st.just("float32"))
+wide("laplacian, normalized", photos("HWC DHWC", numbers), {"normalized_kernel": st.just(True)},
+     window_size=st.sampled_from([3, 5, 7]))
+wide("filter, anchors", also(photos("HWC CHW FHWC", "uint8 float32"), kernels), {"border": borders, "anchor":
+     st.tuples(st.integers(-1, 2), st.integers(-1, 4))}, dtype=st.just("float32"))
+wide("filter, valid", also(photos("HWC CHW", "uint8 float32"), kernels), {"mode": st.just("valid")})
+wide("normalize, batch", photos("HWC", numbers, (3,)), {"batch": st.just(True), "axes": st.sampled_from([(0, 1),
+     (0, 1, 2)])}, scale=floats(0.5, 90), shift=floats(0, 128), ddof=flags, epsilon=floats(0, 1))
+wide("one_hot, axis", arrays((1, 2), "uint8 int64 float32", 0, 9), {"num_classes": st.integers(1, 7), "axis":
+     st.sampled_from([0, 1, -1])}, on_value=floats(0, 9), off_value=floats(0, 9),
+     dtype=st.sampled_from(["uint8", "int32", "float32"]))
+
+wholes = "uint8 int8 uint16 int16 uint32 int64 float64"
+for name in ("abs", "cbrt", "ceil", "exp", "log", "rsqrt", "sinh", "sqrt"):
+    wide(f"math.{name}, types", arrays(dtypes=wholes, low=1, high=9))
+for name in ("min", "max", "atan2", "fpow", "pow"):
+    wide(f"math.{name}, types", arrays(count=2, dtypes=wholes, low=0 if name == "pow" else 1, high=7))
+for name in ("max", "mean", "mean_square", "min", "rms", "sum"):
+    wide(f"reductions.{name}, types", arrays(dtypes="int8 uint16 int64 float32", low=0, high=90), axes=st.just(0),
+         keep_dims=st.booleans())
+    wide(f"reductions.{name}, letters", photos("HWC", "uint8 float32"), {"axis_names":
+         st.sampled_from(["HW", "C", "WC", "H", ""])}, keep_dims=st.booleans())
 # fmt: on
 
 #: Why some are not compared.

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from operator import index
 from typing import Any, TypeAlias
 
 from dynamic.errors import ArgumentError, shown
@@ -111,9 +112,13 @@ def checked(operator: str, num_threads: int | None, argument: str = "num_threads
     """A number of threads that a caller gave."""
     if num_threads is None:
         return None
-    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 1 <= num_threads <= _MOST:
+    count = 0
+    if not isinstance(num_threads, bool):
+        with contextlib.suppress(TypeError):
+            count = index(num_threads)
+    if not 1 <= count <= _MOST:
         raise ArgumentError(operator, argument, f"an integer in [1, {_MOST}] or None", shown(num_threads))
-    return num_threads
+    return count
 
 
 def run(function: Callable[[int], None], n: int, work: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import json
@@ -44,7 +45,10 @@ def way_back(value: Stateful) -> Callable[[], None]:
 
 
 def untold(state: Any) -> Any:
-    """The state that a text tells, as ``str(state)`` or JSON; anything else stays what it is."""
+    """The state that a text tells, as ``str(state)`` or JSON, or its bytes; anything else stays what it is."""
+    if isinstance(state, bytes):
+        with contextlib.suppress(UnicodeDecodeError):
+            state = state.decode()
     if not isinstance(state, str) or not state.startswith("{"):
         return state
     for parse in (json.loads, ast.literal_eval):  # neither runs what it reads

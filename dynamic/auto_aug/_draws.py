@@ -136,7 +136,7 @@ def on_samples(
     if count is not None:
         return function(Batch.broadcast(data, count))
     one = data if isinstance(data, Tensor) else dynamic.as_tensor(data)
-    return function(Batch(one.array[None], one.layout, one.origin))._sample(0)
+    return function(Batch(one.array[None], one.layout, one.origin)).select(0)
 
 
 def laid_out(samples: Batch) -> Batch:

@@ -14,6 +14,7 @@ __all__ = ["VerifiedEpoch", "verify_epoch"]
 _TYPES: dict[str, type] = {"epoch": int, "position": int, "samples": int, "given": str, "whole": str, "skipped": list}
 _SAME = ("epoch", "position", "late", "shuffle", "seed", "dealt", "samples", "names", "labels", "sizes", "whole")
 _ORDER = ("shuffle", "seed", "dealt")
+_ONE_PLACE = "Take all of them after the same step, or after loops that ended by themselves and not at their len."
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 
 
@@ -64,7 +65,7 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
         different = next((key for key in _SAME if state[key] != first[key]), None)
         if different is not None:
             what = "order" if different in _ORDER else "place in one data set"
-            hint = "Give all readers one seed." if different in _ORDER else "Take all of them after the same step."
+            hint = "Give all readers one seed." if different in _ORDER else _ONE_PLACE
             raise StateError(
                 f"The states are not of one {what}: {different!r} is {shown(first[different])} in number 0 and "
                 f"{shown(state[different])} in number {i}. {hint}"

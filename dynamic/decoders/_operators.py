@@ -329,8 +329,8 @@ def image_random_crop(
     there = device_of_call(device, name)
     if encoded.device.device_type != "cpu":
         raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
-    if encoded._numpy_dtype != np.uint8:
-        raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(encoded._numpy_dtype))
+    if numpy_dtype(encoded.dtype) != np.uint8:
+        raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(numpy_dtype(encoded.dtype)))
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
     limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"],
                            call.values["formats"])  # fmt: skip

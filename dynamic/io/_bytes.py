@@ -27,7 +27,6 @@ _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC",
 #: The beginning of an address: two letters at least, as one is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _BYTE = numpy.dtype(numpy.uint8)
-_READING = frozenset(["dynamic", "hashlib"])  # packages whose functions call the system to read
 _BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell how large something is, and what
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
@@ -60,14 +59,9 @@ def refuse_address(operator: str, argument: str, path: str) -> None:
 def is_of_the_system(error: BaseException) -> bool:
     """Whether a call of the system raised an error, rather than a signal's handler that ran in its midst.
 
-    Handlers that end what takes too long raise TimeoutError, which is an OSError. They leave a frame of their own.
+    Handlers that end what takes too long raise TimeoutError, which is an OSError without a number.
     """
-    if not isinstance(error, OSError) or error.errno is None:
-        return False
-    inmost = error.__traceback__
-    while inmost is not None and inmost.tb_next is not None:
-        inmost = inmost.tb_next
-    return inmost is None or inmost.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _READING
+    return isinstance(error, OSError) and error.errno is not None
 
 
 class Changed(OSError):

@@ -13,6 +13,7 @@ from dynamic._base import pool
 from dynamic._base.origin import Origin, sample_ids
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 
 from ._bytes import can_be, contents, is_of_the_system, refuse_address
@@ -106,7 +107,7 @@ def opened(
 
 def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[bytes]:
     """The paths that samples hold, a byte for each letter."""
-    letters = paths._numpy_dtype in (numpy.uint8, numpy.int8)
+    letters = numpy_dtype(paths.dtype) in (numpy.uint8, numpy.int8)
     if not letters or (paths.ndim != 1 and (isinstance(paths, Tensor) or len(paths))):
         got = f"{paths.dtype.word} of {paths.ndim} dimensions"
         raise ArgumentError(operator, argument, "a path, or bytes (uint8 or int8, one dimension) that are one", got)

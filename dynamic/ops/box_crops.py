@@ -13,6 +13,7 @@ from dynamic._arrays.array import Array
 from dynamic._lift.argument import Between, PerSample, Word
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu.boxes import left as rows_left
 from dynamic.kernels.cpu.boxes import read, written
@@ -127,12 +128,12 @@ def random_bbox_crop(
                 shape_layout=shape_layout, threshold_type=threshold_type,
                 total_num_attempts=total_num_attempts)  # fmt: skip
     rules = _rules(call)
-    given = inputs["boxes"]._numpy_dtype
+    given = numpy_dtype(inputs["boxes"].dtype)
     if given.kind != "f":
         raise ArgumentError(_NAME, "boxes", "of floats", str(given))
     kinds: list[tuple[int, Any]] = [(1, "float32"), (1, "float32"), (2, given)]
     if labels is not None:
-        kinds.append((inputs["labels"].ndim, inputs["labels"]._numpy_dtype))
+        kinds.append((inputs["labels"].ndim, numpy_dtype(inputs["labels"].dtype)))
     if call.values["output_bbox_indices"]:
         kinds.append((1, "int32"))
     samples = Samples(call, list(inputs.values()), _check)

@@ -17,6 +17,7 @@ from dynamic._lift.frames import relaid
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike, device_of_call
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.gpu import copies
 
@@ -164,7 +165,7 @@ def _frame(data: Tensor | Batch, place: int) -> Tensor | Batch:
             data.whole[:, place] if len(data) else data.whole.reshape(0, *data.whole.shape[2:]), layout, data.origin
         )
     samples = [sample[place, ...] for sample in data.samples]
-    return Batch(samples, layout, data.origin, data._numpy_dtype, data.ndim - 1)
+    return Batch(samples, layout, data.origin, numpy_dtype(data.dtype), data.ndim - 1)
 
 
 def _rearranged(input: Array, /, *, new_order: Any, layout: str | None = None) -> Spec:

@@ -108,7 +108,7 @@ def Constant(  # noqa: N802, as in DALI
 
 def _check_range(name: str, argument: str, given: Tensor, kind: numpy.dtype[Any]) -> None:
     """Refuse integers that an integer type does not hold."""
-    if kind.kind in "iu" and given._numpy_dtype.kind in "iu" and given.size:
+    if kind.kind in "iu" and numpy_dtype(given.dtype).kind in "iu" and given.size:
         limits, array = numpy.iinfo(kind), given.cpu().array
         least, most = int(array.min()), int(array.max())
         if not limits.min <= least <= most <= limits.max:
@@ -140,7 +140,7 @@ def _constant(
                             "neither" if fdata is None else "both")  # fmt: skip
     kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
     given = dynamic.as_tensor(data)
-    if argument == "idata" and given._numpy_dtype.kind not in "biu":
+    if argument == "idata" and numpy_dtype(given.dtype).kind not in "biu":
         raise ArgumentError("fn.constant", "idata", "integers", shown(idata), "Pass others as fdata.")
     _check_range("fn.constant", argument, given, numpy.dtype(kind))
     given = dynamic.as_tensor(numpy.ravel(dynamic.as_tensor(given, dtype=kind).array))
@@ -237,7 +237,8 @@ def constant(value: Any) -> Tensor:
 def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The inputs of each call of an operator, of which there are several where lists of Batches are given.
 
-    Those are the multiple input sets of DALI: ``fn.rotate([image, mask], angle=angles)`` is a list.
+    Those are the multiple input sets of DALI: ``fn.rotate([image, mask], angle=angles)`` is a list. A constant in one
+    is for all samples.
 
     Raises:
         ArgumentError: The lists have different lengths, or other things than Batches in them.
@@ -249,7 +250,7 @@ def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     given = [x for x, is_set in zip(inputs, sets, strict=True) if is_set]
     if not given:
         return [inputs]
-    if any(not isinstance(item, Batch) for x in given for item in x) or len({len(x) for x in given}) > 1:
+    if any(not isinstance(item, (Batch, Tensor)) for x in given for item in x) or len({len(x) for x in given}) > 1:
         got = " and ".join(f"[{', '.join(type(item).__name__ for item in x)}]" for x in given)
         raise ArgumentError(f"fn.{path}", "input", "lists of as many Batches, and nothing else in them", got)
     rows = range(len(given[0]))

@@ -90,7 +90,7 @@ def function_of(given: Any) -> Callable[..., Any]:
 def seed_of(name: str, seed: Any) -> int | None:
     """The seed of a call, or of a pipeline; -1 is none, as in DALI."""
     none = seed is None or (isinstance(seed, (int, numpy.integer)) and seed == -1)
-    return None if none else natural(name, "seed", seed)
+    return None if none else natural(name, "seed", seed, 0, 2**64 - 1)
 
 
 class Record:

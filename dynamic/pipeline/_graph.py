@@ -32,8 +32,9 @@ __all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline",
 
 X = TypeVar("X")
 
-_VERSION = 3
+_VERSION = 4
 _FORMER_ORDERS = 2  # up to this version a pipeline's seed made the orders of its readers, which were not paired
+_FORMER_SEEDS = 3  # up to this version the pipeline's seed, too, decided what calls with seeds of their own draw
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": list, "ordered": bool}
 _FIRST_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
 
@@ -260,7 +261,7 @@ class Graph:
     @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
-        return self._first is not None and not len(self._first.next_epoch(self.batch_size))
+        return self._first is not None and not self._first._steps(self._first._place, self.batch_size)
 
     def first_source(self) -> tuple[str, Source]:
         """The first reader or source of the function, and its name. The function is left there, and nothing is read."""
@@ -330,6 +331,11 @@ class Graph:
         """Whether readers keep to the orders that they had when the run began, under a former version."""
         return self._version <= _FORMER_ORDERS
 
+    @property
+    def former_seeds(self) -> bool:
+        """Whether the pipeline's seed, too, decides what calls with seeds draw, as under former versions."""
+        return self._version <= _FORMER_SEEDS
+
     # -- what a function uses -----------------------------------------------------------------------------------------
 
     def source(self, name: str, make: Callable[[], Source]) -> Source:
@@ -349,11 +355,11 @@ class Graph:
             raise _Made
         return self.sources[name]
 
-    def stream(self, label: str, key: str) -> RNG:
+    def stream(self, label: str, key: str, seed: int) -> RNG:
         """The stream of a random operator whose numbers belong to no samples."""
         name = f"stream {label}"
         if name not in self.streams:
-            digest = hashlib.blake2b(key.encode(), digest_size=8, key=self.rng.seed.to_bytes(8, "little")).digest()
+            digest = hashlib.blake2b(key.encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest()
             self.streams[name] = self._resumed(name, RNG(int.from_bytes(digest, "little")))
         return self.streams[name]
 
@@ -408,7 +414,7 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
         hint = "dynamic.checkpoint.load is for objects that a program names itself."
         raise StateMismatch(f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
                             ["pipeline: missing in the state"])  # fmt: skip
-    if own["version"] not in ((_FORMER_ORDERS, _VERSION) if kinds == _OWN_STATE else (1,)):
+    if own["version"] not in (range(_FORMER_ORDERS, _VERSION + 1) if kinds == _OWN_STATE else (1,)):
         raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
                             [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
     return own
@@ -418,8 +424,6 @@ def seed_here(seed: int | None, states: Mapping[str, JSON] | None) -> int:
     """The seed of a pipeline: the one that is given, else the checkpoint's, else a random one."""
     if seed is None:
         return own_state(states)["seed"] if states is not None else secrets.randbits(63)
-    if seed >= 2**64:
-        raise ArgumentError("Pipeline", "seed", "an integer in [0, 2**64), or None", shown(seed))
     if states is not None and (there := own_state(states)["seed"]) != seed:
         difference = f"seed: {there} in the state, {seed} here"
         raise StateMismatch(f"Pipeline: the checkpoint is of another seed. {difference}.", [difference])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynamic import ArgumentError, Batch, Tensor
 from dynamic.data import Shapes
-from dynamic.dtypes import DType, dtype
+from dynamic.dtypes import DType, dtype, numpy_dtype
 from dynamic.errors import shown
 
 __all__ = ["Declared", "Output", "OutputTensor", "named", "names"]
@@ -63,7 +63,7 @@ class OutputTensor(Tensor):
     @staticmethod
     def of(tensor: Tensor) -> OutputTensor:
         """A Tensor with these methods; they share their memory."""
-        return OutputTensor(tensor._array, tensor._layout, tensor._origin)
+        return OutputTensor(tensor.array, tensor.layout, tensor.origin)
 
     @property
     def shape(self) -> _Shape:
@@ -73,7 +73,7 @@ class OutputTensor(Tensor):
     @property
     def layout(self) -> _Layout:
         """A letter for each dimension, or ""; ``layout()`` is the same."""
-        return _Layout(self._layout)
+        return _Layout(super().layout)
 
     def as_cpu(self) -> OutputTensor:
         """The Tensor on the CPU: itself if it is there."""
@@ -94,7 +94,7 @@ class OutputTensor(Tensor):
 
     def source_info(self) -> str:
         """The file that the sample comes from, as its reader names it; "" if none is known."""
-        return "" if self._origin is None or len(self._origin) != 1 else str(self._origin.names[0])
+        return "" if self.origin is None or len(self.origin) != 1 else str(self.origin.names[0])
 
     def get_property(self, key: str) -> str:
         """`source_info` or the layout.
@@ -104,7 +104,7 @@ class OutputTensor(Tensor):
         """
         if key not in ("source_info", "layout"):
             raise ArgumentError("get_property", "key", "'source_info' or 'layout'", shown(key))
-        return self.source_info() if key == "source_info" else self._layout or ""
+        return self.source_info() if key == "source_info" else str(self.layout)
 
 
 def _address(array: Any) -> int:
@@ -129,7 +129,7 @@ class Output(Batch):
         if isinstance(batch, Output):
             return batch
         storage = batch.samples if batch.whole is None else batch.whole
-        return Output(storage, batch.layout, batch.origin, batch._dtype, batch._ndim)
+        return Output(storage, batch.layout, batch.origin, numpy_dtype(batch.dtype), batch.ndim)
 
     @property
     def shape(self) -> Shapes:
@@ -139,7 +139,7 @@ class Output(Batch):
     @property
     def layout(self) -> _Layout:
         """A letter for each dimension of a sample, or ""; ``layout()`` is the same."""
-        return _Layout(self._layout)
+        return _Layout(super().layout)
 
     def _sample(self, index: int) -> Tensor:
         return OutputTensor.of(super()._sample(index))
@@ -177,7 +177,7 @@ class Output(Batch):
         Raises:
             ValueError: Their shapes differ.
         """
-        return OutputTensor(self.dense(), None if self._layout is None else "N" + self._layout, self._origin)
+        return OutputTensor(self.dense(), "N" + self.layout if self.layout else None, self.origin)
 
     def as_reshaped_tensor(self, new_shape: Sequence[int]) -> OutputTensor:
         """All samples as one Tensor of another shape.

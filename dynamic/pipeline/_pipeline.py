@@ -130,8 +130,8 @@ class Pipeline(Drawing, Settings):
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch of the first reader that the next batch belongs to, from 0 on."""
-        return self._epoch
+        """The number of the epoch of the first reader that `next_epoch` goes on with or begins, from 0 on."""
+        return self._epoch + (self._end_of_epoch is not None)
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -369,10 +369,10 @@ class Pipeline(Drawing, Settings):
         return self.share_outputs()
 
     def next_epoch(self) -> Rest:
-        """Iterate over the rest of the epoch of the first reader; then the pipeline stands at the start of the next.
+        """Iterate over the rest of the epoch of the first reader, or over the next where the last batch was given.
 
-        As with a reader, the end of an epoch is a step of its own: a pipeline that is saved right after the last batch
-        has an epoch of no more batches before it, and then the next.
+        As with a reader, a pipeline that is made with the checkpoint of a last batch has an empty rest of that epoch
+        first, so that a loop over epochs that goes on there counts right.
 
         Returns:
             An iterator over tuples of Batches, whose ``len`` is the number of batches that are left.
@@ -383,6 +383,13 @@ class Pipeline(Drawing, Settings):
         """Return to where it was: its states, its epoch, the end of that, and the state of what goes round it."""
         self._forget_what_is_ahead()
         self._states, self._epoch, self._end_of_epoch, self._iterator = place
+
+    def _leave_epoch(self) -> bool:
+        """Go to the start of the next epoch, where the last batch of this one was taken."""
+        end = self._end_of_epoch
+        if end is not None:
+            self._states, self._epoch, self._end_of_epoch = end.next, self._epoch + 1, None
+        return end is not None
 
     @property
     def _ended(self) -> bool:

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from dynamic.data import Batch
 from dynamic.readers._place import Place
 
 from ._graph import Ended
+from ._run import Outputs
 
 __all__ = ["Rest"]
 
 
-class Rest(Iterator["tuple[Batch, ...]"]):
+class Rest(Iterator[Outputs]):
     """The rest of an epoch of a pipeline, made by `Pipeline.next_epoch`.
 
     Args:
         pipeline: A `Pipeline`, which also says where the epoch has got to.
+        epoch: The epoch; by default that in which it is first asked for a batch or its length.
     """
 
-    def __init__(self, pipeline: Any) -> None:
-        self._pipeline, self._steps = pipeline, _steps(pipeline)
-        self._epoch: int | None = None
+    def __init__(self, pipeline: Any, epoch: int | None = None) -> None:
+        self._pipeline, self._epoch = pipeline, epoch
+        self._steps: Generator[Outputs] | None = None
         self._ended = False
 
-    def __next__(self) -> tuple[Batch, ...]:
-        if self._epoch is None:
-            self._epoch = self._pipeline.epoch
+    def __next__(self) -> Outputs:
+        if self._steps is None:
+            self._epoch = self._pipeline.epoch if self._epoch is None else self._epoch
+            self._steps = _steps(self._pipeline, self._epoch)
         for outputs in self._steps:  # `next` would look for Ctrl-C when it has the batch
             return outputs
         self._ended = True
@@ -35,6 +37,8 @@ class Rest(Iterator["tuple[Batch, ...]"]):
 
     def __len__(self) -> int:
         """Number of batches that are left; where none has been made yet, the first one is.
+
+        An empty rest of an epoch, of which a loop up to this asks nothing, ends it.
 
         Raises:
             TypeError: The function has no reader, whose epoch it would be.
@@ -44,12 +48,18 @@ class Rest(Iterator["tuple[Batch, ...]"]):
         reader, primary = pipeline._graph._first, pipeline._graph.primary
         if reader is None:
             raise TypeError("An epoch of a pipeline has a length where its first source is a reader.")
-        if self._ended or pipeline._end_of_epoch is not None or self._epoch not in (None, pipeline.epoch):
-            return 0
-        state: dict[str, Any] = (pipeline._states or {}).get(primary, {})
-        position = state["position"] if state.get("epoch") == pipeline.epoch else 0
-        steps: int = reader._steps(Place(pipeline.epoch, position), pipeline.batch_size)
-        return steps
+        with pipeline._alone():
+            if self._ended or self._epoch not in (None, pipeline.epoch):
+                return 0
+            pipeline._leave_epoch()
+            epoch = pipeline._epoch
+            state: dict[str, Any] = (pipeline._states or {}).get(primary, {})
+            position = state["position"] if state.get("epoch") == epoch else 0
+            steps: int = reader._steps(Place(epoch, position), pipeline.batch_size)
+            if self._epoch is None:
+                self._epoch = epoch
+                pipeline._end_of_epoch = None if steps else pipeline._peek_anew().ends.get(epoch)
+            return steps
 
     def __bool__(self) -> bool:
         return True
@@ -59,9 +69,11 @@ class Rest(Iterator["tuple[Batch, ...]"]):
         return f"<the rest of epoch {epoch} of {self._pipeline!r}>"
 
 
-def _steps(pipeline: Any) -> Generator[tuple[Batch, ...]]:
-    """The batches of the rest of the epoch; then the pipeline stands at the start of the next."""
-    epoch, begun = pipeline._epoch, False
+def _steps(pipeline: Any, epoch: int) -> Generator[Outputs]:
+    """The batches of the rest of an epoch; then the pipeline stands at the start of the next."""
+    with pipeline._alone():
+        pipeline._leave_epoch()
+    begun = False
     while True:
         taken = None
         place: tuple[Any, ...] = ()
@@ -90,5 +102,5 @@ def _steps(pipeline: Any) -> Generator[tuple[Batch, ...]]:
         yield step.outputs
         with pipeline._alone():
             if step.end is not None and (pipeline._states is step.states or pipeline._states is step.end.last):
-                pipeline._states, pipeline._epoch, pipeline._end_of_epoch = step.end.next, epoch + 1, None
+                pipeline._leave_epoch()
                 return

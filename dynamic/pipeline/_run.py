@@ -16,6 +16,7 @@ from dynamic import ArgumentError, Batch, ExternalSource
 from dynamic._base.origin import Origin
 from dynamic.auto_aug._draws import recorder
 from dynamic.data._index import deciding, in_pipeline
+from dynamic.dtypes import numpy_dtype
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
@@ -76,8 +77,10 @@ class Kept(Protocol):
 
     @property
     def former_orders(self) -> bool: ...
+    @property
+    def former_seeds(self) -> bool: ...
     def source(self, name: str, make: Callable[[], Source]) -> Source: ...
-    def stream(self, label: str, key: str) -> RNG: ...
+    def stream(self, label: str, key: str, seed: int) -> RNG: ...
     def forget_streams(self, labels: Iterable[str]) -> None: ...
 
 
@@ -308,19 +311,22 @@ class Run:
                 raise ArgumentError(f"fn.{path}", argument or "input", expected, "a call after a condition")
         arguments = _renamed(path, arguments, takes)
         if "rng" in takes and arguments.get("rng") is None:
-            arguments["rng"] = self._draws(label, label if seed is None else f"seed {seed}")
+            arguments["rng"] = self._draws(label, seed)
         sets = input_sets(path, inputs)
         if not any(isinstance(x, Batch) for x in (*sets[0], *arguments.values())) and "batch_size" in takes:
             arguments["batch_size"] = self._size
         return called(function, sets, arguments)
 
-    def _draws(self, label: str, key: str) -> Any:
-        """The numbers of a call. Calls with one key draw the same: an image and its mask are cropped alike."""
+    def _draws(self, label: str, seed: int | None) -> Any:
+        """The numbers of a call. Those with one seed draw the same: an image and its mask are cropped alike."""
+        key = label if seed is None else f"seed {seed}"
+        of_pipeline = seed is None or self.graph.former_seeds
+        rng = self.graph.rng if of_pipeline else RNG(seed)
         if self._samples is not None:
             samples = self._samples if self._group is None else self._samples._selected(self._group)
-            return self.graph.rng.keyed(samples)[key]
+            return rng.keyed(samples)[key]
         self._streams.append(label)
-        return self.graph.stream(label, key)
+        return self.graph.stream(label, key, rng.seed)
 
     # -- readers and sources ------------------------------------------------------------------------------------------
 
@@ -445,7 +451,7 @@ def _own(found: Any) -> Any:
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
     """Some samples of what a call gave."""
     if isinstance(value, Batch):
-        return value._selected(places)
+        return value.select(places)
     if isinstance(value, (tuple, list)):
         return type(value)(_chosen(item, places) for item in value)
     if isinstance(value, dict):
@@ -469,7 +475,7 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
         origins = [output.origin for output in (one, other)]
         origin = Origin.joined(origins)
         merged.append(Output([samples[place] for place in order], one._layout,
-                             origin and origin.take(order.tolist()), one._dtype, one.ndim))  # fmt: skip
+                             origin and origin.take(order.tolist()), numpy_dtype(one.dtype), one.ndim))  # fmt: skip
     return tuple(merged)
 
 

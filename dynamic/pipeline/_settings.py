@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from dynamic import ArgumentError
 
@@ -33,6 +33,23 @@ class _Setting:
         return self if settings is None else settings._given.get(self._name, SETTINGS[self._name])
 
 
+class _Elsewhere:
+    """A member of DALI's pipelines that is not here: who asks for it is told what there is."""
+
+    def __init__(self, hint: str) -> None:
+        self._hint = hint
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: Settings | None, owner: Any = None) -> NoReturn:
+        raise AttributeError(f"Pipeline has no {self._name!r}. {self._hint}")
+
+
+_MADE_ANEW = "Import its function where it is needed, call that, and give it checkpoint= what checkpoint() returned."
+_NO_WORKERS = "Sources are called in this process, ahead of the consumer."
+
+
 class Settings:
     """What a pipeline was told that makes no difference.
 
@@ -59,3 +76,13 @@ class Settings:
     py_start_method = _Setting("py_start_method")
     set_affinity = _Setting("set_affinity")
     stream_policy = _Setting("stream_policy")
+
+    serialize = _Elsewhere(_MADE_ANEW)
+    deserialize = _Elsewhere(_MADE_ANEW)
+    deserialize_and_build = _Elsewhere(_MADE_ANEW)
+    save_graph_to_dot_file = _Elsewhere("A pipeline is its function; there is no graph of operators to draw.")
+    executor_statistics = _Elsewhere("Time a loop over run() instead.")
+    external_source_shm_statistics = _Elsewhere(_NO_WORKERS)
+    start_py_workers = _Elsewhere(_NO_WORKERS)
+    push_current = _Elsewhere("Write `with pipe:`.")
+    pop_current = _Elsewhere("Write `with pipe:`.")

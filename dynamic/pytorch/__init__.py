@@ -22,9 +22,12 @@ __all__ = [
     "ClassificationIterator", "DataLoader", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator",
     "feed_ndarray",
 ]  # fmt: skip
+_EAGER = "Call dynamic's operators on the batches of a DataLoader: they are eager."
 _INSTEAD = {
+    "DALIDataLoader": _EAGER,
+    "DALIProxy": _EAGER,
     "LoaderEvaluator": "To time a loader, loop over it without training.",
-    "experimental": "Call dynamic's operators on the batches of a DataLoader: they are eager.",
+    "experimental": _EAGER,
     "fn": "Call torch's functions in the pipeline's function, on batch.torch(), or fn.python_function.",
     "TorchPythonFunction": "Call torch's functions in the pipeline's function, on batch.torch().",
 }  #: what there is for DALI's names that are not here

@@ -133,7 +133,7 @@ class Batches:
         """
         operator = f"{_OPERATOR}.set_epoch"
         natural(operator, "epoch", epoch, 0, MOST_COUNTED)
-        self._refuse_dealers(sys._getframe(1).f_locals.get("self"))
+        self._refuse_dealers()
         here = self.epoch
         if epoch == here:
             return
@@ -153,10 +153,14 @@ class Batches:
             hint = "Accelerate counts an epoch only when it is asked for one batch more than there are."
             warnings.warn(f"{epoch} comes again, in the same order. {hint}", stacklevel=3)
 
-    def _refuse_dealers(self, caller: Any) -> None:
-        """Refuse to be dealt out where that loses samples; whoever would do it calls `set_epoch` first."""
-        dealer = next((kind.__name__ for kind in type(caller).__mro__ if kind.__name__ in _DEALERS), None)
-        if dealer is None:
+    def _refuse_dealers(self) -> None:
+        """Refuse to be dealt out where that loses samples, by the loader that Accelerate is iterating over."""
+        state = sys.modules.get("accelerate.state")
+        loader = None if state is None else state.GradientState().active_dataloader
+        data = getattr(loader, "dataset", None)
+        names = [kind.__name__ for each in (loader, data) for kind in type(each).__mro__]
+        dealer = next((name for name in names if name in _DEALERS), None)
+        if dealer is None or not (data is self or getattr(data, "dataset", None) is self):
             return
         shards = self._epochs.num_shards
         if shards > 1 or dealer != _DEALERS[0]:

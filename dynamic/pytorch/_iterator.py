@@ -16,6 +16,7 @@ from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
 from dynamic.pipeline._output import named, names
+from dynamic.pipeline._rest import Rest
 from dynamic.pipeline._run import Outputs
 from dynamic.readers._reader import LastBatch
 
@@ -57,6 +58,7 @@ class GenericIterator:
         reader_name: Name of the first reader.
         auto_reset: Begin the next epoch by itself: "yes" or True; else ``reset()`` or a new ``iter()`` does.
         last_batch_policy: A `LastBatchPolicy`, or its name.
+        fill_last_batch: The same in older scripts: True is FILL, False PARTIAL.
         dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
             dimension; without it such an output is an error.
         last_batch_padded: Makes no difference: what a reader pads follows from `last_batch_policy`.
@@ -77,6 +79,7 @@ class GenericIterator:
         auto_reset: bool | Literal["yes", "no"] | None = False,
         *,
         last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        fill_last_batch: bool | None = None,
         dynamic_shape: bool = False,
         last_batch_padded: bool = False,  # noqa: ARG002 - DALI's
         prepare_first_batch: bool = True,
@@ -85,6 +88,8 @@ class GenericIterator:
         self._pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         self.output_map = names(self._operator, output_map)
         self._last_batch_policy = self._one_of("last_batch_policy", last_batch_policy, _POLICIES)
+        if fill_last_batch is not None:
+            self._last_batch_policy = LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
         self._auto_reset = self._one_of("auto_reset", auto_reset, _AUTO_RESET)
         self._dynamic_shape = bool(dynamic_shape)
         self._reader_name, self._told = reader_name, size
@@ -241,6 +246,8 @@ class GenericIterator:
                 self._drop()
                 raise StopIteration
             return list(self._runs())
+        for pipeline in self._pipelines if not self._begun else ():
+            pipeline._leave_epoch()
         for pipeline in self._pipelines:
             if self._epochs is None and pipeline._end_of_epoch is None:
                 pipeline._peek_anew()
@@ -248,7 +255,7 @@ class GenericIterator:
                 self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:
             self._steps = max(map(self._steps_of, self._pipelines))
-            self._epochs = [pipeline.next_epoch() for pipeline in self._pipelines]
+            self._epochs = [Rest(pipeline, pipeline._epoch) for pipeline in self._pipelines]
         pairs = zip(self._pipelines, self._epochs, strict=True)
         outputs = [None if pipeline._ended else next(epoch, None) for pipeline, epoch in pairs]
         if self._steps <= 0 and all(output is None for output in outputs):
@@ -402,6 +409,7 @@ class ClassificationIterator(GenericIterator):
         reader_name: Name of the first reader.
         auto_reset: Begin the next epoch by itself.
         last_batch_policy: What becomes of the last batch.
+        fill_last_batch: The same in older scripts.
         dynamic_shape: Pad samples of different shapes.
         last_batch_padded: Makes no difference.
         prepare_first_batch: Begin to make batches now.
@@ -415,6 +423,7 @@ class ClassificationIterator(GenericIterator):
         auto_reset: bool | Literal["yes", "no"] | None = False,
         *,
         last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        fill_last_batch: bool | None = None,
         dynamic_shape: bool = False,
         last_batch_padded: bool = False,
         prepare_first_batch: bool = True,
@@ -426,6 +435,7 @@ class ClassificationIterator(GenericIterator):
             reader_name,
             auto_reset,
             last_batch_policy=last_batch_policy,
+            fill_last_batch=fill_last_batch,
             dynamic_shape=dynamic_shape,
             last_batch_padded=last_batch_padded,
             prepare_first_batch=prepare_first_batch,

@@ -32,6 +32,7 @@ class RaggedIterator(GenericIterator):
             numbers. By default all are dense.
         auto_reset: Begin the next epoch by itself.
         last_batch_policy: What becomes of the last batch.
+        fill_last_batch: The same in older scripts.
         dynamic_shape: Pad samples of different shapes of dense outputs.
         last_batch_padded: Makes no difference.
         prepare_first_batch: Begin to make batches now.
@@ -53,6 +54,7 @@ class RaggedIterator(GenericIterator):
         auto_reset: bool | Literal["yes", "no"] | None = False,
         *,
         last_batch_policy: LastBatchPolicy | str = LastBatchPolicy.FILL,
+        fill_last_batch: bool | None = None,
         dynamic_shape: bool = False,
         last_batch_padded: bool = False,
         prepare_first_batch: bool = True,
@@ -65,6 +67,7 @@ class RaggedIterator(GenericIterator):
             raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
         self._tags = dict(zip(named, tags, strict=True))
         super().__init__(pipelines, output_map, size, reader_name, auto_reset, last_batch_policy=last_batch_policy,
+                         fill_last_batch=fill_last_batch,
                          dynamic_shape=dynamic_shape, last_batch_padded=last_batch_padded,
                          prepare_first_batch=prepare_first_batch)  # fmt: skip
 

@@ -94,7 +94,7 @@ class Readers(_Node):
             rest = reader.next_epoch(self._batch_size)
             if not len(rest):  # else a `Loader` finds that out, and gives this state all through the next epoch
                 next(rest, None)
-        elif reader.epoch == self._begun:
+        elif reader._place.epoch == self._begun:
             reader.seek(0, self._begun + 1)
         self._begun = reader.epoch
         self._epoch = reader.next_epoch(self._batch_size)

@@ -293,7 +293,9 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
     for number, line in enumerate(lines, 1):
         found = _LINE.fullmatch(line)
         if found:
-            names.append(_relative(os.fsdecode(found[1]), root))
+            path = os.fsdecode(found[1])
+            refuse_address(operator, f"file_list[{len(names)}]", path)
+            names.append(_relative(path, root))
             labels.append(int(found[2]))
         elif line.strip():
             raise ArgumentError(operator, "file_list", "a text file of lines 'path label'",
@@ -316,6 +318,7 @@ def listed_names(operator: str, file_list: str, root: str) -> Listing:
     root = root or os.path.dirname(file_list)
     names = [_relative(os.fsdecode(path), root) for line in lines if (path := line.removesuffix(b"\r"))]
     for number, name in enumerate(names):
+        refuse_address(operator, f"file_list[{number}]", name)
         if "\0" in name:
             raise ArgumentError(operator, "file_list", "a text file with a path on each line",
                                 f"one with NUL in path {number}")  # fmt: skip

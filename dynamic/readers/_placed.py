@@ -70,6 +70,7 @@ class Progress(NamedTuple):
     given: Tally = Tally()  #: what this shard was given in the epoch, after `before`
     before: Place | None = None  #: up to there this shard counts as given what was its share
     skipped: Mapping[int, Failure] = {}  #: by id: samples of this epoch that could not be read
+    over: bool = False  #: whether this process was given all batches of the epoch, and the next begins; in no state
 
 
 class Placed(ABC):
@@ -132,13 +133,19 @@ class Placed(ABC):
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next sample belongs to, or that all samples have been given of: 0, 1, 2 ..."""
-        return self._place.epoch
+        """The epoch that `next_epoch` goes on with or begins, 0, 1, 2 ...: ``range(reader.epoch, epochs)``.
+
+        After the last batch of an epoch it is the next one. A state that is taken there still tells the epoch of that
+        batch, of which a reader that is restored from it has no more batches.
+        """
+        progress = self._progress
+        return progress.place.epoch + progress.over
 
     @property
     def position(self) -> int:
         """How many samples of the epoch have been given, to all shards together."""
-        return self._place.position
+        progress = self._progress
+        return 0 if progress.over else progress.place.position
 
     @property
     def skipped(self) -> list[Failure]:
@@ -170,7 +177,7 @@ class Placed(ABC):
         Args:
             epoch: 0 to 2**64 - 1.
         """
-        if natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED) != self._place.epoch:
+        if natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED) != self.epoch:
             self.seek(0, epoch)
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:

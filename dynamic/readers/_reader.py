@@ -43,7 +43,8 @@ class _Share(NamedTuple):
 def epoch_ended(progress: Progress) -> Progress:
     """At the start of the next epoch. What was given in this one is kept until a sample is given there."""
     place = Place(progress.place.epoch + 1, 0)
-    return progress._replace(place=place) if progress.place.position else Progress(place)  # nothing for this shard
+    # At position 0 this shard was given nothing.
+    return progress._replace(place=place, over=False) if progress.place.position else Progress(place)
 
 
 def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
@@ -110,15 +111,16 @@ class Reader(Placed, Generic[G]):
         ctx: Any = None,  # noqa: ARG002
         capture: bool | None = False,
     ) -> Epoch[Any]:
-        """Iterate over the rest of the current epoch; then the reader stands at the start of the next.
+        """Iterate over the rest of the current epoch, or over the next where this one's last batch was given.
 
         The place is the reader's, not the iterator's: an iterator that is left early leaves the reader where it got to,
         and several of them share the samples of the epoch out among themselves. An iterator belongs to the epoch in
-        which it is first asked for a batch, and ends when the reader goes to another. After an error that a sample
-        cannot be read, the next step tries the same samples again.
+        which it is first asked for a batch or its length, and ends when the reader goes to another. After an error that
+        a sample cannot be read, the next step tries the same samples again.
 
-        The end of an epoch is a step of its own: a reader that is left, or saved, right after the last batch has an
-        epoch of no more batches before it, and then the next, just as the loop that it was taken from.
+        A loop may end by StopIteration, at the ``len``, or by a ``break`` at the last batch: the next one has the next
+        epoch. A reader that is restored to the place after a last batch has an empty rest of that epoch first, so that
+        a loop over epochs that goes on there counts right.
 
         Args:
             batch_size: Samples in a batch; by default `max_batch_size`, and where that is not given either, the
@@ -274,7 +276,9 @@ class Reader(Placed, Generic[G]):
     def _step(self, progress: Progress, share: _Share, batch_size: int | None) -> tuple[Outputs | None, Progress]:
         """Read a share, and tell where that leads. A single sample may be skipped: None."""
         batches, failed = self._read_share(progress.place, share)
-        return batches if batch_size is not None else _single(batches), self._moved(progress, share, failed)
+        after = self._moved(progress, share, failed)
+        after = after._replace(over=not self._steps(after.place, batch_size or 1))
+        return batches if batch_size is not None else _single(batches), after
 
     def _state_at(self, progress: Progress) -> State:
         """The state at a place, wherever this reader has got to since."""
@@ -293,7 +297,7 @@ class Reader(Placed, Generic[G]):
 
     def _moved(self, progress: Progress, share: _Share, failed: dict[int, Failure]) -> Progress:
         """Past a share."""
-        place, given, before, skipped = progress
+        place, given, before, skipped, _ = progress
         taken = share.places[: len(share.places) - share.repeated]
         more = Tally.of(self._ids[self._order(place)[taken]])
         place = place._replace(position=share.position)
@@ -356,21 +360,35 @@ class Epoch(Iterator[G]):
         return outputs
 
     def _step(self, progress: Progress) -> tuple[G | None, Progress]:
+        here = self._here(progress)
         if self._epoch is None:
-            self._epoch = progress.place.epoch
-        if progress.place.epoch != self._epoch:
+            self._epoch = here.place.epoch
+        if here.place.epoch != self._epoch:
             return None, progress
-        outputs, after = self._reader._rest(progress, self._batch_size)
+        outputs, after = self._reader._rest(here, self._batch_size)
         return None if outputs is None else self._reader._given(outputs), after
 
+    def _here(self, progress: Progress) -> Progress:
+        """Where this iterator goes on: in the next epoch, where the reader's is over and was another one's."""
+        return epoch_ended(progress) if progress.over and progress.place.epoch != self._epoch else progress
+
+    def _left(self, here: Progress) -> int:
+        over = self._ended or self._epoch not in (None, here.place.epoch)
+        return 0 if over else self._reader._steps(here.place, self._batch_size or 1)
+
     def __len__(self) -> int:
-        """How many steps are left."""
-        place = self._reader._place
-        over = self._ended or self._epoch not in (None, place.epoch)
-        return 0 if over else self._reader._steps(place, self._batch_size or 1)
+        """How many steps are left. An empty rest of an epoch, of which a loop up to this asks nothing, ends it."""
+        reader = self._reader
+        with reader._lock:
+            here = self._here(reader._progress)
+            left = self._left(here)
+            if self._epoch is None:
+                self._epoch = here.place.epoch
+                reader._progress = reader._progress if left else here._replace(over=True)
+            return left
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
-        return f"<{len(self)} more steps of {self._reader!r}>"
+        return f"<{self._left(self._here(self._reader._progress))} more steps of {self._reader!r}>"
