@@ -1,20 +1,16 @@
 """Operators on the values of pixels: equalizing them, looking them up in a table, compressing them."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type, type-var"
-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
@@ -32,8 +28,8 @@ _Bins: TypeAlias = Annotated[int, Between(1)]
 _Key: TypeAlias = Annotated[int, Between(0, 65535)]
 
 
-def _same(image: Array, /, **_: Any) -> Spec:
-    return image.shape, image.dtype
+def _plan_same(call: Call) -> Plan:
+    return Plan(call.shapes, call.dtype, weight=8.0)
 
 
 def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -41,7 +37,7 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
     spreading.equalized(source, result)
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=planned(_same, weight=8), gpu=_equalize_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=_plan_same, gpu=_equalize_on_gpu)
 def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> Array:
     """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
 
@@ -66,14 +62,16 @@ def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Ar
         yield frames[place], results[place]
 
 
-def _tiled(image: Array, /, *, bins: int, luma_only: bool, tiles_x: int, tiles_y: int, layout: str, **_: Any) -> Spec:
-    if image.dtype == numpy.uint16 and tiles_x * tiles_y > _MOST_WIDE_TILES:
+def _plan_tiles(call: Call) -> Plan:
+    tiles_x, tiles_y, bins = (call.fixed[name] for name in ("tiles_x", "tiles_y", "bins"))
+    if call.dtype == numpy.uint16 and tiles_x * tiles_y > _MOST_WIDE_TILES:
         expected = f"such that there are at most {_MOST_WIDE_TILES} tiles of uint16, each with a table of 65536 values"
         raise ArgumentError("clahe", "tiles_x", expected, f"{tiles_x} x {tiles_y}")
     if bins & (bins - 1):
         raise ArgumentError("clahe", "bins", "a power of two", str(bins))
-    _check_channels("clahe", image, layout, all_alike=not luma_only)
-    return image.shape, image.dtype
+    if call.fixed["luma_only"]:
+        _check_channels(call)
+    return _plan_same(call)
 
 
 def _tiled_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -82,11 +80,19 @@ def _tiled_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
     spreading.equalized_in_tiles(source, result, tiles, limit, luma_only=call.fixed["luma_only"])
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=planned(_tiled, weight=8), gpu=_tiled_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=_plan_tiles, gpu=_tiled_on_gpu)
 def clahe(
-    image: Array, /, *, bins: _Bins = 256, clip_limit: float, luma_only: bool = True, tiles_x: _Tiles, tiles_y: _Tiles,
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    bins: _Bins = 256,
+    clip_limit: float,
+    luma_only: bool = True,
+    tiles_x: _Tiles,
+    tiles_y: _Tiles,
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Spread the values of each part of an image by its own histogram, which is clipped to limit the contrast.
 
     The image is cut into tiles, and each pixel takes what the four tiles around it say, by its distance to them. Frames
@@ -115,29 +121,34 @@ def clahe(
     return out
 
 
-def _check_channels(name: str, image: Array, layout: str, *, all_alike: bool = False) -> None:
-    channels = image.shape[layout.index("C")] if "C" in layout else 1
-    if channels not in (1, 3) and not all_alike:
-        raise ArgumentError(name, "image", "of 3 channels (RGB) or of 1 (GRAY)", f"{channels} channels")
+def _check_channels(call: Call) -> None:
+    layout = call.layout or ""
+    for i, shape in enumerate(call.shapes) if "C" in layout else ():
+        channels = shape[layout.index("C")]
+        if channels not in (1, 3):
+            error = ArgumentError(call.name, "image", "of 3 channels (RGB) or of 1 (GRAY)", f"{channels} channels")
+            raise call.noted(i, error)
 
 
-def _compressible(image: Array, /, *, layout: str, **_: Any) -> Spec:
-    _check_channels("jpeg_compression_distortion", image, layout)
-    sides = [image.shape[layout.index(letter)] for letter in "HW"]
-    if max(sides) > compression.LARGEST:
-        expected = f"at most {compression.LARGEST} pixels high and wide"
-        raise ArgumentError("jpeg_compression_distortion", "image", expected, " x ".join(map(str, sides)))
-    return image.shape, image.dtype
+def _plan_compression(call: Call) -> Plan:
+    _check_channels(call)
+    height, width = ((call.layout or "").index(letter) for letter in "HW")
+    for i, shape in enumerate(call.shapes):
+        if max(shape[height], shape[width]) > compression.LARGEST:
+            expected = f"at most {compression.LARGEST} pixels high and wide"
+            raise call.noted(i, ArgumentError(call.name, "image", expected, f"{shape[height]} x {shape[width]}"))
+    qualities = [min(max(quality, 1), 100) for quality in call.column("quality")]
+    return Plan(call.shapes, call.dtype, data=qualities, weight=8.0)
 
 
 def _compressed_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images("jpeg_compression_distortion", data, call.layout or "") for data in (inputs[0], target))
-    jpeg.compressed(source, result, source.each(numpy.clip(call.column("quality"), 1, 100)))
+    jpeg.compressed(source, result, source.each(numpy.array(call.plan.data)))
 
 
-@operator(layouts=LAYOUTS, dtypes="u8", plan=planned(_compressible, weight=8), gpu=_compressed_on_gpu)
+@operator(layouts=LAYOUTS, dtypes="u8", plan=_plan_compression, gpu=_compressed_on_gpu)
 def jpeg_compression_distortion(
-    image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = GIVEN, out: Array = None
+    image: Array, /, *, quality: PerSample[int] = 50, layout: Layout = GIVEN, plan: int = GIVEN, out: Array = None
 ) -> Array:
     """Compress images as JPEG files do and decompress them: blocks, ringing and colours of half the resolution.
 
@@ -157,28 +168,33 @@ def jpeg_compression_distortion(
     [7, 7, 7, 7, 7, 7, 7, 7]
     """
     for picture, result in _pictures(image, out, layout):
-        compression.compressed(picture, min(max(quality, 1), 100), result)
+        compression.compressed(picture, plan, result)
     return out
 
 
-def _valued(data: Array, /, *, dtype: Any, **_: Any) -> Spec:
-    return data.shape, dtype.dtype
+def _plan_lookup(call: Call) -> Plan:
+    """The table of the values of all integers."""
+    keys, values = (
+        given if isinstance(given, tuple) else (given,) for given in map(call.fixed.get, ("keys", "values"))
+    )
+    if len(keys) != len(values):
+        raise ArgumentError("lookup_table", "values", f"one for each of the {len(keys)} keys", str(len(values)))
+    table = tables.table(keys, values, call.fixed["default_value"], call.asked)
+    return Plan(call.shapes, call.asked, data=table, weight=8.0)
 
 
-def _valued_kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
-    return ndim, dtype.dtype
-
-
-@operator(
-    dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64",
-    plan=planned(_valued, kind=_valued_kind, weight=8),
-    gpu=True,
-    unit="value",
-)
+@operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", plan=_plan_lookup, gpu=True, unit="value")
 def lookup_table(
-    data: Array, /, *, default_value: float = 0.0, dtype: DTypeArgument = float32, keys: _Key | Several[_Key] = (),
-    values: float | Several[float] = (), out: Array = None,
-) -> Array:  # fmt: skip
+    data: Array,
+    /,
+    *,
+    default_value: float = 0.0,
+    dtype: DTypeArgument = float32,
+    keys: _Key | Several[_Key] = (),
+    values: float | Several[float] = (),
+    plan: Array = None,
+    out: Array = None,
+) -> Array:
     """Replace integers by the values that a table has for them.
 
     Args:
@@ -196,10 +212,5 @@ def lookup_table(
     >>> ndd.lookup_table(numpy.array([1, 4, 0]), keys=[0, 4], values=[0.5, 2.5], default_value=-1).tolist()
     [-1.0, 2.5, 0.5]
     """
-    keys = keys if isinstance(keys, tuple) else (keys,)
-    values = values if isinstance(values, tuple) else (values,)
-    if len(keys) != len(values):
-        raise ArgumentError("lookup_table", "values", f"one for each of the {len(keys)} keys", str(len(values)))
-    table = tables.table(keys, values, default_value, out.dtype)
-    (tables if library(out) is numpy else arrays).mapped(data, table, out)
+    (tables if library(out) is numpy else arrays).mapped(data, plan, out)
     return out
