@@ -6,7 +6,6 @@ Extents and positions of windows here have the width first, as DALI's have: (wid
 
 from __future__ import annotations
 
-import functools
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -15,8 +14,7 @@ from . import decoders  # noqa: F401
 from ._arrays.array import Array
 from ._arrays.described import Described, allocated
 from ._lift.argument import GIVEN, Between, Layout, PerSample, Two, Word
-from ._lift.call import Call
-from ._lift.former import Spec, planned
+from ._lift.call import Call, Plan
 from ._lift.operator import operator
 from .decoders import peek_image_shape  # noqa: F401
 from .errors import ArgumentError, shown
@@ -43,19 +41,9 @@ _Place: TypeAlias = Annotated[int, Between(-1, 4095)]
 _Anchor: TypeAlias = _Place | Two[_Place]
 _Border: TypeAlias = Annotated[
     str,
-    Word({
-        "constant": (),
-        "replicate": ("clamp",),
-        "reflect": ("reflect_1001",),
-        "reflect_101": (),
-        "wrap": (),
-    }),
-]  # fmt: skip
+    Word({"constant": (), "replicate": ("clamp",), "reflect": ("reflect_1001",), "reflect_101": (), "wrap": ()}),
+]
 _BORDERS = {"replicate": "clamp", "reflect": "reflect_1001"}
-
-
-def _same(image: Array, /, **_: Any) -> Spec:
-    return image.shape, image.dtype
 
 
 def _high_and_wide(value: Any) -> tuple[int, int]:
@@ -64,28 +52,30 @@ def _high_and_wide(value: Any) -> tuple[int, int]:
     return height, width
 
 
-def _check_window(size: tuple[int, int], given: Any) -> None:
-    if not all(extent % 2 for extent in size):
-        raise ArgumentError("experimental.median_blur", "window_size", "odd", shown(given))
+def _plan_median(call: Call) -> Plan:
+    """Height and width of the window of each image."""
+    sizes = list(map(_high_and_wide, call.column("window_size")))
+    for i, size in enumerate(sizes):
+        if not size[0] % 2 == size[1] % 2 == 1:
+            error = ArgumentError(call.name, "window_size", "odd", shown(call.column("window_size")[i]))
+            raise call.noted(i, error)
+    return Plan(call.shapes, call.dtype, data=sizes, weight=8.0)
 
 
 def _median_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    source, result = (images("experimental.median_blur", data, call.layout or "") for data in (inputs[0], target))
-    given = call.column("window_size")
-    sizes = list(map(_high_and_wide, given))
-    for size, value in set(zip(sizes, given, strict=True)):
-        _check_window(size, value)
-    windows = source.each(numpy.array(sizes))
+    source, result = (images(call.name, data, call.layout or "") for data in (inputs[0], target))
+    windows = source.each(numpy.array(call.plan.data))
     ranked(source, result, windows, windows // 2, "clamp", "median")
 
 
-@operator(layouts=_IMAGES, plan=planned(_same, weight=8), gpu=_median_on_gpu, name="experimental.median_blur")
+@operator(layouts=_IMAGES, plan=_plan_median, gpu=_median_on_gpu, name="experimental.median_blur")
 def median_blur(
     image: Array,
     /,
     *,
     window_size: PerSample[_Sizes] = 3,
     layout: Layout = GIVEN,
+    plan: tuple[int, int] = GIVEN,
     out: Array = None,
 ) -> Array:
     """Replace each pixel by the median of the window around it, channel by channel.
@@ -104,37 +94,49 @@ def median_blur(
     >>> ndd.experimental.median_blur(ndd.as_tensor([[1, 2, 3], [4, 90, 6], [7, 8, 9]], dtype="uint8")).tolist()
     [[2, 3, 3], [4, 6, 6], [7, 8, 9]]
     """
-    size = _high_and_wide(window_size)
-    _check_window(size, window_size)
     for plane, result in filters.planes(image, _spatial(layout), out):
-        filters.medians(plane, size, result)
+        filters.medians(plane, plan, result)
     return out
 
 
-def _extreme_on_gpu(name: str, call: Call, inputs: list[Described], target: Described) -> None:
-    layout, rank = call.layout or "", "largest" if name.endswith("dilate") else "smallest"
-    sizes = list(map(_high_and_wide, call.column("mask_size")))
-    places = [_places(name, size, anchor) for size, anchor in zip(sizes, call.column("anchor"), strict=True)]
+def _plan_extreme(call: Call) -> Plan:
+    """Height and width of the window of each image, and which of its pixels lies on the one that is computed."""
+    sizes, found = list(map(_high_and_wide, call.column("mask_size"))), []
+    for i, (size, anchor) in enumerate(zip(sizes, map(_high_and_wide, call.column("anchor")), strict=True)):
+        for place, extent in zip(anchor, size, strict=True):
+            if place >= extent:
+                expected = f"less than the extent of the mask, {extent}"
+                raise call.noted(i, ArgumentError(call.name, "anchor", expected, str(place)))
+        places = [extent // 2 if place < 0 else place for place, extent in zip(anchor, size, strict=True)]
+        found.append((size, places))
+    return Plan(call.shapes, call.dtype, data=found, weight=8.0)
+
+
+def _extreme_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    layout, rank = call.layout or "", "largest" if call.name.endswith("dilate") else "smallest"
+    sizes, places = (numpy.array(column) for column in zip(*call.plan.data, strict=True))
     border = _BORDERS.get(call.fixed["border_mode"], call.fixed["border_mode"])
     data, between = inputs[0], allocated(target.shapes, target.dtype)  # kept until the last launch
     for left in range(call.fixed["iterations"] - 1, -1, -1):
         into = between.table if left % 2 else target
-        source, result = images(name, data, layout), images(name, into, layout)
-        windows, anchors = source.each(numpy.array(sizes)), source.each(numpy.array(places))
-        ranked(source, result, windows, anchors, border, rank)
+        source, result = images(call.name, data, layout), images(call.name, into, layout)
+        ranked(source, result, source.each(sizes), source.each(places), border, rank)
         data = into
 
 
-@operator(
-    layouts=_IMAGES,
-    plan=planned(_same, weight=8),
-    gpu=functools.partial(_extreme_on_gpu, "experimental.dilate"),
-    name="experimental.dilate",
-)
+@operator(layouts=_IMAGES, plan=_plan_extreme, gpu=_extreme_on_gpu, name="experimental.dilate")
 def dilate(
-    image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
-    mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    anchor: PerSample[_Anchor] = -1,
+    border_mode: _Border = "constant",
+    iterations: _Extent = 1,
+    mask_size: PerSample[_Extents] = 3,
+    layout: Layout = GIVEN,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Replace each pixel by the largest value of the window around it, channel by channel.
 
     Args:
@@ -154,19 +156,22 @@ def dilate(
     >>> ndd.experimental.dilate(ndd.as_tensor([[0, 0, 0, 9, 0]], dtype="uint8")).tolist()
     [[0, 0, 9, 9, 9]]
     """
-    return _extreme("experimental.dilate", image, mask_size, anchor, border_mode, iterations, layout, out)
+    return _extreme(image, plan, border_mode, iterations, layout, out, largest=True)
 
 
-@operator(
-    layouts=_IMAGES,
-    plan=planned(_same, weight=8),
-    gpu=functools.partial(_extreme_on_gpu, "experimental.erode"),
-    name="experimental.erode",
-)
+@operator(layouts=_IMAGES, plan=_plan_extreme, gpu=_extreme_on_gpu, name="experimental.erode")
 def erode(
-    image: Array, /, *, anchor: PerSample[_Anchor] = -1, border_mode: _Border = "constant", iterations: _Extent = 1,
-    mask_size: PerSample[_Extents] = 3, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    anchor: PerSample[_Anchor] = -1,
+    border_mode: _Border = "constant",
+    iterations: _Extent = 1,
+    mask_size: PerSample[_Extents] = 3,
+    layout: Layout = GIVEN,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Replace each pixel by the smallest value of the window around it, channel by channel.
 
     Args:
@@ -186,27 +191,14 @@ def erode(
     >>> ndd.experimental.erode(ndd.as_tensor([[9, 9, 9, 0, 9]], dtype="uint8"), mask_size=(2, 1)).tolist()
     [[9, 9, 9, 0, 0]]
     """
-    return _extreme("experimental.erode", image, mask_size, anchor, border_mode, iterations, layout, out)
+    return _extreme(image, plan, border_mode, iterations, layout, out, largest=False)
 
 
-def _extreme(
-    name: str, image: Array, mask_size: Any, anchor: Any, border: str, iterations: int, layout: str, out: Array
-) -> Array:
-    size, largest = _high_and_wide(mask_size), name.endswith("dilate")
-    places = _places(name, size, anchor)
+def _extreme(image: Array, plan: Any, border: str, iterations: int, layout: str, out: Array, *, largest: bool) -> Array:
+    border, (size, places) = _BORDERS.get(border, border), plan
     for plane, result in filters.planes(image, _spatial(layout), out):
-        filters.extremes(plane, size, places, _BORDERS.get(border, border), iterations, result, largest=largest)
+        filters.extremes(plane, size, places, border, iterations, result, largest=largest)
     return out
-
-
-def _places(name: str, size: tuple[int, int], anchor: Any) -> list[int]:
-    """Which pixel of a window lies on the one that is computed, down and across."""
-    places = []
-    for place, extent in zip(_high_and_wide(anchor), size, strict=True):
-        if place >= extent:
-            raise ArgumentError(name, "anchor", f"less than the extent of the mask, {extent}", str(place))
-        places.append(extent // 2 if place < 0 else place)
-    return places
 
 
 def _spatial(layout: str) -> tuple[int, int]:

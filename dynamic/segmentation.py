@@ -14,7 +14,8 @@ import numpy
 from ._arrays.array import Array
 from ._base.locks import new_lock
 from ._lift.argument import Between, PerSample, Word
-from ._lift.former import Planned, planned
+from ._lift.call import Call as OperatorCall
+from ._lift.call import Plan
 from ._lift.operator import operator
 from .data import Batch, Tensor
 from .devices import DeviceLike
@@ -323,8 +324,20 @@ def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     return found
 
 
-def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) -> Planned:
-    """Shapes and dtypes of what is selected, and which polygons these are."""
+def _plan_selection(call: OperatorCall) -> Plan:
+    """The polygons of each sample that are selected."""
+    found = call.each(_selected, of_values=True)
+    polygons, vertices = call.inputs[1:]
+    points = [(sum(end - start for _, start, end in chosen), width) for chosen, width in found]
+    outputs = [
+        Plan([(len(chosen), 3) for chosen, _ in found], polygons._numpy_dtype, None, 2),
+        Plan(points, vertices._numpy_dtype, None, 2),
+    ]
+    return Plan(outputs=outputs, data=[chosen for chosen, _ in found])
+
+
+def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) -> tuple[list[list[int]], int]:
+    """Polygons that are selected, and the number of coordinates of a vertex."""
     if mask_ids.ndim != 1:
         raise ArgumentError(_SELECT, "mask_ids", "of one dimension", f"shape {mask_ids.shape}")
     if polygons.ndim != 2 or polygons.shape[1] != 3 or polygons.dtype.kind not in "iu":
@@ -334,9 +347,7 @@ def _selected(mask_ids: Array, polygons: Array, vertices: Array, /, **_: Any) ->
     chosen = _chosen(mask_ids.tolist(), polygons.tolist())
     if not all(0 <= start <= end <= len(vertices) for _, start, end in chosen):
         raise ArgumentError(_SELECT, "polygons", f"ranges of the {len(vertices)} vertices", "a start or an end beyond")
-    count = sum(end - start for _, start, end in chosen)
-    specs = ((len(chosen), 3), polygons.dtype), ((count, vertices.shape[1]), vertices.dtype)
-    return Planned(specs, chosen)
+    return chosen, vertices.shape[1]
 
 
 def _chosen(mask_ids: list[int], polygons: list[list[int]]) -> list[list[int]]:
@@ -353,25 +364,17 @@ def _chosen(mask_ids: list[int], polygons: list[list[int]]) -> list[list[int]]:
     return [row for rows in wanted.values() for row in rows]
 
 
-def _kinds_of_selected(*_: Any, **__: Any) -> list[tuple[int, Any]]:
-    return [(2, "int32"), (2, "float32")]
-
-
-@operator(
-    dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64",
-    plan=planned(
-        _selected,
-        layout=(lambda *_, **__: None, lambda *_, **__: None),
-        kind=_kinds_of_selected,
-        of_values=0,
-        outputs=2,
-    ),
-    name=_SELECT,
-)
+@operator(dtypes="int8 uint8 int16 uint16 int32 uint32 int64 uint64", plan=_plan_selection, name=_SELECT)
 def select_masks(
-    mask_ids: Array, polygons: Array, vertices: Array, /, *, reindex_masks: bool = False,  # noqa: ARG001 - see plan
-    plan: Sequence[tuple[int, int, int]] = (), out: tuple[Array, Array] = (None, None),
-) -> tuple[Array, Array]:  # fmt: skip
+    mask_ids: Array,
+    polygons: Array,
+    vertices: Array,
+    /,
+    *,
+    reindex_masks: bool = False,
+    plan: Sequence[tuple[int, int, int]] = (),
+    out: tuple[Array, Array] = (None, None),
+) -> tuple[Array, Array]:
     """Select the polygons of some masks, and their vertices.
 
     Polygons have shape (N, 3): of which mask it is, and where its vertices begin and end.

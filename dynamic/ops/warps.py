@@ -89,9 +89,8 @@ def _given(call: Call) -> list[Any]:
     """The matrix, or matrices, that each sample is given; a GPU is waited for."""
     named = "matrix" in call.varying or call.fixed["matrix"] is not None
     if len(call.inputs) < 2:
-        if not named:
-            expected = "given, as an argument or as the second input"
-            raise ArgumentError(call.name, "matrix", expected, "nothing")
+        if not named and call.count:
+            raise ArgumentError(call.name, "matrix", "given, as an argument or as the second input", "nothing")
         return call.column("matrix")
     if named:
         raise ArgumentError(call.name, "matrix", "left out where the second input is one", "both")
