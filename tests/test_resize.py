@@ -566,7 +566,7 @@ def test_an_image_that_is_enlarged_beyond_measure(kind):
 
 
 def test_a_result_that_no_memory_holds_is_told_with_the_operator():
-    with pytest.raises(MemoryError, match=r"No memory has room for an array of shape \(1, \d+, \d+\)") as caught:
+    with pytest.raises(MemoryError, match=r"No memory has room for an array of shape \(\d+, \d+\)") as caught:
         resize(np.zeros((2, 2), "uint8"), size=[1e15, 1e15])
     assert caught.value.__notes__ == ["This was resize() of 1 samples."]
 

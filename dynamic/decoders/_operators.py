@@ -29,7 +29,7 @@ from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike, device_of_call
-from dynamic.dtypes import convert
+from dynamic.dtypes import convert, numpy_dtype
 from dynamic.errors import ArgumentError, DataError, DeviceError
 from dynamic.io.file import opened as opened_files
 from dynamic.kernels.cpu import images, places
