@@ -1,18 +1,13 @@
 """New arrays: filled with one value, or with zeros or ones."""
 
-# `zeros` and `ones` have no input, which the types of `operator` ask for.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-import numpy
-
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.memory import checked_extents
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample, Several
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, int32
 from dynamic.errors import ArgumentError
@@ -23,39 +18,38 @@ _Extent: TypeAlias = Annotated[int, Between(0)]
 _Shape: TypeAlias = PerSample[Several[_Extent] | _Extent | None]
 
 
-def _shape(operator: str, shape: Any, layout: str | None) -> tuple[int, ...]:
-    """The shape of a result, which has no dimensions where none is given."""
-    extents = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
-    if layout and len(layout) != len(extents):
-        expected = f"a letter for each of the {len(extents)} dimensions of the result"
-        raise ArgumentError(operator, "layout", expected, repr(layout))
-    return checked_extents(operator, extents)
+def _plan_new(call: Call) -> Plan:
+    """The shapes that are given, by default those of the values to fill with.
+
+    Raises:
+        ArgumentError: A layout has too few or too many letters, or a value does not repeat to its shape.
+    """
+
+    def extents_of(shape: Any, own: Shape) -> Shape:
+        extents = own if shape is None else shape if isinstance(shape, tuple) else (shape,)
+        return checked_extents(call.name, extents)
+
+    def shape_of(value: Array | None = None, /, *, shape: Any, layout: str | None, **_: Any) -> Shape:
+        own: Shape = () if value is None else value.shape
+        extents = extents_of(shape, own)
+        if layout and len(layout) != len(extents):
+            expected = f"a letter for each of the {len(extents)} dimensions of the result"
+            raise ArgumentError(call.name, "layout", expected, repr(layout))
+        _refuse_wider(call.name, own, extents)
+        return extents
+
+    ndim = None if call.count else len(extents_of(call.fixed.get("shape"), (0,) * call.ndim))
+    return Plan(call.each(shape_of), call.asked, call.fixed["layout"] or None, ndim)
 
 
-def _laid_out(_: str | None, *, layout: str | None = None, **__: Any) -> str | None:
-    return layout or None
+def _refuse_wider(operator: str, own: Shape, shape: Shape) -> None:
+    """Raise where a value of a shape cannot be repeated to fill another."""
+    pairs = zip(reversed(own), reversed(shape), strict=False)
+    if len(own) > len(shape) or any(extent not in (1, wanted) for extent, wanted in pairs):
+        raise ArgumentError(operator, "fill_value", f"a number or an array that repeats to {shape}", str(own))
 
 
-def _refuse_wider(operator: str, value: Array, shape: tuple[int, ...]) -> None:
-    """Raise where a value cannot be repeated to fill a shape."""
-    fits = len(value.shape) <= len(shape) and all(
-        own in (1, extent) for own, extent in zip(reversed(value.shape), reversed(shape), strict=False)
-    )
-    if not fits:
-        raise ArgumentError(operator, "fill_value", f"a number or an array that repeats to {shape}", str(value.shape))
-
-
-def _filled(fill_value: Array, /, *, shape: Any = None, layout: str | None = None) -> Spec:
-    extents = _shape("full", fill_value.shape if shape is None else shape, layout)
-    _refuse_wider("full", fill_value, extents)
-    return extents, fill_value.dtype
-
-
-def _kind_of_filled(ndim: int, dtype: numpy.dtype[Any], *, shape: Any = None, **_: Any) -> tuple[int, Any]:
-    return ndim if shape is None else len(_shape("full", shape, None)), dtype
-
-
-@operator(plan=planned(_filled, layout=_laid_out, kind=_kind_of_filled), gpu=True)
+@operator(plan=_plan_new, gpu=True)
 def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array that is filled with a value.
 
@@ -76,12 +70,13 @@ def full(fill_value: Array, /, *, layout: str | None = None, shape: _Shape = Non
     return out
 
 
-def _as_first(data_like: Array, fill_value: Array, /) -> Spec:
-    _refuse_wider("full_like", fill_value, data_like.shape)
-    return data_like.shape, data_like.dtype
+def _plan_alike(call: Call) -> Plan:
+    if len(call.inputs) > 1:
+        call.each(lambda data_like, fill_value: _refuse_wider(call.name, fill_value.shape, data_like.shape))
+    return Plan(call.shapes, call.asked)
 
 
-@operator(plan=planned(_as_first), gpu=True)
+@operator(plan=_plan_alike, gpu=True)
 def full_like(data_like: Array, fill_value: Array, /, *, out: Array = GIVEN) -> Array:
     """Make an array like another one, filled with a value.
 
@@ -99,21 +94,7 @@ def full_like(data_like: Array, fill_value: Array, /, *, out: Array = GIVEN) -> 
     return out
 
 
-def _new(operator: str) -> Any:
-    def spec(*, dtype: Any = int32, shape: Any = None, layout: str | None = None) -> Spec:
-        return _shape(operator, shape, layout), dtype.dtype
-
-    return spec
-
-
-def _kind_of_new(_: int, __: numpy.dtype[Any], *, dtype: Any = int32, shape: Any = None, **___: Any) -> tuple[int, Any]:
-    return len(_shape("", shape, None)), dtype.dtype
-
-
-_made: dict[str, Any] = {"layout": _laid_out, "kind": _kind_of_new}
-
-
-@operator(plan=planned(_new("zeros"), **_made), gpu=True, unit="array")
+@operator(plan=_plan_new, gpu=True, unit="array")  # type: ignore[arg-type] # it has no input
 def zeros(
     *, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN
 ) -> Array:
@@ -134,7 +115,7 @@ def zeros(
     return out
 
 
-@operator(plan=planned(_new("ones"), **_made), gpu=True, unit="array")
+@operator(plan=_plan_new, gpu=True, unit="array")  # type: ignore[arg-type] # it has no input
 def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Shape = None, out: Array = GIVEN) -> Array:
     """Make an array of ones.
 
@@ -153,11 +134,7 @@ def ones(*, dtype: DTypeArgument = int32, layout: str | None = None, shape: _Sha
     return out
 
 
-def _alike(data_like: Array, /, *, dtype: Any = None) -> Spec:
-    return data_like.shape, data_like.dtype if dtype is None else dtype.dtype
-
-
-@operator(plan=planned(_alike), gpu=True, unit="value")
+@operator(plan=_plan_alike, gpu=True, unit="value")
 def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of zeros like another one.
 
@@ -174,7 +151,7 @@ def zeros_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: 
     return out
 
 
-@operator(plan=planned(_alike), gpu=True, unit="value")
+@operator(plan=_plan_alike, gpu=True, unit="value")
 def ones_like(data_like: Array, /, *, dtype: DTypeArgument | None = None, out: Array = GIVEN) -> Array:
     """Make an array of ones like another one.
 

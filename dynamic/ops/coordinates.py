@@ -1,20 +1,18 @@
 """Operators on points: coord_flip and coord_transform."""
 
-# A kernel sees one value where a caller may give a Batch of them.
 # ruff: noqa: N803 - DALI's names
-# mypy: disable-error-code="union-attr"
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._lift.argument import GIVEN, DTypeArgument, Numbers, PerItem, PerSample, Word, beside, chosen
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.operator import operator
-from dynamic.dtypes import float32, numpy_dtype
+from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import coordinates
 from dynamic.kernels.cpu.digits import in_float32
@@ -27,31 +25,33 @@ _ORDERS = ("", "x", "y", "z", "xy", "yx", "xz", "zx", "yz", "zy", "xyz", "xzy", 
 _Order: TypeAlias = Annotated[str, Word(dict.fromkeys(_ORDERS, ()))]
 
 
-def _as_float(ndim: int, kind: Any, **_: Any) -> tuple[int, Any]:
-    return ndim, kind if kind.kind == "f" else _FLOAT32
+def _plan_flip(call: Call) -> Plan:
+    layout = call.fixed["layout"]
+    for i, shape in enumerate(call.shapes):
+        extent = shape[-1] if shape else 0
+        if not shape or (not layout and not 1 <= extent <= 3):
+            error = ArgumentError(call.name, "points", "points of one to three coordinates", f"shape {shape}")
+            raise call.noted(i, error)
+        if layout and len(layout) != extent:
+            expected = f"a letter for each of the {extent} coordinates"
+            raise call.noted(i, ArgumentError(call.name, "layout", expected, repr(layout)))
+    return Plan(call.shapes, call.dtype if call.dtype.kind == "f" else _FLOAT32)
 
 
-def _as_asked(ndim: int, kind: Any, *, dtype: Any, **_: Any) -> tuple[int, Any]:
-    return ndim, numpy_dtype(dtype)
-
-
-def _flipped(points: Array, /, *, layout: str = "", **_: Any) -> Spec:
-    """Shape and dtype of what `coord_flip` makes of points."""
-    extent = points.shape[-1] if points.ndim else 0
-    if not points.ndim or (not layout and not 1 <= extent <= 3):
-        raise ArgumentError("coord_flip", "points", "points of one to three coordinates", f"shape {points.shape}")
-    if layout and len(layout) != extent:
-        expected = f"a letter for each of the {extent} coordinates"
-        raise ArgumentError("coord_flip", "layout", expected, repr(layout))
-    return points.shape, _as_float(points.ndim, points.dtype)[1]
-
-
-@operator(plan=planned(_flipped, kind=_as_float), gpu=True, unit="row")
+@operator(plan=_plan_flip, gpu=True, unit="row")
 def coord_flip(
-    points: Array, /, *, center_x: PerItem[float] = 0.5, center_y: PerItem[float] = 0.5,
-    center_z: PerItem[float] = 0.5, flip_x: PerItem[int] = 1, flip_y: PerItem[int] = 0,
-    flip_z: PerItem[int] = 0, layout: _Order = "", out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    points: Array,
+    /,
+    *,
+    center_x: PerItem[float] = 0.5,
+    center_y: PerItem[float] = 0.5,
+    center_z: PerItem[float] = 0.5,
+    flip_x: PerItem[int] = 1,
+    flip_y: PerItem[int] = 0,
+    flip_z: PerItem[int] = 0,
+    layout: _Order = "",
+    out: Array = GIVEN,
+) -> Array:
     """Mirror points about a centre: x becomes 2 * center_x - x.
 
     The last dimension of the input has the coordinates of a point.
@@ -84,21 +84,48 @@ def coord_flip(
     return out
 
 
-def _transformed(
-    points: Array, /, *, M: Any = None, MT: Any = None, T: Any = None, dtype: Any = float32
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `coord_transform` makes of points."""
-    name, columns = "coord_transform", points.shape[-1] if points.ndim else 0
-    if not points.ndim:
+def _plan_transform(call: Call) -> Plan:
+    """A matrix with the vector as its last column."""
+    matrices: list[Array] = []
+    known: dict[int, Array] = {}  # by their columns, where all samples have the same arguments
+    shapes = call.shapes[:1] if call.uniform() else call.shapes
+    for i, (shape, *given) in enumerate(zip(shapes, *map(call.column, ("M", "MT", "T")), strict=False)):
+        columns = shape[-1] if shape else -1
+        if columns not in known or call.varying:
+            try:
+                known[columns] = _matrix(columns, *given)
+            except ArgumentError as error:
+                call.noted(i, error)
+                raise
+        matrices.append(known[columns])
+    results = [(*shape[:-1], len(matrix)) for shape, matrix in zip(shapes, matrices, strict=True)]
+    if call.varying or len(known) != 1:
+        return Plan(results, call.asked, data=matrices)
+    return Plan(results[0] if len(results) == 1 else results, call.asked, data=matrices[0])
+
+
+def _matrix(columns: int, M: Array | None, MT: Array | None, T: Array | None) -> Array:
+    """The matrix of `coord_transform` for points of so many coordinates; -1 for a number that is no point."""
+    name = "coord_transform"
+    if columns < 0:
         raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
     if MT is not None and (M is not None or T is not None):
         raise ArgumentError(name, "MT", "left out where there is M or T", "both")
-    rows = _rows("MT", MT, columns + 1) if MT is not None else None
-    rows = _rows("M", M, columns) if M is not None else rows
-    rows = columns if rows is None else rows
-    if T is not None and T.shape not in {(), (1,), (rows,)}:
-        raise ArgumentError(name, "T", f"one number or {rows}, one a coordinate", f"numbers in shape {T.shape}")
-    return (*points.shape[:-1], rows), numpy_dtype(dtype)
+    if MT is not None and (rows := _rows("MT", MT, columns + 1)) is not None:
+        return MT.reshape(rows, columns + 1)
+    factor = M if M is not None else MT if MT is not None else numpy.ones(())
+    rows = None if M is None else _rows("M", M, columns)
+    matrix = numpy.zeros((columns if rows is None else rows, columns + 1))
+    if T is not None and T.shape not in {(), (1,), (len(matrix),)}:
+        expected = f"one number or {len(matrix)}, one a coordinate"
+        raise ArgumentError(name, "T", expected, f"numbers in shape {T.shape}")
+    if rows is None:
+        numpy.fill_diagonal(matrix, factor)
+    else:
+        matrix[:, :-1] = factor.reshape(rows, columns)
+    if T is not None:
+        matrix[:, -1] = T
+    return matrix
 
 
 def _rows(name: str, given: Array, columns: int) -> int | None:
@@ -113,11 +140,18 @@ def _rows(name: str, given: Array, columns: int) -> int | None:
     raise ArgumentError("coord_transform", name, expected, f"numbers in shape {given.shape}")
 
 
-@operator(plan=planned(_transformed, kind=_as_asked), gpu=True, unit="row")
+@operator(plan=_plan_transform, gpu=True, unit="row")
 def coord_transform(
-    points: Array, /, *, M: PerSample[Numbers | None] = None, MT: PerSample[Numbers | None] = None,
-    T: PerSample[Numbers | None] = None, dtype: DTypeArgument = float32, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    points: Array,
+    /,
+    *,
+    M: PerSample[Numbers | None] = None,
+    MT: PerSample[Numbers | None] = None,
+    T: PerSample[Numbers | None] = None,
+    dtype: DTypeArgument = float32,
+    plan: Array = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Multiply points, or colours, by a matrix and add a vector: M @ point + T.
 
     The last dimension of the input has the coordinates of a point. A matrix of m rows gives points of m coordinates.
@@ -137,19 +171,6 @@ def coord_transform(
     >>> ndd.coord_transform([[1.0, 2.0]], M=[[0, 1], [1, 0]], T=[10, 20]).tolist()
     [[12.0, 21.0]]
     """
-    columns, rows = points.shape[-1], out.shape[-1]
-    matrix = numpy.zeros((rows, columns + 1))
-    if MT is not None and MT.size > 1:
-        matrix[...] = MT.reshape(matrix.shape)
-    else:
-        factor = M if MT is None else MT
-        if factor is None or factor.size == 1:
-            numpy.fill_diagonal(matrix, 1.0 if factor is None else factor)
-            matrix[:, -1] = 0.0
-        else:
-            matrix[:, :-1] = factor.reshape(rows, columns)
-        if T is not None:
-            matrix[:, -1] = T
     kernels = coordinates if library(out) is numpy else arrays
-    kernels.transform(points, matrix, out, _FLOAT32 if in_float32(points.dtype, out.dtype) else _FLOAT64)
+    kernels.transform(points, plan, out, _FLOAT32 if in_float32(points.dtype, out.dtype) else _FLOAT64)
     return out

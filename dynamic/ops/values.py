@@ -10,12 +10,11 @@ from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, DTypeArgument
 from dynamic._lift.binding import function
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
-from dynamic.dtypes import convert, numpy_dtype
+from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu.strips import shared
 from dynamic.kernels.gpu import copies
@@ -23,19 +22,20 @@ from dynamic.kernels.gpu import copies
 __all__ = ["cast", "cast_like", "copy"]
 
 
-def _as_dtype(input: Array, *, dtype: DTypeArgument) -> Spec:
-    return input.shape, numpy_dtype(dtype)
+def _plan_copy(call: Call) -> Plan:
+    return Plan(call.shapes, call.asked)
 
 
-def _as_input(input: Array) -> Spec:
-    return input.shape, input.dtype
+def _copied(input: Array, out: Array) -> Array:
+    shared(lambda part, there: convert(numpy, part, there.dtype, there), input, out)
+    return out
 
 
 def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None:
     copies.window(inputs[0], target)
 
 
-@operator(plan=planned(_as_dtype), gpu=_convert_on_gpu, unit="value")
+@operator(plan=_plan_copy, gpu=_convert_on_gpu, unit="value")
 def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     """Convert to another element type, saturating and rounding half away from zero.
 
@@ -48,13 +48,7 @@ def cast(input: Array, /, *, dtype: DTypeArgument, out: Array = GIVEN) -> Array:
     >>> ndd.cast(ndd.as_tensor([0.5, -1.5, 300.0]), dtype="uint8").tolist()
     [1, 0, 255]
     """
-    to = numpy_dtype(dtype)
-
-    def some(part: Array, there: Array) -> None:
-        convert(numpy, part, to, there)
-
-    shared(some, input, out)
-    return out
+    return _copied(input, out)
 
 
 @function
@@ -83,7 +77,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     return cast(input, dtype=other.dtype, batch_size=batch_size, device=device)
 
 
-@operator(plan=planned(_as_input), gpu=_convert_on_gpu, unit="value")
+@operator(plan=_plan_copy, gpu=_convert_on_gpu, unit="value")
 def copy(input: Array, /, *, out: Array = GIVEN) -> Array:
     """Copy into new memory.
 
@@ -94,5 +88,4 @@ def copy(input: Array, /, *, out: Array = GIVEN) -> Array:
     >>> ndd.copy(t).tolist()
     [1, 2]
     """
-    shared(lambda part, there: convert(numpy, part, there.dtype, there), input, out)
-    return out
+    return _copied(input, out)
