@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import itertools
+from typing import Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._lift.argument import GIVEN, DTypeArgument, Numbers, PerItem, PerSample, Word, beside, chosen
-from dynamic._lift.call import Call, Plan
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
@@ -86,28 +87,30 @@ def coord_flip(
 
 def _plan_transform(call: Call) -> Plan:
     """A matrix with the vector as its last column."""
-    matrices: list[Array] = []
-    known: dict[int, Array] = {}  # by their columns, where all samples have the same arguments
-    shapes = call.shapes[:1] if call.uniform() else call.shapes
-    for i, (shape, *given) in enumerate(zip(shapes, *map(call.column, ("M", "MT", "T")), strict=False)):
-        columns = shape[-1] if shape else -1
-        if columns not in known or call.varying:
-            try:
-                known[columns] = _matrix(columns, *given)
-            except ArgumentError as error:
-                call.noted(i, error)
-                raise
-        matrices.append(known[columns])
-    results = [(*shape[:-1], len(matrix)) for shape, matrix in zip(shapes, matrices, strict=True)]
-    if call.varying or len(known) != 1:
-        return Plan(results, call.asked, data=matrices)
-    return Plan(results[0] if len(results) == 1 else results, call.asked, data=matrices[0])
+
+    def matrix_of(i: int, shape: Shape, *given: Any) -> Array:
+        try:
+            return _matrix(shape, *given)
+        except ArgumentError as error:
+            call.noted(i, error)
+            raise
+
+    shapes, names = call.shapes[:1] if call.uniform() else call.shapes, ("M", "MT", "T")
+    if call.varying or len({shape[-1:] for shape in shapes}) != 1:
+        given = zip(shapes, *map(call.column, names), strict=True)
+        data: Any = [matrix_of(i, *own) for i, own in enumerate(given)]
+        rows = map(len, data)
+    else:
+        data = matrix_of(0, shapes[0], *[call.fixed[name] for name in names])
+        rows = itertools.repeat(len(data))
+    results = [(*shape[:-1], count) for shape, count in zip(shapes, rows, strict=False)]
+    return Plan(results[0] if len(results) == 1 else results, call.asked, data=data)
 
 
-def _matrix(columns: int, M: Array | None, MT: Array | None, T: Array | None) -> Array:
-    """The matrix of `coord_transform` for points of so many coordinates; -1 for a number that is no point."""
-    name = "coord_transform"
-    if columns < 0:
+def _matrix(shape: Shape, M: Array | None, MT: Array | None, T: Array | None) -> Array:
+    """The matrix of `coord_transform` for points of a shape."""
+    name, columns = "coord_transform", shape[-1] if shape else 0
+    if not shape:
         raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
     if MT is not None and (M is not None or T is not None):
         raise ArgumentError(name, "MT", "left out where there is M or T", "both")
