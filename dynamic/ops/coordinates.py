@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -99,11 +98,11 @@ def _plan_transform(call: Call) -> Plan:
     if call.varying or len({shape[-1:] for shape in shapes}) != 1:
         given = zip(shapes, *map(call.column, names), strict=True)
         data: Any = [matrix_of(i, *own) for i, own in enumerate(given)]
-        rows = map(len, data)
+        rows = [len(matrix) for matrix in data]
     else:
         data = matrix_of(0, shapes[0], *[call.fixed[name] for name in names])
-        rows = itertools.repeat(len(data))
-    results = [(*shape[:-1], count) for shape, count in zip(shapes, rows, strict=False)]
+        rows = [len(data)] * len(shapes)
+    results = [(*shape[:-1], count) for shape, count in zip(shapes, rows, strict=True)]
     return Plan(results[0] if len(results) == 1 else results, call.asked, data=data)
 
 
