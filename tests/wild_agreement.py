@@ -103,7 +103,9 @@ def rows(name: str, value: Any) -> Any:
 def ask(dali: Oracle, operator: Operator, call: Any, tally: Tally) -> None:
     """Put one call to both, and count."""
     samples, layout, varying, fixed = call
-    if fixed.get("dtype") not in ("float32", "uint8") and "dtype" not in [a.name for a in operator.arguments.values() if a.required]:
+    if fixed.get("dtype") not in ("float32", "uint8") and "dtype" not in [
+        a.name for a in operator.arguments.values() if a.required
+    ]:
         fixed.pop("dtype", None)
     size = {} if operator.inputs else {"batch_size": len(samples)}
     try:

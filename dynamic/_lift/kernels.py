@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy
@@ -236,29 +238,39 @@ def _groups(operator: Declared, call: Call) -> list[Any] | None:
         return None
     parts: list[Array] = []
     for places in groups.values():
-        some = call.taken(columns, places)
-        if isinstance(call.plan.shapes, list):
-            some.plan = Plan(call.plan.shapes[places[0]], call.plan.dtype, data=call.plan.data)
-        try:
-            part = _at_once(operator, some)
-        except ArgumentError:
+        found = _of_group(operator, call, columns, places)
+        if found is None:
             return None
-        except Exception as error:
-            error.add_note(f"These are samples {', '.join(map(str, places))} of {call.count}.")
-            raise
-        if part is None:
-            return None
-        parts += part
+        parts += found
+    return [_scattered(list(groups.values()), parts, call.count)]
+
+
+def _of_group(operator: Declared, call: Call, columns: list[Sequence[Array]], places: list[int]) -> list[Array] | None:
+    """Results for samples of one shape; None where one is refused."""
+    some = call.taken(columns, places)
+    shapes = call.plan.shapes
+    some.plan = replace(call.plan, shapes=shapes[places[0]] if isinstance(shapes, list) else shapes)
+    try:
+        return _at_once(operator, some)
+    except ArgumentError:
+        return None
+    except Exception as error:
+        error.add_note(f"These are samples {', '.join(map(str, places))} of {call.count}.")
+        raise
+
+
+def _scattered(groups: Sequence[list[int]], parts: Sequence[Array], count: int) -> Any:
+    """Results of groups of samples as storage of all, one array where their shapes are alike."""
     if len({part.shape[1:] for part in parts}) == 1:
-        out = empty((call.count, *parts[0].shape[1:]), parts[0].dtype)
-        for places, part in zip(groups.values(), parts, strict=True):
+        out = empty((count, *parts[0].shape[1:]), parts[0].dtype)
+        for places, part in zip(groups, parts, strict=True):
             out[places] = part
-        return [out]
-    results: list[Any] = [None] * call.count
-    for places, part in zip(groups.values(), parts, strict=True):
+        return out
+    results: list[Any] = [None] * count
+    for places, part in zip(groups, parts, strict=True):
         for place, result in zip(places, part, strict=True):
             results[place] = result
-    return [results]
+    return results
 
 
 def _shape_of(plan: Plan, i: int) -> Shape:
