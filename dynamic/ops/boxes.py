@@ -1,23 +1,18 @@
 """Operators on bounding boxes: those that follow what is done to an image, and the targets of a detector."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, ParamSpec, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
-from dynamic._lift.argument import Between, Four, Numbers, PerItem, PerSample, Several, Two, Word, beside, chosen
+from dynamic._lift.argument import GIVEN, Between, Four, Numbers, PerItem, PerSample, Several, Two, Word, beside, chosen
 from dynamic._lift.call import Call, Plan
-from dynamic._lift.former import Spec, planned
 from dynamic._lift.kernels import Memory, together
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
@@ -27,7 +22,6 @@ from dynamic.kernels.gpu import boxes as gpu_kernels
 
 __all__ = ["bb_flip", "bbox_paste", "bbox_rotate", "box_encoder"]
 
-P = ParamSpec("P")
 _FLOATS = "float16 float32 float64"
 _Share: TypeAlias = Annotated[float, Between(0, 1)]
 _Ratio: TypeAlias = Annotated[float, Between(1)]
@@ -41,15 +35,12 @@ _Extents: TypeAlias = Two[Two[int]]
 _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()})]
 
 
-def _alike(name: str) -> Callable[..., Spec]:
-    """What is checked before `name` makes boxes of the same shape and dtype."""
-
-    def spec(input: Array, /, **_: Any) -> Spec:
-        if not input.ndim or input.shape[-1] % 4:
-            raise ArgumentError(name, "input", "boxes of four numbers each", f"shape {input.shape}")
-        return input.shape, input.dtype
-
-    return spec
+def _plan_boxes(call: Call) -> Plan:
+    """Boxes of the same shape and dtype."""
+    for i, shape in enumerate(call.shapes):
+        if not shape or shape[-1] % 4:
+            raise call.noted(i, ArgumentError(call.name, "input", "boxes of four numbers each", f"shape {shape}"))
+    return Plan(call.shapes, call.dtype)
 
 
 def _fours(boxes: Array) -> Array:
@@ -57,11 +48,10 @@ def _fours(boxes: Array) -> Array:
     return boxes.reshape(*boxes.shape[:-1], boxes.shape[-1] // 4, 4)
 
 
-@operator(dtypes=_FLOATS, plan=planned(_alike("bb_flip")), gpu=True, unit="row")
+@operator(dtypes=_FLOATS, plan=_plan_boxes, gpu=True, unit="row")
 def bb_flip(
-    input: Array, /, *, horizontal: PerItem[int] = 1, ltrb: bool = False, vertical: PerItem[int] = 0,
-    out: Array = None,
-) -> Array:  # fmt: skip
+    input: Array, /, *, horizontal: PerItem[int] = 1, ltrb: bool = False, vertical: PerItem[int] = 0, out: Array = None
+) -> Array:
     """Mirror bounding boxes, as `flip` does their image.
 
     Coordinates are in units of the image: 0 is its left or upper edge, 1 its right or lower one.
@@ -96,11 +86,17 @@ def _real(boxes: Array) -> Array:
     return boxes if boxes.dtype == numpy.float64 else boxes.astype(numpy.float32, copy=False)
 
 
-@operator(dtypes=_FLOATS, plan=planned(_alike("bbox_paste")), gpu=True, unit="row")
+@operator(dtypes=_FLOATS, plan=_plan_boxes, gpu=True, unit="row")
 def bbox_paste(
-    input: Array, /, *, ltrb: bool = False, paste_x: PerItem[float] = 0.5, paste_y: PerItem[float] = 0.5,
-    ratio: PerItem[_Ratio], out: Array = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    /,
+    *,
+    ltrb: bool = False,
+    paste_x: PerItem[float] = 0.5,
+    paste_y: PerItem[float] = 0.5,
+    ratio: PerItem[_Ratio],
+    out: Array = None,
+) -> Array:
     """Move bounding boxes to where they are once their image is pasted on a larger canvas.
 
     Coordinates are in units of the image, and of the canvas in the result.
@@ -142,9 +138,16 @@ def _inside(scale: Array, shift: Array) -> Array:
 
 @numpy.errstate(all="ignore")
 def _rotated(
-    bboxes: Sequence[Array], labels: Sequence[Array | None], angles: Sequence[Any], extents: Sequence[_Extents],
-    layout: str, mode: str, least: float, *, normalized: bool,
-) -> tuple[list[Array], list[Array]]:  # fmt: skip
+    bboxes: Sequence[Array],
+    labels: Sequence[Array | None],
+    angles: Sequence[Any],
+    extents: Sequence[_Extents],
+    layout: str,
+    mode: str,
+    least: float,
+    *,
+    normalized: bool,
+) -> tuple[list[Array], list[Array]]:
     """The boxes of some samples that are left, and their labels."""
     counts, given = list(map(len, bboxes)), bboxes[0].dtype
     boxes = kernels.read(_real(numpy.concatenate(bboxes)), layout)
@@ -164,20 +167,26 @@ def _rotated(
 
 def _rotate_many(call: Call, _: Memory | None) -> list[Any]:
     """`bbox_rotate` of all samples at once."""
-    names = ("angle", "bbox_layout", "input_shape", "keep_size", "shape_layout", "size")
-
-    def checked(bboxes: Array, labels: Array | None = None, **arguments: Any) -> _Extents:
-        return _checked_rotation(bboxes, labels, **{name: arguments[name] for name in names})
-
     given, (boxes, *others) = call.fixed, call.columns()
     labels = others[0] if others else [None] * call.count
-    extents = call.each(checked, of_values=True)
-    found = _rotated(boxes, labels, call.column("angle"), extents, given["bbox_layout"], given["mode"],
-                     given["remove_threshold"], normalized=given["bbox_normalized"])  # fmt: skip
+    how = given["bbox_layout"], given["mode"], given["remove_threshold"]
+    found = _rotated(boxes, labels, call.column("angle"), call.plan.data, *how, normalized=given["bbox_normalized"])
     return [together(part) for part in found[: len(call.inputs)]]
 
 
-def _checked_rotation(bboxes: Array, labels: Array | None, *, bbox_layout: str, **arguments: Any) -> _Extents:
+def _checked_rotation(
+    bboxes: Array,
+    labels: Array | None = None,
+    /,
+    *,
+    bbox_layout: str,
+    angle: float,
+    input_shape: tuple[int, ...],
+    shape_layout: str,
+    size: tuple[float, ...] | None,
+    keep_size: bool,
+    **_: Any,
+) -> _Extents:
     """Width and height of an image and of the rotated one."""
     if bboxes.ndim != 2 or bboxes.shape[1] != 4:
         raise ArgumentError(_ROTATE, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
@@ -185,7 +194,7 @@ def _checked_rotation(bboxes: Array, labels: Array | None, *, bbox_layout: str, 
         raise ArgumentError(_ROTATE, "labels", f"one for each of the {len(bboxes)} boxes", f"shape {labels.shape}")
     if bbox_layout not in {"xyXY", "xyWH"}:
         raise ArgumentError(_ROTATE, "bbox_layout", "'xyXY' or 'xyWH'", repr(bbox_layout))
-    return _image_and_canvas(**arguments)
+    return _image_and_canvas(angle, input_shape, shape_layout, size, keep_size)
 
 
 @functools.lru_cache(maxsize=256)  # often they are the same for all samples
@@ -212,22 +221,29 @@ def _image_and_canvas(
 
 def _plan_rotation(call: Call) -> Plan:
     """Boxes, and labels where they are given."""
-    boxes = Plan(dtype=call.dtype, ndim=call.ndim)
-    plan = Plan(kernel=_rotate_many, weight=8.0)
-    if len(call.inputs) > 1:
-        labels = call.inputs[1]
-        plan.outputs = [boxes, Plan(layout=labels.layout, dtype=labels._numpy_dtype, ndim=labels.ndim)]
-        return plan
-    return replace(plan, dtype=boxes.dtype, ndim=boxes.ndim)
+    parts = [Plan(dtype=x._numpy_dtype, layout=x.layout, ndim=x.ndim) for x in call.inputs]
+    several = parts if len(parts) > 1 else ()
+    data = call.each(_checked_rotation)
+    return Plan(dtype=call.dtype, outputs=several, data=data, kernel=_rotate_many, weight=8.0)
 
 
 @operator(dtypes=_FLOATS, plan=_plan_rotation)
 def bbox_rotate(
-    bboxes: Array, labels: Array | None = None, /, *, angle: PerSample[float], bbox_layout: str = "xyXY",
-    bbox_normalized: bool = True, input_shape: PerSample[Several[_Side]], keep_size: bool = False,
-    mode: _Mode = "expand", remove_threshold: _Share = 0.1, shape_layout: str = "HW",
+    bboxes: Array,
+    labels: Array | None = None,
+    /,
+    *,
+    angle: PerSample[float],
+    bbox_layout: str = "xyXY",
+    bbox_normalized: bool = True,
+    input_shape: PerSample[Several[_Side]],
+    keep_size: bool = False,
+    mode: _Mode = "expand",
+    remove_threshold: _Share = 0.1,
+    shape_layout: str = "HW",
     size: PerSample[Several[_Extent] | None] = None,
-) -> tuple[Array, Array]:  # fmt: skip
+    plan: _Extents = GIVEN,
+) -> tuple[Array, Array]:
     """Turn bounding boxes as `rotate` turns their image: the boxes around the turned ones.
 
     They are cut off at the edges of the canvas, and those that lose too much of their area are removed.
@@ -258,61 +274,72 @@ def bbox_rotate(
     >>> labels.tolist()
     [7]
     """
-    arguments = {"angle": angle, "input_shape": input_shape, "shape_layout": shape_layout, "size": size,
-                 "keep_size": keep_size}  # fmt: skip
-    extents = _checked_rotation(bboxes, labels, bbox_layout=bbox_layout, **arguments)
-    found, left = _rotated([bboxes], [labels], [angle], [extents], bbox_layout, mode, remove_threshold,
-                           normalized=bbox_normalized)  # fmt: skip
+    how: Any = (bbox_layout, mode, remove_threshold)
+    found, left = _rotated([bboxes], [labels], [angle], [plan], *how, normalized=bbox_normalized)
     return found[0] if labels is None else (found[0], left[0])
 
 
 _Four: TypeAlias = Four[float]
 
 
-def _targets(bboxes: Array, labels: Array, /, *, anchors: Numbers, stds: Any = (1.0,), **_: Any) -> tuple[Spec, Spec]:
-    if bboxes.ndim != 2 or bboxes.shape[1] != 4:
-        raise ArgumentError("box_encoder", "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
-    if labels.size != len(bboxes):
-        raise ArgumentError("box_encoder", "labels", f"one for each of {len(bboxes)} boxes", f"shape {labels.shape}")
+class _Targets(NamedTuple):
+    """The arguments of `box_encoder`, prepared once for all samples."""
+
+    anchors: kernels.Anchors
+    criteria: float
+    offsets: tuple[Any, Any, float] | None  #: means, deviations and scale
+
+
+def _plan_targets(call: Call) -> Plan:
+    """A box and a label for each anchor."""
+    given, anchors = call.fixed, call.fixed["anchors"]
     if not anchors.size or anchors.size % 4:
-        raise ArgumentError("box_encoder", "anchors", "one or more of four numbers each", f"shape {anchors.shape}")
-    if 0 in stds:
-        raise ArgumentError("box_encoder", "stds", "four numbers that are not 0", shown(stds))
-    count = anchors.size // 4
-    return ((count, 4), bboxes.dtype), ((count,), labels.dtype)
+        raise ArgumentError(call.name, "anchors", "one or more of four numbers each", f"shape {anchors.shape}")
+    if 0 in given["stds"]:
+        raise ArgumentError(call.name, "stds", "four numbers that are not 0", shown(given["stds"]))
 
+    def checked(bboxes: Array, labels: Array, /, **_: Any) -> None:
+        if bboxes.ndim != 2 or bboxes.shape[1] != 4:
+            raise ArgumentError(call.name, "bboxes", "of shape (N, 4)", f"shape {bboxes.shape}")
+        if labels.size != len(bboxes):
+            raise ArgumentError(call.name, "labels", f"one for each of {len(bboxes)} boxes", f"shape {labels.shape}")
 
-def _kinds_of_targets(ndim: int, dtype: Any, **_: Any) -> list[tuple[int, Any]]:
-    return [(ndim, dtype), (1, "int32")]
-
-
-def _encode_many(call: Call, samples: Sequence[tuple[Array, ...]], memory: Memory | None) -> Sequence[Array]:
-    """`box_encoder` of all samples: of as many at once as the cache holds."""
-    assert memory is not None, "it declares an output"
-    given, (made, classes) = call.fixed, memory.storages
+    call.each(checked)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        made = kernels.anchored(anchors.reshape(-1, 4).astype(_real(numpy.empty(0, call.dtype)).dtype))
     offsets = (given["means"], given["stds"], given["scale"]) if given["offset"] else None
-    anchors = _anchors(given["anchors"], samples[0][0])
-    step = max(1, _CACHED // given["anchors"].size)
+    labels, count = call.inputs[1], len(made.boxes)
+    outputs = [Plan((count, 4), call.dtype, ndim=call.ndim), Plan((count,), labels._numpy_dtype, None, 1)]
+    return Plan(outputs=outputs, data=_Targets(made, given["criteria"], offsets), kernel=_encode_many, weight=8.0)
+
+
+def _encode_many(call: Call, memory: Memory) -> None:
+    """`box_encoder` of all samples: of as many at once as the cache holds."""
+    (bboxes, labels), (made, classes) = call.columns(), memory.storages
+    step = max(1, _CACHED // (4 * len(made[0])))
 
     def some(k: int) -> None:
         part = slice(k * step, (k + 1) * step)
-        bboxes, labels = zip(*samples[part], strict=True)
-        _encode(bboxes, labels, anchors, given["criteria"], offsets, made[part], classes[part])
+        _encode(bboxes[part], labels[part], call.plan.data, made[part], classes[part])
 
-    pool.run(some, -(-call.count // step), 8 * (call.bytes() + memory.nbytes))
-    return [made, classes]
+    pool.run(some, -(-call.count // step), call.plan.weight * (call.bytes() + memory.nbytes))
 
 
-@operator(
-    dtypes=_FLOATS,
-    plan=planned(_targets, layout=(None, lambda *_, **__: None), kind=_kinds_of_targets, many=_encode_many, outputs=2),
-    gpu=True,
-)
+@operator(dtypes=_FLOATS, plan=_plan_targets, gpu=True)
 def box_encoder(
-    bboxes: Array, labels: Array, /, *, anchors: Numbers, criteria: _Share = 0.5, means: _Four = (0.0, 0.0, 0.0, 0.0),
-    offset: bool = False, scale: float = 1.0, stds: _Four = (1.0, 1.0, 1.0, 1.0),
-    out: tuple[Array, Array] = (None, None),
-) -> tuple[Array, Array]:  # fmt: skip
+    bboxes: Array,
+    labels: Array,
+    /,
+    *,
+    anchors: Numbers,
+    criteria: _Share = 0.5,
+    means: _Four = (0.0, 0.0, 0.0, 0.0),
+    offset: bool = False,
+    scale: float = 1.0,
+    stds: _Four = (1.0, 1.0, 1.0, 1.0),
+    plan: _Targets = GIVEN,
+    out: tuple[Array, Array] = GIVEN,
+) -> tuple[Array, Array]:
     """Make the targets of a detector that is trained with anchors, as SSD is (Liu and others, 2016).
 
     An anchor stands for the box that it overlaps most, if the intersection of the two is more than `criteria` of their
@@ -340,20 +367,16 @@ def box_encoder(
     ([[0.375, 0.3125, 0.5, 0.375], [0.75, 0.75, 0.5, 0.5]], [3, 0])
     """
     made, classes = out
-    offsets = (means, stds, scale) if offset else None
-    if library(bboxes) is not numpy:
-        _encode_on_gpu(bboxes, labels, anchors, criteria, offsets, made, classes)
-        return out
-    _encode([bboxes], [labels], _anchors(anchors, bboxes), criteria, offsets, made[None], classes[None])
+    if library(bboxes) is numpy:
+        _encode([bboxes], [labels], plan, made[None], classes[None])
+    else:
+        _encode_on_gpu(bboxes, labels, plan, made, classes)
     return out
 
 
-def _encode(
-    bboxes: Sequence[Array], labels: Sequence[Array], anchors: kernels.Anchors, criteria: float, offsets: Any,
-    made: Array, classes: Array,
-) -> None:  # fmt: skip
+def _encode(bboxes: Sequence[Array], labels: Sequence[Array], targets: _Targets, made: Array, classes: Array) -> None:
     """`box_encoder` of some samples at once."""
-    boxes = _real(numpy.concatenate(bboxes))
+    boxes, (anchors, criteria, offsets) = _real(numpy.concatenate(bboxes)), targets
     classes[...] = 0
     with numpy.errstate(over="ignore", invalid="ignore"):
         made[...] = 0 if offsets else kernels.encoded(anchors.boxes)
@@ -364,24 +387,16 @@ def _encode(
     classes[samples, places] = numpy.concatenate([each.reshape(-1) for each in labels])[which]
 
 
-@numpy.errstate(over="ignore", invalid="ignore")
-def _anchors(given: Array, boxes: Array) -> kernels.Anchors:
-    """Anchors in the type in which boxes are computed."""
-    return kernels.anchored(given.reshape(-1, 4).astype(_real(boxes[:0]).dtype))
-
-
-def _encode_on_gpu(
-    bboxes: Array, labels: Array, anchors: Array, criteria: float, offsets: Any, made: Array, classes: Array
-) -> None:
+def _encode_on_gpu(bboxes: Array, labels: Array, targets: _Targets, made: Array, classes: Array) -> None:
     """`box_encoder` of boxes on a GPU: all anchors at once, without asking which of them stand for a box."""
-    xp, boxes = library(bboxes), _real(bboxes)
-    fixed = xp.asarray(anchors.reshape(-1, 4).astype(boxes.dtype))
+    xp, boxes, (anchors, criteria, offsets) = library(bboxes), _real(bboxes), targets
+    fixed = xp.asarray(anchors.boxes)
     background = xp.zeros_like(fixed) if offsets else gpu_kernels.encoded(fixed)
     if not len(boxes):
         made[...], classes[...] = background, 0
         return
     whose, which = gpu_kernels.matched(boxes, fixed, criteria)
     chosen = boxes[whose]
-    targets = gpu_kernels.offsets(chosen, fixed, *offsets) if offsets else gpu_kernels.encoded(chosen)
-    made[...] = xp.where(which[:, None], targets, background)
+    found = gpu_kernels.offsets(chosen, fixed, *offsets) if offsets else gpu_kernels.encoded(chosen)
+    made[...] = xp.where(which[:, None], found, background)
     classes[...] = xp.where(which, labels.reshape(-1)[whose], labels.dtype.type(0))
