@@ -1,4 +1,4 @@
-"""A test for your own loop: stopped after every step, and resumed with other batch sizes and numbers of shards."""
+"""Tests for a loop and an operator of your own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic import checkpoint
-from dynamic.data import Batch, Tensor
+from dynamic.context import EvalContext
+from dynamic.custom import Operator
+from dynamic.data import Batch, Tensor, as_batch
 from dynamic.errors import ArgumentError, shown
 
 from ._base.state import Stateful
 
-__all__ = ["Resumed", "assert_resumable"]
+__all__ = ["Resumed", "assert_operator", "assert_resumable"]
 
 Objects: TypeAlias = Mapping[str, Stateful]
 Factory: TypeAlias = Callable[[int, int, int], "tuple[Objects, Callable[[], Iterator[Any]]]"]
@@ -160,6 +162,72 @@ class _Run:
             if ended and any(next(loop, None) is not None for loop in loops):  # all but the last step are everybody's
                 raise AssertionError("The shards have different numbers of steps in an epoch.")
             yield [record for step in steps if step is not None for record in _records(step)], ended
+
+
+def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any) -> None:
+    """Prove for one call what holds for all operators of this library.
+
+    Samples of a Batch have the results that they have alone; their order, their strides, other samples and the number
+    of threads change none; inputs stay as they are; an empty Batch gives results of the same kind. Call it with many
+    inputs and arguments, such as Hypothesis draws.
+
+    Args:
+        operator: The operator.
+        inputs: Batches of one size, 1 or more.
+        arguments: As for the operator: values for all samples, and Batches with one for each.
+
+    Raises:
+        AssertionError: One of these does not hold; the message says which.
+
+    >>> images = ndd.as_batch([numpy.ones((2, 3, 3)), numpy.zeros((4, 1, 3))], layout="HWC")
+    >>> ndd.testing.assert_operator(ndd.rotate, images, angle=ndd.as_batch([10, 90]))
+    """
+    before = _plain([list(x) for x in inputs])
+    expected = _results(operator, inputs, arguments)
+    places = range(len(inputs[0]))
+    for i in places:
+        own = {name: value[i] if isinstance(value, Batch) else value for name, value in arguments.items()}
+        found = operator(*(x[i] for x in inputs), **own)
+        alone = [found] if isinstance(found, Tensor) else list(found)
+        _same(expected, [[one] for one in alone], [i], "a sample alone")
+        if [one.layout for one in alone] != [whole.layout for whole in expected]:
+            raise AssertionError(f"{operator.name}(): the layout of a sample alone differs from that of a Batch.")
+    for order, when in (
+        ([*reversed(places)], "samples in another order"),
+        ([*places] * 4, "samples that come four times"),
+        ([0] * 3, "samples of one shape"),
+    ):
+        taken = {name: value[order] if isinstance(value, Batch) else value for name, value in arguments.items()}
+        _same(expected, _results(operator, [x[order] for x in inputs], taken), order, when)
+    turned = [as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in map(_at_least_1d, x.samples)], layout=x.layout)
+              if x.ndim else x for x in inputs]  # fmt: skip
+    _same(expected, _results(operator, turned, arguments), places, "samples with other strides")
+    with EvalContext(num_threads=4):
+        _same(expected, _results(operator, inputs, arguments), places, "4 threads")
+    nothing = {name: value[:0] if isinstance(value, Batch) else value for name, value in arguments.items()}
+    for empty, full in zip(_results(operator, [x[:0] for x in inputs], nothing), expected, strict=True):
+        kinds = [(x.dtype, x.ndim, x.layout) for x in (empty, full)]
+        if len(empty) or kinds[0] != kinds[1]:
+            raise AssertionError(f"{operator.name}(): an empty Batch gives {kinds[0]}, and others {kinds[1]}.")
+    if _plain([list(x) for x in inputs]) != before:
+        raise AssertionError(f"{operator.name}(): it changes its input.")
+
+
+def _at_least_1d(sample: Any) -> Any:
+    return numpy.atleast_1d(sample)
+
+
+def _results(operator: Operator[...], inputs: Sequence[Batch], arguments: Mapping[str, Any]) -> list[Any]:
+    found = operator(*inputs, **arguments)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _same(expected: Sequence[Batch], found: Sequence[Any], places: Sequence[int], when: str) -> None:
+    """Refuse results that are not those of the samples at some places."""
+    for whole, part in zip(expected, found, strict=True):
+        for place, sample in zip(places, part, strict=True):
+            if _plain(sample) != _plain(whole[place]):
+                raise AssertionError(f"Sample {place} has another result with {when}.")
 
 
 def _records(step: Any) -> Iterator[_Record]:

@@ -252,11 +252,22 @@ def operator(
             dimension in front and an N in the layout; "row" or "value", as "array" where rows or values do not depend
             on each other; "view", as "array" where the result is a view of the input.
         name: The name in errors and documentation; by default the function's.
+
+    Raises:
+        ArgumentError: A default is not what its annotation allows.
+
+    >>> from dynamic.custom import PerSample, operator
+    >>> @operator(layouts=["HWC"])
+    ... def darker(image, /, *, by: PerSample[float] = 2.0):
+    ...     return image / by
+    >>> darker(ndd.as_batch(numpy.ones((2, 1, 1, 1)), layout="HWC"), by=ndd.as_batch([1, 4])).tolist()
+    [[[[1.0]]], [[[0.25]]]]
     """
 
     def made(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
         lifted = Operator(body, layouts, dtypes, plan, gpu, unit, name)
-        registry[lifted.name] = lifted
+        if body.__module__.startswith("dynamic."):  # those of others are no part of its pages and tests
+            registry[lifted.name] = lifted
         return lifted
 
     return made

@@ -1,0 +1,140 @@
+"""Operators of a user's own: what the page shows, and that `assert_operator` finds what is wrong with one."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import ArgumentError, as_batch
+from dynamic.custom import Between, Call, Layout, PerItem, PerSample, Plan, operator
+from dynamic.pipeline import pipeline_def
+from dynamic.testing import assert_operator
+
+
+@operator(layouts=["HWC", "HW"], dtypes="uint8")
+def posterized(image, /, *, bits: PerSample[int] = 4):
+    """Keep the upper bits of each value."""
+    return image & np.uint8(256 - (1 << (8 - bits)))
+
+
+def _plan_bordered(call: Call) -> Plan:
+    widths = call.column("width")
+    shapes = [(h + 2 * n, w + 2 * n, *rest) for (h, w, *rest), n in zip(call.shapes, widths, strict=True)]
+    return Plan(shapes, call.dtype, data=widths)
+
+
+@operator(layouts=["HWC", "HW"], plan=_plan_bordered)
+def bordered(image, /, *, width: PerSample[int] = 1, fill: float = 0.0, plan, out):
+    """Put a border around each image."""
+    out[...] = fill
+    out[plan : plan + image.shape[0], plan : plan + image.shape[1]] = image
+
+
+def _plan_scaled(call: Call) -> Plan:
+    return Plan(call.shapes, np.dtype("float32"))
+
+
+@operator(plan=_plan_scaled, unit="value")
+def halved(values, /, *, out):
+    np.multiply(values, 0.5, out=out, casting="unsafe")
+
+
+@operator(plan=_plan_scaled, unit="array", layouts=["HWC"])
+def scaled(image, /, *, by: PerItem[float] = 1.0, layout: Layout, out):
+    factor = np.reshape(by, (-1, 1, 1, 1)) if isinstance(by, list) else by
+    np.multiply(image, factor, out=out, casting="unsafe")
+
+
+@st.composite
+def images(draw):
+    n = draw(st.integers(1, 5))
+    shapes = draw(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=n, max_size=n))
+    rng = np.random.default_rng(draw(st.integers(0, 9)))
+    return as_batch([rng.integers(0, 256, (*shape, 3), np.uint8) for shape in shapes], layout="HWC")
+
+
+@given(images(), st.data())
+def test_operators_hold_what_all_hold(batch, data):
+    def own(low, high, dtype="int32"):
+        each = st.lists(st.integers(low, high), min_size=len(batch), max_size=len(batch))
+        return data.draw(st.integers(low, high) | each.map(lambda values: as_batch(values, dtype=dtype)))
+
+    assert_operator(posterized, batch, bits=own(1, 8))
+    assert_operator(bordered, batch, width=own(0, 3), fill=7.0)
+    assert_operator(halved, batch)
+    assert_operator(scaled, batch, by=own(1, 3, "float32"))
+
+
+def test_they_refuse_as_others_do():
+    image = np.zeros((2, 2, 3), np.uint8)
+    for call, told in (
+        (lambda: posterized(image, bit=1), r"posterized\(\) has no argument 'bit'. Did you mean 'bits'"),
+        (lambda: posterized(image, bits="x"), r"posterized\(\): argument 'bits' must be an integer"),
+        (lambda: posterized(image.astype(float)), "of dtype uint8; got float64"),
+        (lambda: posterized(image[0, 0]), "laid out as HWC, HW; got 1 dimensions"),
+        (lambda: bordered(as_batch([image] * 2), width=as_batch([1])), "'width' must be a Batch of 2"),
+    ):
+        with pytest.raises(ArgumentError, match=told):
+            call()
+    with pytest.raises(ArgumentError, match=r"wrong\(\): argument 'x' must be an integer of at least 1; got int 0"):
+
+        @operator()
+        def wrong(a, /, *, x: Annotated[int, Between(1)] = 0): ...
+
+
+def test_they_pickle_run_in_pipelines_and_stay_out_of_the_library():
+    from dynamic._lift.operator import registry
+
+    assert pickle.loads(pickle.dumps(posterized)) is posterized
+    assert "posterized" not in registry
+
+    @pipeline_def(batch_size=2, seed=1)
+    def pipeline():
+        return posterized(ndd.zeros(shape=(2, 2, 3), dtype="uint8", batch_size=2), bits=1)
+
+    with pipeline() as pipe:
+        (out,) = pipe.run()
+    assert out.tolist() == np.zeros((2, 2, 2, 3)).tolist()
+
+
+@pytest.mark.parametrize("fault", ["order", "input", "empty", "threads", "alone"])
+def test_faults_are_found(fault):
+    seen = []
+
+    def plan(call: Call) -> Plan:
+        kind = np.dtype("float32") if fault == "empty" and call.count else call.dtype
+        return Plan(call.shapes, kind, data=list(range(call.count)))
+
+    @operator(plan=plan)
+    def faulty(values, /, *, plan, out):
+        out[...] = values
+        seen.append(values)
+        if fault == "order":
+            out[...] = plan
+        if fault == "input" and values.flags.writeable:
+            values += 1
+        if fault == "threads" and ndd.get_num_threads() > 3:
+            out[...] = 9
+        if fault == "alone" and len(seen) > 2:
+            out[...] = 8
+
+    batch = as_batch([np.zeros(2, np.int32), np.ones(3, np.int32)])
+    with ndd.EvalContext(num_threads=1), pytest.raises(AssertionError):
+        assert_operator(faulty, batch)
+
+
+def test_the_page_runs():
+    page = Path(__file__).parents[1].joinpath("docs", "custom_operators.md").read_text()
+    names: dict[str, object] = {"__name__": "page"}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(block, names)
+    assert eval("border(images, width=2).shape", names) == [(6, 7, 3), (8, 9, 3)]
+    assert eval("posterize(images, bits=ndd.as_batch([1, 3])).samples[0].max()", names) == 128
