@@ -6,6 +6,7 @@ import functools
 import gc
 import itertools
 import os
+import threading
 import time
 import weakref
 
@@ -185,6 +186,19 @@ def test_one_output_that_is_asked_for_is_in_a_tuple(source):
     with pipeline_def(lambda: fn.external_source([np.zeros((1, 3))], num_outputs=1))(batch_size=1) as pipe:  # noqa: SIM117
         with pytest.raises(ArgumentError, match="a tuple of 1 output, its 'num_outputs'; got"):
             pipe.run()
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_sources_are_called_on_the_thread_that_runs_ahead(depth):
+    threads = []
+
+    def source():
+        threads.append(threading.get_ident())
+        return np.zeros((2, 3))
+
+    with pipeline_def(lambda: fn.external_source(source))(batch_size=2, prefetch_queue_depth=depth) as pipe:
+        pipe.run(), pipe.run()
+    assert set(threads) == {threading.get_ident()} if depth == 0 else threading.get_ident() not in threads
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=3), st.booleans())
