@@ -102,6 +102,19 @@ class OfIterator(OfPipeline):
         return ((each["images"], each["masks"]) for (each,) in self._batches)
 
 
+class OfIteratorState(OfIterator):
+    """The same, by the states that trainers save of their loaders."""
+
+    def __init__(self, folder, size, arguments, state=None):
+        super().__init__(folder, size, arguments)
+        if state is not None:
+            next(self._batches)
+            self._batches.load_state_dict(json.loads(state))
+
+    def state(self):
+        return json.dumps(self._batches.state_dict())
+
+
 def samples(batch):
     """The names of the samples of a batch, whose other outputs belong to them."""
     values = [[sample.tolist() for sample in output] for output in batch]
@@ -191,7 +204,7 @@ def ended_so(way, loop, length, count):
             break
 
 
-@pytest.mark.parametrize(("kind", "share"), [*KINDS.args[1], (OfIterator, 0.5)])
+@pytest.mark.parametrize(("kind", "share"), [*KINDS.args[1], (OfIterator, 0.5), (OfIteratorState, 0.5)])
 def test_training_gives_every_epoch_once_however_it_is_stopped(folder, kind, share):
     """The README's loop: killed after any batches and started again, or left and run again where it is."""
     ways = st.lists(st.sampled_from(["for", "len", "break"]), min_size=1, max_size=4)

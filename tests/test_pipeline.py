@@ -684,6 +684,9 @@ def test_outputs_have_the_methods_of_dalis(folder):
     assert images.as_cpu() is images
     assert all(np.array_equal(images.at(i), images[i].array) for i in range(4))
     assert np.array_equal(images.at(-1), images.at(3))
+    for asked in (images.at, images.data_at, images.__getitem__):
+        with pytest.raises(IndexError, match="sample 4 of a Batch of 4. The last batch of an epoch may be smaller"):
+            asked(4)
     assert (labels.as_array().shape, labels.as_array().dtype) == ((4, 1), np.int32)
     assert angles.as_array().tolist() == angles.as_tensor().tolist() == angles.tolist()
     assert images.shape == images.shape() == [sample.shape for sample in images.samples]

@@ -457,3 +457,10 @@ def test_kinds_of_data_have_dalis_names():
     assert several.shape() == [(2, 3)] * 2
     assert not isinstance(one, tensors.TensorListCPU | tensors.TensorGPU)
     assert not isinstance(several, tensors.TensorListGPU | tensors.TensorCPU)
+
+
+@pytest.mark.parametrize("source", [np.arange(12).reshape(2, 2, 3), [[[1, 2], [3, 4]]]])
+def test_sources_of_data_are_drawn_outside_of_blocks_too(source):
+    pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)
+    pipe.set_outputs(fn.external_source(source) + 1)
+    assert pipe.run()[0].tolist() == (np.asarray(source[0]) + 1).tolist()

@@ -6,6 +6,7 @@ import functools
 import gc
 import itertools
 import os
+import threading
 import time
 import weakref
 
@@ -185,6 +186,37 @@ def test_one_output_that_is_asked_for_is_in_a_tuple(source):
     with pipeline_def(lambda: fn.external_source([np.zeros((1, 3))], num_outputs=1))(batch_size=1) as pipe:  # noqa: SIM117
         with pytest.raises(ArgumentError, match="a tuple of 1 output, its 'num_outputs'; got"):
             pipe.run()
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_sources_are_called_on_the_thread_that_runs_ahead(depth):
+    threads = []
+
+    def source():
+        threads.append(threading.get_ident())
+        return np.zeros((2, 3))
+
+    with pipeline_def(lambda: fn.external_source(source))(batch_size=2, prefetch_queue_depth=depth) as pipe:
+        pipe.run(), pipe.run()
+    assert set(threads) == {threading.get_ident()} if depth == 0 else threading.get_ident() not in threads
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=3), st.booleans())
+def test_all_outputs_of_a_source_have_as_many_samples(counts, fed):
+    given_ = tuple([[i] for i in range(count)] or np.zeros((0, 1), np.int32) for count in counts)
+
+    def sourced():
+        source = {} if fed else {"source": lambda: given_}
+        return tuple(fn.external_source(**source, num_outputs=len(counts), name="x"))
+
+    with pipeline_def(batch_size=4, prefetch_queue_depth=0)(sourced)() as pipe:
+        for i, samples in enumerate(given_ if fed else ()):
+            pipe.feed_input(f"x[{i}]", samples)
+        if len(set(counts)) == 1:
+            assert [len(output) for output in pipe.run()] == counts
+        else:
+            with pytest.raises(ArgumentError, match="one whose outputs have as many samples|one that makes as many as"):
+                pipe.run()
 
 
 IMAGES = np.zeros((2, 4, 4, 3), np.uint8)

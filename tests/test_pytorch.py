@@ -213,6 +213,74 @@ def test_only_the_last_batch_is_filled_where_samples_are_skipped(folder, bad, si
         assert set(found) <= {*expected, *[8] * (policy is FILL)}
 
 
+@given(policy=st.sampled_from([FILL, DROP, PARTIAL]), stop=st.integers(0, 15), epoch=st.integers(0, 4),
+       shards=st.integers(1, 3), every=st.booleans())  # fmt: skip
+def test_an_iterator_goes_to_the_epoch_that_it_is_told(folder, policy, stop, epoch, shards, every):
+    """A later one; else it goes on. All shards of it, or one."""
+
+    def made():
+        pipes = [numbers(folder, shard_id=i, num_shards=shards) for i in range(shards if every else 1)]
+        return pipes, GenericIterator(pipes, NAMES, reader_name="reader", last_batch_policy=policy)
+
+    def epochs(iterator, count):
+        return [[[each["data"].flatten().tolist() for each in batch] for batch in iterator] for _ in range(count)]
+
+    whole = epochs(made()[1], 6)
+    pipes, iterator = made()
+    given_ = [batch for _, batch in zip(range(stop), itertools.chain(*itertools.repeat(iterator, 3)), strict=False)]
+    here, left = divmod(len(given_), len(whole[0]))
+    iterator.sampler.set_epoch(epoch)
+    rest = epochs(iterator, 1)[0]
+    assert rest == (whole[epoch] if epoch > here else whole[here][left:])
+    assert pipes[0].epoch == max(epoch, here) + 1
+    assert epochs(iterator, 1)[0] == whole[max(epoch, here) + 1]
+
+
+@pytest.mark.parametrize("policy", [FILL, DROP, PARTIAL])
+def test_the_state_of_an_iterator_with_a_size_goes_on(policy):
+    def made(pipe):
+        return GenericIterator(pipe, ["x"], size=10, last_batch_policy=policy, auto_reset="yes")
+
+    with counted() as pipe:
+        whole = [batch[0]["x"].tolist() for batch in itertools.chain(*itertools.repeat(made(pipe), 4))]
+    for stop in range(1, len(whole) - 1):
+        with counted() as pipe, counted() as other:
+            first, second = made(pipe), made(other)
+            next(second)
+            for _ in zip(range(stop), itertools.chain(*itertools.repeat(first, 4)), strict=False):
+                pass
+            second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+            assert next(iter(second))[0]["x"].tolist() == whole[stop]
+
+
+def test_a_state_of_another_iterator_is_refused_and_changes_nothing(folder):
+    def made(count=1, **arguments):
+        pipes = [numbers(folder, shard_id=i, num_shards=count, **arguments) for i in range(count)]
+        return GenericIterator(pipes, NAMES, reader_name="reader")
+
+    iterator, state = made(), made(2).state_dict()
+    next(iterator)
+    before = iterator.state_dict()
+    of_seed = made(seed=4)
+    next(of_seed)
+    for other, told in (
+        (state, "pipelines: 2 in the state, 1 here"),
+        ({"version": 1}, "this is no state of an iterator"),
+        (None, "this is no state of an iterator"),
+        (of_seed.state_dict(), "of another seed. seed: 4 in the state, 12 here"),
+        (
+            {**before, "checkpoints": [before["checkpoints"][0].replace('"reader"', '"other"')]},
+            "digest|damaged|changed",
+        ),
+    ):
+        with pytest.raises(StateError, match=told):
+            iterator.load_state_dict(other)
+        assert iterator.state_dict() == before
+    other = made()
+    other.load_state_dict(before)
+    assert [data(each) for each in (iterator, other)] == [data(made())[1:]] * 2
+
+
 @pytest.mark.parametrize("policy", ["fill", "DROP", PARTIAL])
 def test_a_size_ends_the_epochs_of_endless_sources(policy):
     with counted() as pipe:
@@ -914,24 +982,22 @@ def test_what_a_loader_of_ours_refuses(folder):
 
 
 def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
-    """By Accelerate, whose loaders tell their data set the epoch first."""
+    """By Accelerate, which says what loader is iterated over."""
+    data_loader = pytest.importorskip("accelerate.data_loader", reason="accelerate is not installed")
+    pytest.importorskip("accelerate").Accelerator(cpu=True)
 
-    class DataLoaderDispatcher:
-        def __init__(self, dataset):
-            self.dataset = dataset
+    def dealt(source, dispatch):
+        loader = DataLoader(Dataset(source, NAMES if callable(source) else ("data", "label")))
+        how = {"num_processes": 2, "process_index": 0, "put_on_device": True, "device": torch.device("cpu")}
+        return data_loader.prepare_data_loader(loader, dispatch_batches=dispatch, **how)
 
-        def begin(self):
-            self.dataset.set_epoch(0)
-
-    class IterableDatasetShard(DataLoaderDispatcher):
-        def begin(self):
-            self.dataset.set_epoch(0)
-
-    DataLoaderDispatcher(Dataset(pipelines(folder), NAMES)).begin()
-    for dealer, shards in [(DataLoaderDispatcher, 2), (IterableDatasetShard, 2), (IterableDatasetShard, 1)]:
+    assert sum(len(batch["data"]) for batch in dealt(pipelines(folder), True)) >= COUNT
+    for dispatch, kind, shards in [
+        (True, "DataLoaderDispatcher", 2), (False, "IterableDatasetShard", 2), (False, "IterableDatasetShard", 1)
+    ]:  # fmt: skip
         for source in (pipelines(folder, num_shards=shards), reader_of(folder, num_shards=shards)):
-            with pytest.raises(ArgumentError, match=rf"(?s){shards} shards, which a {dealer.__name__}.*shard='torch'"):
-                dealer(Dataset(source, NAMES)).begin()
+            with pytest.raises(ArgumentError, match=rf"(?s){shards} shards, which a {kind}.*shard='torch'"):
+                next(iter(dealt(source, dispatch)))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -141,6 +141,8 @@ def test_files_may_be_listed_in_a_text_file(tmp_path):
     assert listed(file_list=tmp_path / "list.txt") == [("a b/1 2.jpg", 4), ("a b/3.jpg", -5)]
     (tmp_path / "other.txt").write_bytes(b"3.jpg 1\n")
     assert listed(file_list=str(tmp_path / "other.txt"), file_root=tmp_path / "a b") == [("3.jpg", 1)]
+    for one in (str(tmp_path / "a b/3.jpg"), tmp_path / "a b/3.jpg"):
+        assert listed(files=one) == [(str(tmp_path / "a b/3.jpg"), 0)]
     (tmp_path / "bad.txt").write_bytes(b"3.jpg 1\n4.jpg one\n")
     with pytest.raises(ArgumentError, match=r"'4.jpg one' in line 2 of .*bad.txt"):
         File(file_list=tmp_path / "bad.txt")
@@ -149,7 +151,7 @@ def test_files_may_be_listed_in_a_text_file(tmp_path):
 @pytest.mark.parametrize(("arguments", "told"), [
     ({}, "'file_root'"), ({"file_root": 3}, "'file_root'"), ({"file_root": "nowhere"}, "No such file"),
     ({"file_root": "."}, "no file in 1 folders matches"), ({"file_root": ".", "file_filters": []}, "'file_filters'"),
-    ({"file_root": ".", "dir_filters": "c"}, "'dir_filters'"), ({"files": []}, "'files'"), ({"files": "a"}, "'files'"),
+    ({"file_root": ".", "dir_filters": "c"}, "'dir_filters'"), ({"files": []}, "'files'"), ({"files": 3}, "'files'"),
     ({"files": [3]}, r"files\[0\]"), ({"files": ["a"], "labels": [1, 2]}, "'labels'"),
     ({"file_root": ".", "labels": [1]}, "'labels'"), ({"files": ["a"], "labels": [2**31]}, r"'labels\[0\]'"),
     ({"files": ["a"], "file_list": "b"}, "'files'"), ({"file_list": "nowhere"}, "'file_list'"),

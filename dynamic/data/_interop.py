@@ -250,7 +250,7 @@ def _batch_as_dtype(operator: str, made: Batch, to: DTypeLike) -> Batch:
 def _of_samples(operator: str, items: list[Any], to: DTypeLike, layout: str | None) -> Batch:
     if not items:
         if to is None:
-            raise ArgumentError(operator, "dtype", "given for a Batch without samples", "None")
+            raise ArgumentError(operator, "dtype", "the element type of a Batch without samples", "None")
         return Batch([], None, None, storable(to, operator), len(layout or ""))
     kinds = set(map(type, items))
     if all(issubclass(kind, Tensor) for kind in kinds):

@@ -13,7 +13,7 @@ import numpy
 from dynamic import Batch, Tensor
 
 from ._fed import for_each_output
-from ._names import meant, members, paths, unknown
+from ._names import meant, members, paths, reads, unknown
 from ._nodes import drawing, is_node, record
 from ._run import called_in_run, in_run
 
@@ -80,7 +80,7 @@ def found(path: str, module: str) -> Callable[..., Any]:
     def called(*inputs: Any, **arguments: Any) -> Any:
         if path == "external_source" and not inputs and (several := for_each_output(arguments)) is not None:
             return tuple(called(**each) for each in several)
-        if drawing.get() is not None or (not in_run() and _belongs_to_a_graph(inputs, arguments)):
+        if drawing.get() is not None or (not in_run() and (reads(path) or _belongs_to_a_graph(inputs, arguments))):
             return record(path, called, inputs, arguments)
         return called_in_run(path, inputs, arguments)
 

@@ -142,7 +142,11 @@ class Output(Batch):
         return _Layout(super().layout)
 
     def _sample(self, index: int) -> Tensor:
-        return OutputTensor.of(super()._sample(index))
+        try:
+            return OutputTensor.of(super()._sample(index))
+        except IndexError as error:
+            hint = "The last batch of an epoch may be smaller: ask for len(), or let the reader pad_last_batch=True."
+            raise IndexError(f"{error}. {hint}") from None
 
     def __iter__(self) -> Iterator[Tensor]:
         return map(self._sample, range(len(self)))
@@ -157,7 +161,7 @@ class Output(Batch):
         Args:
             index: Of the sample; from the end if it is negative.
         """
-        return Tensor(self.samples[index]).to_device("cpu").numpy()
+        return self._sample(index).to_device("cpu").numpy()
 
     def is_dense_tensor(self) -> bool:
         """Whether the samples have one shape, so that they can be one array."""
@@ -197,7 +201,7 @@ class Output(Batch):
         Args:
             index: Of the sample.
         """
-        return _address(self.samples[index])
+        return _address(self._sample(index).array)
 
     def copy_to_external(self, ptr: Any) -> None:
         """Copy all samples, one after the other, to memory of the CPU.

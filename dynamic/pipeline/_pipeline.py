@@ -327,7 +327,7 @@ class Pipeline(Drawing, Settings):
             with self._alone():
                 for name, data in pipeline_inputs.items():
                     self._feed(name, data, None, this)
-                place = self._states, self._epoch, self._end_of_epoch, self._iterator
+                place = self._place
                 step = self._take()
                 self._states, self._epoch, self._end_of_epoch = step.states, step.epoch, step.end
         except BaseException:
@@ -379,17 +379,26 @@ class Pipeline(Drawing, Settings):
         """
         return Rest(self)
 
-    def _go_back(self, *place: Any) -> None:
-        """Return to where it was: its states, its epoch, the end of that, and the state of what goes round it."""
-        self._forget_what_is_ahead()
-        self._states, self._epoch, self._end_of_epoch, self._iterator = place
+    @property
+    def _place(self) -> tuple[Any, ...]:
+        """Where it is, for `_go_back`: its states, its epoch, the end of that, and the state of what goes round it."""
+        return self._states, self._epoch, self._end_of_epoch, self._iterator, self._seed, self._answers
 
-    def _leave_epoch(self) -> bool:
+    def _go_back(self, *place: Any) -> None:
+        """Return to where it was."""
+        self._forget_what_is_ahead()
+        self._states, self._epoch, self._end_of_epoch, self._iterator, self._seed, self._answers = place
+
+    def _restore(self, states: dict[str, JSON], seed: int) -> None:
+        """Go on from the states of a checkpoint, as a pipeline that is made with it."""
+        iterator = states.pop(ITERATOR, None)
+        self._go_back(states, own_state(states)["epoch"], None, iterator, seed, {})
+
+    def _leave_epoch(self) -> None:
         """Go to the start of the next epoch, where the last batch of this one was taken."""
         end = self._end_of_epoch
         if end is not None:
             self._states, self._epoch, self._end_of_epoch = end.next, self._epoch + 1, None
-        return end is not None
 
     @property
     def _ended(self) -> bool:
@@ -426,7 +435,7 @@ class Pipeline(Drawing, Settings):
         Raises:
             ArgumentError: There is no reader of that name.
         """
-        place = self._states, self._epoch, self._end_of_epoch, self._iterator
+        place = self._place
         ended = False
         if self._graph is None or not self._graph.has_run:
             try:

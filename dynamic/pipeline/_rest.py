@@ -91,7 +91,7 @@ def _steps(pipeline: Any, epoch: int) -> Generator[Outputs]:
                     pipeline._states = step.ends[epoch].next if epoch in step.ends else pipeline._states
                     pipeline._epoch, pipeline._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
                     return
-                place = pipeline._states, pipeline._epoch, pipeline._end_of_epoch, pipeline._iterator
+                place = pipeline._place
                 taken = step = pipeline._take()
                 begun = True
                 pipeline._states, pipeline._end_of_epoch = step.states, step.end

@@ -406,10 +406,14 @@ class Run:
         else:
             given = source(size if source._batch is False else None)
             outputs = given if isinstance(given, tuple) else (given,)
-        count, first = len(outputs[0]), next(iter(self._taken), None)
-        if count > self.graph.batch_size or (first is not None and count != size):
-            which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {size}"
-            raise ArgumentError("fn.external_source", "source", f"one that makes {which}", f"a batch of {count}")
+        first = next(iter(self._taken), None)
+        for count in map(len, outputs):
+            if count > self.graph.batch_size or (first is not None and count != size):
+                which = f"at most {self.graph.batch_size}" if first is None else f"as many as {first!r} gives, {size}"
+                raise ArgumentError("fn.external_source", "source", f"one that makes {which}", f"a batch of {count}")
+            if count != len(outputs[0]):
+                got = f"batches of {len(outputs[0])} and {count} samples"
+                raise ArgumentError("fn.external_source", "source", "one whose outputs have as many samples", got)
         if self._rows is not None and not self._rows.kept.all():
             outputs = _chosen(outputs, numpy.flatnonzero(self._rows.kept))
         return outputs

@@ -308,7 +308,7 @@ class Told:
     Lightning does not return to the state of a loader that was saved at the end of an epoch.
     """
 
-    def __init__(self, dataset: Batches) -> None:
+    def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
     def __iter__(self) -> Iterator[None]:

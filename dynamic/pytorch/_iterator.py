@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy
 
 from dynamic import ArgumentError, Batch, StateError, StateMismatch
+from dynamic._base.state import MOST_COUNTED, State
 from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
+from dynamic.pipeline._epochs import Epochs
+from dynamic.pipeline._graph import entries, seed_here
 from dynamic.pipeline._output import named, names
 from dynamic.pipeline._rest import Rest
 from dynamic.pipeline._run import Outputs
+from dynamic.readers._checks import natural
 from dynamic.readers._reader import LastBatch
+
+from ._dataset import Told
 
 if TYPE_CHECKING:
     import torch
@@ -188,7 +194,7 @@ class GenericIterator:
         """
         if self._ended:
             raise StopIteration
-        places = [(each._states, each._epoch, each._end_of_epoch, each._iterator) for each in self._pipelines]
+        places = [pipeline._place for pipeline in self._pipelines]
         given = self._given.copy()
         try:
             outputs = self._outputs()
@@ -223,6 +229,29 @@ class GenericIterator:
         if self._ended or self._begun:
             self._count(-self._given)
         self._epochs, self._ended, self._begun = None, False, False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter`` begin a later epoch of the first reader, whatever is left until there.
+
+        Args:
+            epoch: Its number, as of samplers of PyTorch. An earlier one makes no difference.
+        """
+        natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED)
+        if self._reader_name is None or epoch <= self._pipelines[0].epoch:
+            return
+        for pipeline in self._pipelines:
+
+            def made(pipeline: Pipeline = pipeline) -> Pipeline:
+                return pipeline
+
+            epochs = Epochs(self._operator, made, None)
+            pipeline._restore(epochs.start(epochs.first, epoch), pipeline._seed)
+        self._epochs, self._ended, self._begun = None, False, False
+
+    @property
+    def sampler(self) -> Told:
+        """What Lightning tells the number of each epoch: from a checkpoint at an epoch's end it loads no state."""
+        return Told(self)
 
     def _over(self) -> bool:
         """Whether the epoch has no more batches."""
@@ -394,6 +423,44 @@ class GenericIterator:
     def checkpoints(self) -> list[bytes]:
         """The checkpoints of the pipelines after the batch that was given last: one for each, to be made anew with."""
         return [pipeline.checkpoint() for pipeline in self._pipelines]
+
+    def state_dict(self) -> State:
+        """The state after the batch that was given last, for trainers that save the states of their loaders."""
+        return {"version": 1, "checkpoints": [text.decode() for text in self.checkpoints()]}
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Go on after the batch whose state this is; after the last of an epoch, `iter` begins the next.
+
+        Raises:
+            StateError: This is no state of an iterator.
+            StateMismatch: It is of other pipelines.
+                After either error the iterator is as it was.
+        """
+        texts: Any = state_dict.get("checkpoints") if isinstance(state_dict, dict) else None
+        if not isinstance(texts, list) or state_dict.keys() != {"version", "checkpoints"} or state_dict["version"] != 1:
+            raise StateError(f"{self._operator}: this is no state of an iterator: {shown(state_dict)}.")
+        if len(texts) != len(self._pipelines):
+            difference = f"pipelines: {len(texts)} in the state, {len(self._pipelines)} here"
+            raise StateMismatch(f"{self._operator}: the state is of another iterator. {difference}.", [difference])
+        found = [entries(text) for text in texts]
+        pairs = list(zip(self._pipelines, found, strict=True))
+        seeds = [seed_here(pipeline._seed if pipeline._seeded else None, states) for pipeline, states in pairs]
+        given, places = self._given, [pipeline._place for pipeline in self._pipelines]
+        try:
+            for (pipeline, states), seed in zip(pairs, seeds, strict=True):
+                pipeline._restore(states, seed)
+            self._given = self._resumed()
+            self._steps = max(map(self._steps_of, self._pipelines)) if self._reader() is not None else 0
+            over = self._over()
+            if over and self._reader_name is not None:
+                for pipeline in self._pipelines:
+                    pipeline._end_of_epoch = pipeline._peek().ends.get(pipeline._epoch)
+        except BaseException:
+            for pipeline, place in zip(self._pipelines, places, strict=True):
+                pipeline._go_back(*place)
+            self._given, self._epochs = given, None
+            raise
+        self._epochs, self._ended, self._begun = None, False, over and self._told > 0
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.output_map)

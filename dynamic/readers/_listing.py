@@ -254,11 +254,12 @@ def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
     raise unlisted(operator, entry.path, reason)
 
 
-def listed_files(operator: str, root: str, files: Sequence[Any], labels: Sequence[int] | None) -> Listing:
-    """The files of a list; the labels are their places in it where none are given."""
-    several = isinstance(files, Iterable) and getattr(files, "ndim", 1) != 0
-    if isinstance(files, (str, bytes, os.PathLike)) or not several:
-        raise ArgumentError(operator, "files", "a list of paths", shown(files), "Put the path into a list.")
+def listed_files(operator: str, root: str, files: Any, labels: Sequence[int] | None) -> Listing:
+    """The files of a list, or one; the labels are their places in it where none are given."""
+    if isinstance(files, (str, bytes, os.PathLike)):
+        files = [files]
+    if not isinstance(files, Iterable) or getattr(files, "ndim", 1) == 0:
+        raise ArgumentError(operator, "files", "a path or a list of paths", shown(files))
     names = []
     for i, file in enumerate(files):
         if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):

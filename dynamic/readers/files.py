@@ -36,7 +36,7 @@ class File(Stored[Listing, Batches]):
         device: "cpu", where files are read.
         num_inputs: 0; readers have none.
         file_root: The folder whose folders are the classes; with `files` or `file_list`, what their paths start from.
-        files: Paths to read. A path may occur more than once: each occurrence is a sample.
+        files: A path, or several. A path may occur more than once: each occurrence is a sample.
         labels: A label for each of `files`; by default its place in the list.
         file_list: A text file with a path, white space and a label on each line; relative paths start from its folder.
         file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
@@ -73,7 +73,7 @@ class File(Stored[Listing, Batches]):
         num_inputs: int | None = None,
         *,
         file_root: PathLike | None = None,
-        files: Sequence[PathLike] | None = None,
+        files: PathLike | Sequence[PathLike] | None = None,
         labels: Sequence[int] | None = None,
         file_list: PathLike | None = None,
         file_filters: Sequence[str] | None = None,
@@ -111,7 +111,7 @@ class File(Stored[Listing, Batches]):
 
 def _source(
     file_root: PathLike | None,
-    files: Sequence[PathLike] | None,
+    files: PathLike | Sequence[PathLike] | None,
     labels: Sequence[int] | None,
     file_list: PathLike | None,
     file_filters: tuple[str, ...],

@@ -299,8 +299,7 @@ def _source(
     if not isinstance(file_filter, str):
         raise ArgumentError(operator, "file_filter", "a pattern such as '*.npy'", shown(file_filter))
     if files is not None:
-        several = (files,) if isinstance(files, (str, bytes, os.PathLike)) else files
-        return functools.partial(_files, root or "", as_it_is(several))
+        return functools.partial(_files, root or "", as_it_is(files))
     if listed is not None:
         return functools.partial(listed_names, operator, listed, root or "")
     if root is None:
@@ -308,7 +307,7 @@ def _source(
     return functools.partial(_folder, root, file_filter.replace("[^", "[!"))
 
 
-def _files(root: str, files: Sequence[PathLike]) -> Listing:
+def _files(root: str, files: PathLike | Sequence[PathLike]) -> Listing:
     """The files of a list, which have no labels."""
     listing = listed_files(Numpy._operator, root, files, None)
     return dataclasses.replace(listing, labels=listing.labels[:, None][:, :0])
