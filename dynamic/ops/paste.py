@@ -1,14 +1,11 @@
 """Images on larger canvases, and grids over images: paste, multi_paste, grid_mask."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -16,17 +13,16 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
+from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import regions
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import regions as parts
 
 from .geometry import LAYOUTS
-from .slices import copy_on_gpu
-from .windows import _fill
+from .slices import copy_on_gpu, filling
 
 __all__ = ["grid_mask", "multi_paste", "paste"]
 
@@ -38,37 +34,40 @@ _Size: TypeAlias = Annotated[int, Between(0)]
 _Side: TypeAlias = Annotated[int, Between(1)]
 
 
-def _on_canvas(image: Array, /, *, ratio: float, min_canvas_size: float = 0.0, layout: str = "HWC", **_: Any) -> Spec:
-    """Shape and dtype of what `paste` makes of an image."""
-    shape = list(image.shape)
-    for letter in "DHW":
-        if letter in layout:
-            place = layout.index(letter)
-            shape[place] = max(int(numpy.float32(ratio) * numpy.float32(shape[place])), int(min_canvas_size))
-    return tuple(shape), image.dtype
-
-
-def _corner(layout: str, canvas: Sequence[int], image: Sequence[int], paste_x: float, paste_y: float) -> list[int]:
-    """Where an image lies on its canvas, in each of its dimensions."""
-    positions = {"D": 0.5, "H": paste_y, "W": paste_x}
-    return [
-        int(numpy.float32(positions[letter]) * numpy.float32(size - extent)) if letter in positions else 0
-        for letter, size, extent in zip(layout, canvas, image, strict=True)
-    ]
+def _plan_paste(call: Call) -> Plan:
+    """Where each image begins on its canvas, in each dimension."""
+    layout, canvases, corners = call.layout or "", [], []
+    columns = map(call.column, ("ratio", "min_canvas_size", "paste_x", "paste_y"))
+    for shape, ratio, least, x, y in zip(call.shapes, *columns, strict=True):
+        canvas, corner, positions = list(shape), [0] * len(shape), {"D": 0.5, "H": y, "W": x}
+        for place in spatial(layout):
+            extent, position = shape[place], numpy.float32(positions[layout[place]])
+            canvas[place] = max(int(numpy.float32(ratio) * numpy.float32(extent)), int(least))
+            corner[place] = int(position * numpy.float32(canvas[place] - extent))
+        canvases.append(tuple(canvas))
+        corners.append(corner)
+    return Plan(canvases, call.dtype, data=corners, weight=2.0)
 
 
 def _paste_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    columns = target.shapes.tolist(), inputs[0].shapes.tolist(), call.column("paste_x"), call.column("paste_y")
-    corners = [_corner(call.layout or "", *sample) for sample in zip(*columns, strict=True)]
-    copy_on_gpu("paste", call, inputs[0], target, -numpy.array(corners), "fill_value")
+    copy_on_gpu(call, inputs[0], target, -numpy.array(call.plan.data), "fill_value")
 
 
-@operator(layouts=LAYOUTS, plan=planned(_on_canvas, weight=2), gpu=_paste_on_gpu)
+@operator(layouts=LAYOUTS, plan=_plan_paste, gpu=_paste_on_gpu)
 def paste(
-    image: Array, /, *, fill_value: PerSample[_Values], min_canvas_size: PerSample[_Extent] = 0.0, n_channels: int = 3,
-    paste_x: PerSample[_Position] = 0.5, paste_y: PerSample[_Position] = 0.5, ratio: PerSample[_Enlargement],
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    fill_value: PerSample[_Values],
+    min_canvas_size: PerSample[_Extent] = 0.0,
+    n_channels: int = 3,
+    paste_x: PerSample[_Position] = 0.5,
+    paste_y: PerSample[_Position] = 0.5,
+    ratio: PerSample[_Enlargement],
+    layout: Layout = GIVEN,
+    plan: Sequence[int] = GIVEN,
+    out: Array = None,
+) -> Array:
     """Put each image onto a larger canvas.
 
     Args:
@@ -88,80 +87,79 @@ def paste(
     >>> ndd.paste(numpy.ones((1, 2), "uint8"), ratio=2, fill_value=7, paste_x=1.0, paste_y=0.0).tolist()
     [[7, 7, 1, 1], [7, 7, 7, 7]]
     """
-    corner = _corner(layout, out.shape, image.shape, paste_x, paste_y)
-    place = layout.index("C") if "C" in layout else None
-    channels = image.shape[place] if place is not None else 1
-    fill = _fill("paste", fill_value, channels, place, image.ndim, "fill_value")
+    fill = filling("paste", fill_value, out, layout)
     if out.size:
-        regions.pasted(image, corner, fill, out)
+        regions.pasted(image, plan, fill, out)
     return out
 
 
 _Corners: TypeAlias = Several[Several[int]]
 _RelativeCorners: TypeAlias = Several[Several[float]]
 _MULTI = "multi_paste"
+#: Where a window begins in its image, how large it is, and where it begins on the canvas.
+_Window: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def _all_of(call: Call) -> Sequence[tuple[Array, ...]]:
-    """The inputs of all samples: `in_ids` may say any of them."""
-    return call.samples()
+class _Layers(NamedTuple):
+    """The images that are pasted onto one canvas, each by its input and sample, and their windows."""
+
+    sources: list[tuple[int, int]]
+    windows: list[_Window]
+    columns: Sequence[Sequence[Array]]  #: the arrays of each input
 
 
-def _sources(
-    images: tuple[Array, ...], in_ids: tuple[int, ...] | None, across: Sequence[tuple[Array, ...]]
-) -> list[Array]:
-    """The images that are pasted, in their order."""
-    sources = list(images)
-    if in_ids is not None:
-        if len(images) > 1:
-            raise ArgumentError(_MULTI, "in_ids", "left out where there is more than one input", shown(in_ids))
-        if any(not 0 <= i < len(across) for i in in_ids):
-            raise ArgumentError(_MULTI, "in_ids", f"numbers of samples, less than {len(across)}", shown(in_ids))
-        sources = [across[i][0] for i in in_ids]
-    return sources
+def _plan_composition(call: Call) -> Plan:
+    """The layers of each canvas."""
+    layout, columns = call.layout or "", call.columns()
+    places, shapes = spatial(layout), [x.shape if isinstance(x, Batch) else [x.shape] * call.count for x in call.inputs]
+    canvases, data = [], []
+    for i, arguments in enumerate(call.rows()):
+        try:
+            sources = _sources(i, call.count, len(shapes), arguments["in_ids"])
+            images = [shapes[k][sample] for k, sample in sources]
+            canvases.append(_canvas(shapes[0][i], images, places, layout, arguments["output_size"]))
+            data.append(_Layers(sources, _windows(images, places, canvases[-1], **arguments), columns))
+        except ArgumentError as error:
+            raise call.noted(i, error) from None
+    return Plan(canvases, call.asked, data=data, weight=2.0)
 
 
-def _composed(
-    *images: Array, dtype: Any = None, in_ids: Any = None, output_size: Any = None, layout: str, across: Any, **_: Any
-) -> Spec:
-    """Shape and dtype of what `multi_paste` makes of the images of a sample."""
-    sources, places = _sources(images, in_ids, across), spatial(layout)
-    shape = list(images[0].shape)
-    for source in sources:
-        if source.shape == sources[0].shape:
-            continue
-        alike = len(source.shape) == len(shape) and all(
-            source.shape[i] == sources[0].shape[i] for i in range(len(shape)) if i not in places
-        )
-        if not alike:
+def _sources(i: int, count: int, inputs: int, in_ids: tuple[int, ...] | None) -> list[tuple[int, int]]:
+    """The input and the sample of each image that is pasted onto canvas i, in their order."""
+    if in_ids is None:
+        return [(k, i) for k in range(inputs)]
+    if inputs > 1:
+        raise ArgumentError(_MULTI, "in_ids", "left out where there is more than one input", shown(in_ids))
+    if any(not 0 <= sample < count for sample in in_ids):
+        raise ArgumentError(_MULTI, "in_ids", f"numbers of samples, less than {count}", shown(in_ids))
+    return [(0, sample) for sample in in_ids]
+
+
+def _canvas(own: Shape, images: Sequence[Shape], places: Sequence[int], layout: str, output_size: Any) -> Shape:
+    """The shape of a canvas, given those of its images; `own` is that of the sample of the first input."""
+    first = images[0] if images else own
+    others = [i for i in range(len(own)) if i not in places]
+    for image in images:
+        if image != first and (len(image) != len(own) or any(image[i] != first[i] for i in others)):
             expected = "images with the same channels and dimensions"
-            raise ArgumentError(_MULTI, "images", expected, f"shapes {sources[0].shape} and {source.shape}")
-    if sources:
-        shape = list(sources[0].shape)
+            raise ArgumentError(_MULTI, "images", expected, f"shapes {first} and {image}")
     if output_size is None:
-        if any(source.shape != sources[0].shape for source in sources):
+        if any(image != first for image in images):
             raise ArgumentError(_MULTI, "output_size", "given where images differ in size", "nothing")
-    else:
-        extents, channels = list(output_size[: len(places)]), list(output_size[len(places) :])
-        if len(extents) < len(places) or (channels and (layout[-1] != "C" or channels != shape[-1:])):
-            expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
-            raise ArgumentError(_MULTI, "output_size", expected, shown(output_size))
-        for place, extent in zip(places, extents, strict=True):
-            shape[place] = extent
-    return tuple(shape), images[0].dtype if dtype is None else dtype.dtype
+        return first
+    shape, extents, channels = list(first), output_size[: len(places)], list(output_size[len(places) :])
+    if len(extents) < len(places) or (channels and (layout[-1] != "C" or channels != shape[-1:])):
+        expected = f"{len(places)} extents, one for each spatial dimension of {layout}"
+        raise ArgumentError(_MULTI, "output_size", expected, shown(output_size))
+    for place, extent in zip(places, extents, strict=True):
+        shape[place] = extent
+    return tuple(shape)
 
 
 def _compose_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     places = list(spatial(call.layout or ""))
-    shapes, canvases = [each.shapes.tolist() for each in inputs], target.shapes.tolist()
     layers: dict[tuple[int, int], list[Any]] = {}  # by their number from the canvas up, and the input
-    for i, (canvas, arguments) in enumerate(zip(canvases, call.rows(), strict=True)):
-        ids = arguments["in_ids"]
-        sources = [(k, i) for k in range(len(inputs))] if ids is None else [(0, sample) for sample in ids]
-        try:
-            windows = _windows([shapes[k][sample] for k, sample in sources], places, canvas, **arguments)
-        except ArgumentError as error:
-            raise call.noted(i, error) from None
+    for i, (sources, windows, _) in enumerate(call.plan.data):
         for number, ((k, sample), window) in enumerate(zip(sources, windows, strict=True)):
             layers.setdefault((number, k), []).append((sample, i, window))
     parts.filled(target, numpy.zeros((len(target), 1)), None)
@@ -173,15 +171,22 @@ def _compose_on_gpu(call: Call, inputs: list[Described], target: Described) -> N
         parts.pasted(parts.part(inputs[k], samples, starts, sizes), parts.part(target, owners, targets, sizes))
 
 
-@operator(layouts=LAYOUTS, plan=planned(_composed, across=_all_of, weight=2), gpu=_compose_on_gpu)
+@operator(layouts=LAYOUTS, plan=_plan_composition, gpu=_compose_on_gpu)
 def multi_paste(
-    *images: Array, dtype: DTypeArgument | None = None, in_anchors: PerSample[_Corners | None] = None,
-    in_anchors_rel: PerSample[_RelativeCorners | None] = None, in_ids: PerSample[Several[int] | None] = None,
-    out_anchors: PerSample[_Corners | None] = None, out_anchors_rel: PerSample[_RelativeCorners | None] = None,
-    output_size: PerSample[Several[_Size] | None] = None, shapes: PerSample[_Corners | None] = None,
-    shapes_rel: PerSample[_RelativeCorners | None] = None, layout: Layout = GIVEN, plan: Any = None,
+    *images: Array,
+    dtype: DTypeArgument | None = None,
+    in_anchors: PerSample[_Corners | None] = None,
+    in_anchors_rel: PerSample[_RelativeCorners | None] = None,
+    in_ids: PerSample[Several[int] | None] = None,
+    out_anchors: PerSample[_Corners | None] = None,
+    out_anchors_rel: PerSample[_RelativeCorners | None] = None,
+    output_size: PerSample[Several[_Size] | None] = None,
+    shapes: PerSample[_Corners | None] = None,
+    shapes_rel: PerSample[_RelativeCorners | None] = None,
+    layout: Layout = GIVEN,
+    plan: _Layers = GIVEN,
     out: Array = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Paste windows of several images onto each canvas: of all inputs, or of samples of one input.
 
     Where windows overlap the later one is seen, and where there is none the canvas is 0.
@@ -209,28 +214,32 @@ def multi_paste(
     >>> ndd.multi_paste(left, right, output_size=(2, 4), out_anchors=[[0, 0], [0, 3]]).tolist()
     [[1, 1, 0, 2], [1, 1, 0, 2]]
     """
-    sources, places = _sources(images, in_ids, plan), spatial(layout)
-    windows = _windows(
-        [source.shape for source in sources], places, out.shape, in_anchors=in_anchors, in_anchors_rel=in_anchors_rel,
-        shapes=shapes, shapes_rel=shapes_rel, out_anchors=out_anchors, out_anchors_rel=out_anchors_rel,
-    )  # fmt: skip
+    sources, windows, columns = plan
+    places = spatial(layout)
     if not _covered(tuple(out.shape[place] for place in places), windows):
         out.fill(0)
-    for source, (start, size, target) in zip(sources, windows, strict=True):
-        regions.copied_part(source, places, start, size, target, out)
+    for (k, sample), (start, size, target) in zip(sources, windows, strict=True):
+        regions.copied_part(columns[k][sample], places, start, size, target, out)
     return out
 
 
 _CELLS = 1 << 16  # of a grid
 _FEW = 6  # windows that are compared with each other
-#: Where a window begins in its image, how large it is, and where it begins on the canvas.
-_Window: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _windows(
-    images: Sequence[Sequence[int]], places: Sequence[int], canvas: Sequence[int], *, in_anchors: Any,
-    in_anchors_rel: Any, shapes: Any, shapes_rel: Any, out_anchors: Any, out_anchors_rel: Any, **_: Any,
-) -> list[_Window]:  # fmt: skip
+    images: Sequence[Sequence[int]],
+    places: Sequence[int],
+    canvas: Sequence[int],
+    *,
+    in_anchors: Any,
+    in_anchors_rel: Any,
+    shapes: Any,
+    shapes_rel: Any,
+    out_anchors: Any,
+    out_anchors_rel: Any,
+    **_: Any,
+) -> list[_Window]:
     """The windows of the images that are pasted onto one canvas, from the shapes of these."""
     wholes = [tuple(image[place] for place in places) for image in images]
     canvases = [tuple(canvas[place] for place in places)] * len(images)
@@ -245,9 +254,12 @@ def _windows(
 
 
 def _rows(
-    argument: str, absolute: _Corners | None, relative: _RelativeCorners | None, wholes: list[tuple[int, ...]],
+    argument: str,
+    absolute: _Corners | None,
+    relative: _RelativeCorners | None,
+    wholes: list[tuple[int, ...]],
     rounding: Any,
-) -> list[tuple[int, ...]]:  # fmt: skip
+) -> list[tuple[int, ...]]:
     """The rows of an argument, one for each image; none where it is not given. Parts are of `wholes`, in float32."""
     if absolute is not None and relative is not None:
         raise ArgumentError(_MULTI, f"{argument}_rel", f"left out beside {argument!r}", shown(relative))
@@ -262,8 +274,10 @@ def _rows(
     if absolute is not None:
         return list(absolute)
     with numpy.errstate(over="ignore", invalid="ignore"):
-        parts = [numpy.array(row).astype(numpy.float32) * numpy.array(whole, numpy.float32)
-                 for row, whole in zip(rows, wholes, strict=True)]  # fmt: skip
+        parts = [
+            numpy.array(row).astype(numpy.float32) * numpy.array(whole, numpy.float32)
+            for row, whole in zip(rows, wholes, strict=True)
+        ]
     if not all(numpy.isfinite(part).all() for part in parts):
         raise ArgumentError(_MULTI, name, "parts that float32 can hold", shown(rows))
     return [tuple(int(value) for value in rounding(part)) for part in parts]
@@ -305,22 +319,31 @@ def _check_inside(
             raise ArgumentError(_MULTI, argument, expected, f"a window of {size} at {start}")
 
 
-def _as_input(image: Array, /, **_: Any) -> Spec:
-    return image.shape, image.dtype
+def _plan_mask(call: Call) -> Plan:
+    """The grid of each image."""
+    columns = [call.column(name) for name in ("angle", "ratio", "shift_x", "shift_y", "tile")]
+    return Plan(call.shapes, call.dtype, data=list(regions.grid_of(numpy.array(columns).T)), weight=2.0)
 
 
 def _mask_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images("grid_mask", data, call.layout or "") for data in (inputs[0], target))
-    names = ("angle", "ratio", "shift_x", "shift_y", "tile")
-    grids = regions.grid_of(numpy.array([call.column(name) for name in names], numpy.float64).T)
-    parts.masked(source, result, source.each(grids))
+    parts.masked(source, result, source.each(numpy.array(call.plan.data)))
 
 
-@operator(layouts=LAYOUTS, plan=planned(_as_input, weight=2), gpu=_mask_on_gpu)
+@operator(layouts=LAYOUTS, plan=_plan_mask, gpu=_mask_on_gpu)
 def grid_mask(
-    image: Array, /, *, angle: PerSample[float] = 0.0, ratio: PerSample[float] = 0.5, shift_x: PerSample[float] = 0.0,
-    shift_y: PerSample[float] = 0.0, tile: PerSample[_Side] = 100, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    angle: PerSample[float] = 0.0,
+    ratio: PerSample[float] = 0.5,
+    shift_x: PerSample[float] = 0.0,
+    shift_y: PerSample[float] = 0.0,
+    tile: PerSample[_Side] = 100,
+    layout: Layout = GIVEN,
+    plan: Array = None,
+    out: Array = None,
+) -> Array:
     """Set a square in each tile of a grid to 0, as augmentation by hiding does.
 
     Args:
@@ -337,5 +360,5 @@ def grid_mask(
     [[0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 1]]
     """
     pixels, results = (image, out) if layout.endswith("HWC") else (image[..., None], out[..., None])
-    regions.masked(pixels, tile, ratio, angle, (shift_x, shift_y), results)
+    regions.masked(pixels, plan, results)
     return out

@@ -1,8 +1,5 @@
 """Parts of arrays along any of their dimensions: slice, pad, erase."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
@@ -14,8 +11,7 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, without_effect
-from dynamic._lift.call import Call, Plan
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
@@ -39,6 +35,12 @@ def _channels(layout: str | None, ndim: int) -> int | None:
     return ndim - 1 if ndim > 2 else None
 
 
+def filling(operator: str, values: Any, image: Array, layout: str | None, argument: str = "fill_value") -> Any:
+    """The values to fill with, as they broadcast to an image."""
+    place = _channels(layout, image.ndim)
+    return _fill(operator, values, image.shape[place] if place is not None else 1, place, image.ndim, argument)
+
+
 def _plan_slice(call: Call) -> Plan:
     return plan_windows(call, call.each(_window, of_values=len(call.inputs) > 1))
 
@@ -60,32 +62,51 @@ def _window(
 
 def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     """Anchors and extents that are on the GPU were waited for: they say how large the results are."""
-    copy_on_gpu("slice", call, inputs[0], target, starts_of_each(call), "fill_values")
+    copy_on_gpu(call, inputs[0], target, starts_of_each(call), "fill_values")
 
 
-def copy_on_gpu(operator: str, call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
+def copy_on_gpu(call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
     """Copy windows; what is outside is an argument of all samples, or of each."""
     place = _channels(call.layout, source.ndim)
-    counts = target.shapes[:, place].tolist() if place is not None else [1] * call.count
+    fills = _fills(call, argument, target, place)
+    copies.window(source, target, starts, None, fills if argument in call.varying else fills[0], place)
+
+
+def _fills(call: Call, argument: str, data: Described, place: int | None) -> Any:
+    """The values to fill each sample with, repeated until all have as many: (N, M)."""
+    counts = data.shapes[:, place].tolist() if place is not None else [1] * call.count
     values = [numpy.asarray(each, numpy.float64).reshape(-1) for each in call.column(argument)]
-    for each, count in {(len(each), count) for each, count in zip(values, counts, strict=True)}:
-        _fill(operator, (0.0,) * each, count, place, source.ndim, argument)  # which refuses what does not fit
+    for size, count in set(zip(map(len, values), counts, strict=True)):
+        _fill(call.name, (0.0,) * size, count, place, data.ndim, argument)  # which refuses what does not fit
     most = max(map(len, values))
-    fill = values[0] if argument not in call.varying else numpy.stack([numpy.resize(each, most) for each in values])
-    copies.window(source, target, starts.reshape(source.shapes.shape), None, fill, place)
+    return numpy.stack([numpy.resize(each, most) for each in values])
 
 
 @operator(plan=_plan_slice, gpu=_slice_on_gpu)
 @without_effect("image_type")
 def slice(
-    input: Array, anchor: Array = None, extent: Array = None, /, *, axes: PerSample[_Axes | None] = None,
-    axis_names: str = "WH", dtype: DTypeArgument | None = None, end: PerSample[_Whole | None] = None,
-    fill_values: _Values = 0.0, normalized_anchor: bool = True, normalized_shape: bool = True,
-    out_of_bounds_policy: _AnyPolicy = "error", rel_end: PerSample[_Values | None] = None,
-    rel_shape: PerSample[_Values | None] = None, rel_start: PerSample[_Values | None] = None,
-    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, layout: Layout = GIVEN,
-    plan: Sequence[int] = (), out: Array = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    anchor: Array = None,
+    extent: Array = None,
+    /,
+    *,
+    axes: PerSample[_Axes | None] = None,
+    axis_names: str = "WH",
+    dtype: DTypeArgument | None = None,
+    end: PerSample[_Whole | None] = None,
+    fill_values: _Values = 0.0,
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    out_of_bounds_policy: _AnyPolicy = "error",
+    rel_end: PerSample[_Values | None] = None,
+    rel_shape: PerSample[_Values | None] = None,
+    rel_start: PerSample[_Values | None] = None,
+    shape: PerSample[_Whole | None] = None,
+    start: PerSample[_Whole | None] = None,
+    layout: Layout = GIVEN,
+    plan: Sequence[int] = (),
+    out: Array = None,
+) -> Array:
     """Take a window of each array, given by where it begins and where it ends or how large it is.
 
     An anchor and an extent may be given as inputs instead of by name: integers are positions, floats parts of the
@@ -124,43 +145,47 @@ def slice(
     >>> ndd.slice([1, 2, 3], start=-2, shape=7, axes=0, out_of_bounds_policy="reflect_101").tolist()
     [3, 2, 1, 2, 3, 2, 1]
     """
-    place = _channels(layout, input.ndim)
-    channels = out.shape[place] if place is not None else 1
-    fill = _fill("slice", fill_values, channels, place, input.ndim)
+    fill = filling("slice", fill_values, out, layout, "fill_values")
     return windows.taken("slice", input, plan, out_of_bounds_policy, fill, out)
 
 
-def _largest(call: Call) -> tuple[int, ...]:
-    """The largest extents of all samples."""
-    return tuple(map(max, zip(*(sample[0].shape for sample in call.samples()), strict=True)))
+def _plan_pad(call: Call) -> Plan:
+    largest = tuple(map(max, zip(*call.shapes, strict=True)))
+    return Plan(call.each(functools.partial(_padded, largest=largest)), call.dtype)
 
 
 def _padded(
-    input: Array, /, *, align: Any = (), axes: Any = None, axis_names: str | None = None, shape: Any = (),
-    layout: str | None = None, across: tuple[int, ...], **_: Any,
-) -> Spec:  # fmt: skip
-    """Shape and dtype of what `pad` makes of an array."""
+    input: Array, /, *, largest: Shape, align: Any, axes: Any, axis_names: Any, shape: Any, layout: Any, **_: Any
+) -> Shape:
+    """The shape of a padded array, given the largest extents in the batch."""
     everywhere = not axes and axes != 0 and not axis_names
     chosen = tuple(range(input.ndim)) if everywhere else places.axes_of("pad", layout, input.ndim, axes, axis_names)
     extents = list(input.shape)
     wanted = places.each("pad", "shape", shape, len(chosen)) if shape != () else [-1.0] * len(chosen)
     multiples = places.each("pad", "align", align, len(chosen)) if align != () else [1.0] * len(chosen)
     for axis, extent, multiple in zip(chosen, wanted, multiples, strict=True):
-        least = max(int(extent), extents[axis]) if extent > 0 else across[axis]
+        least = max(int(extent), extents[axis]) if extent > 0 else largest[axis]
         extents[axis] = -(-least // int(multiple)) * int(multiple)
-    return tuple(extents), input.dtype
+    return tuple(extents)
 
 
 def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    copy_on_gpu("pad", call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
+    copy_on_gpu(call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
 
 
-@operator(plan=planned(_padded, across=_largest), gpu=_pad_on_gpu)
+@operator(plan=_plan_pad, gpu=_pad_on_gpu)
 def pad(
-    input: Array, /, *, align: PerSample[_Multiple | Several[_Multiple]] = (), axes: PerSample[_Axes | None] = None,
-    axis_names: str | None = None, fill_value: PerSample[_Values] = 0.0, shape: PerSample[_Whole] = (),
-    layout: Layout = GIVEN, plan: Any = None, out: Array = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    /,
+    *,
+    align: PerSample[_Multiple | Several[_Multiple]] = (),
+    axes: PerSample[_Axes | None] = None,
+    axis_names: str | None = None,
+    fill_value: PerSample[_Values] = 0.0,
+    shape: PerSample[_Whole] = (),
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Extend each array at its ends, to the largest extents in the batch or to a given shape.
 
     Args:
@@ -181,50 +206,52 @@ def pad(
     >>> ndd.pad(numpy.ones((1, 3), "uint8"), align=(2, 4)).tolist()
     [[1, 1, 1, 0], [0, 0, 0, 0]]
     """
-    place = _channels(layout, input.ndim)
-    channels = out.shape[place] if place is not None else 1
-    windows.copied(input, [0] * input.ndim, _fill("pad", fill_value, channels, place, input.ndim, "fill_value"), out)
+    windows.copied(input, [0] * input.ndim, filling("pad", fill_value, out, layout), out)
     return out
 
 
-def _as_input(input: Array, /, **_: Any) -> Spec:
-    return input.shape, input.dtype
+def _plan_erasure(call: Call) -> Plan:
+    """The regions to erase from each array."""
+    return Plan(call.shapes, call.dtype, data=call.each(_regions_of))
 
 
 def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, place = inputs[0], _channels(call.layout, inputs[0].ndim)
-    most = max(1, int(source.shapes[:, place].max())) if place is not None else 1
-    rows = zip(source.shapes.tolist(), call.rows(), strict=True)
-    found = [_parts(tuple(shape), place, most, **arguments) for shape, arguments in rows]
+    fills, found = _fills(call, "fill_value", source, place), call.plan.data
     copies.window(source, target)
-    owners = numpy.repeat(numpy.arange(len(found)), [len(starts) for starts, _, _ in found])
-    if len(owners):
-        starts, sizes, values = (numpy.concatenate(column) for column in zip(*found, strict=True))
-        parts.filled(parts.part(target, owners, starts, sizes), values, place)
+    owners = numpy.repeat(numpy.arange(call.count), list(map(len, found)))
+    if not len(owners):
+        return
+    bounds = numpy.array([[(part.start, part.stop) for part in region] for own in found for region in own], numpy.int64)
+    starts, sizes, values = bounds[..., 0], numpy.maximum(bounds[..., 1] - bounds[..., 0], 0), fills[owners]
+    several = values.shape[1] > 1
+    if several:  # a region may begin with another channel than the first
+        counts = source.shapes[:, place]
+        last = numpy.minimum(counts, values.shape[1])[owners, None] - 1
+        values = numpy.take_along_axis(
+            values, numpy.minimum(starts[:, place, None] + numpy.arange(counts.max()), last), 1
+        )
+    parts.filled(parts.part(target, owners, starts, sizes), values, place if several else None)
 
 
-@functools.lru_cache(1024)  # those of a batch are often alike
-def _parts(whole: tuple[int, ...], place: int | None, most: int, *, fill_value: Any, **arguments: Any) -> list[Array]:
-    """Where the regions to erase from an array begin, their sizes, and for each the colours of `most` channels."""
-    ndim, channels = len(whole), 1 if place is None else whole[place]
-    colours = numpy.asarray(_fill("erase", fill_value, channels, place, ndim, "fill_value")).reshape(-1)
-    regions = _regions_of(whole, **arguments)
-    bounds = [[part.indices(extent)[:2] for part, extent in zip(region, whole, strict=True)] for region in regions]
-    limits = numpy.array(bounds, numpy.int64).reshape(-1, ndim, 2)
-    starts, sizes = limits[:, :, 0], numpy.maximum(limits[:, :, 1] - limits[:, :, 0], 0)
-    values = numpy.resize(colours, (len(regions), most))
-    if place is not None and len(colours) > 1:  # a region may begin with another channel than the first
-        values = colours[numpy.minimum(starts[:, place, None] + numpy.arange(most), channels - 1)]
-    return [starts, sizes, values]
-
-
-@operator(plan=planned(_as_input), gpu=_erase_on_gpu)
+@operator(plan=_plan_erasure, gpu=_erase_on_gpu)
 def erase(
-    input: Array, /, *, anchor: PerSample[_Values] = (), axes: PerSample[_Axes | None] = None, axis_names: str = "HW",
-    centered_anchor: bool = False, fill_value: PerSample[_Values] = 0.0, normalized: bool | None = None,
-    normalized_anchor: bool = False, normalized_shape: bool = False, shape: PerSample[_Values] = (),
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    /,
+    *,
+    anchor: PerSample[_Values] = (),
+    axes: PerSample[_Axes | None] = None,
+    axis_names: str = "HW",
+    centered_anchor: bool = False,
+    fill_value: PerSample[_Values] = 0.0,
+    normalized: bool | None = None,
+    normalized_anchor: bool = False,
+    normalized_shape: bool = False,
+    shape: PerSample[_Values] = (),
+    layout: Layout = GIVEN,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Fill one region of each array, or several, with a value.
 
     Args:
@@ -249,13 +276,7 @@ def erase(
     >>> ndd.erase(image, anchor=(0, 1, 1, 4), shape=(2, 1, 1, 2), fill_value=9).tolist()
     [[1, 9, 1, 1, 1, 1], [1, 9, 1, 1, 9, 9]]
     """
-    boxes = _regions_of(
-        input.shape, layout=layout, axes=axes, axis_names=axis_names, anchor=anchor, shape=shape, normalized=normalized,
-        normalized_anchor=normalized_anchor, normalized_shape=normalized_shape, centered_anchor=centered_anchor,
-    )  # fmt: skip
-    place = _channels(layout, input.ndim)
-    channels = input.shape[place] if place is not None else 1
-    regions.erased(input, boxes, _fill("erase", fill_value, channels, place, input.ndim, "fill_value"), out)
+    regions.erased(input, plan, filling("erase", fill_value, out, layout), out)
     return out
 
 
@@ -263,20 +284,36 @@ _FAR = 1e15  # beyond any array
 
 
 def _regions_of(
-    whole: tuple[int, ...], *, layout: str, axes: Any, axis_names: str, anchor: Any, shape: Any,
-    normalized: bool | None, normalized_anchor: bool, normalized_shape: bool, centered_anchor: bool, **_: Any,
-) -> list[tuple[Any, ...]]:  # fmt: skip
-    """The regions to erase from an array of some extents, as indices."""
-    chosen = places.axes_of("erase", layout, len(whole), axes, axis_names, "HW")
+    input: Array,
+    /,
+    *,
+    layout: Any,
+    axes: Any,
+    axis_names: str,
+    anchor: Any,
+    shape: Any,
+    normalized: bool | None,
+    normalized_anchor: bool,
+    normalized_shape: bool,
+    centered_anchor: bool,
+    **_: Any,
+) -> list[tuple[Any, ...]]:
+    """The regions to erase from an array, as indices."""
+    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names, "HW")
     flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    return _regions(whole, chosen, anchor, shape, flags, centered=centered_anchor)
+    return _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
 
 
 @functools.lru_cache(256)  # those of a batch are often alike
 def _regions(
-    whole: tuple[int, ...], axes: tuple[int, ...], anchor: Any, extent: Any, normalized: tuple[bool, bool], *,
+    whole: tuple[int, ...],
+    axes: tuple[int, ...],
+    anchor: Any,
+    extent: Any,
+    normalized: tuple[bool, bool],
+    *,
     centered: bool,
-) -> list[tuple[Any, ...]]:  # fmt: skip
+) -> list[tuple[Any, ...]]:
     """The regions to erase, in float32 as DALI reckons."""
     corners, sizes = (
         [anchor] if isinstance(anchor, float) else anchor,
@@ -300,7 +337,7 @@ def _regions(
     bounds = list(zip(low.tolist(), (low + size).tolist(), strict=True))
     found = []
     for i in range(0, len(sizes), count):
-        region: list[Any] = [numpy.s_[:]] * len(whole)
+        region: list[Any] = [numpy.s_[0:extent] for extent in whole]
         for k, axis in enumerate(axes, i):
             first, last = (int(min(max(bound, 0), whole[axis])) for bound in bounds[k])
             region[axis] = numpy.s_[first:last]

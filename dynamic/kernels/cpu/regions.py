@@ -68,19 +68,16 @@ def copied_part(
         convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
 
 
-def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[float, float], out: Array) -> None:
+def masked(image: Array, grid: Array, out: Array) -> None:
     """Copy an image and set the corner of each tile of a grid to 0.
 
     Args:
         image: Shape (..., H, W, C).
-        tile: The side of a tile.
-        ratio: What part of it the corner is.
-        angle: How far the grid is rotated, in radians.
-        shift: How far it is moved, right and down.
+        grid: As `grid_of` gives it.
         out: Where to, of the shape and dtype of the image.
     """
     height, width, channels = image.shape[-3:]
-    numbers = grid_of([angle, ratio, *shift, tile]).tobytes()
+    numbers = grid.tobytes()
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
     if height * width * channels * bits.itemsize <= _REMEMBERED:
@@ -97,7 +94,11 @@ def masked(image: Array, tile: int, ratio: float, angle: float, shift: tuple[flo
 
 
 def grid_of(numbers: Any) -> Array:
-    """What a grid is given by, of one image or of many: rotation, ratio, shift right and down, and side, in float32."""
+    """A grid, or those of many images, in float32.
+
+    Args:
+        numbers: Rotation in radians, ratio of a corner to its tile, shifts to the right and down, side of a tile.
+    """
     found: Array = numpy.clip(numbers, -1e30, 1e30).astype(numpy.float32)
     return found
 
