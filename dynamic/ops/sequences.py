@@ -9,10 +9,9 @@ import numpy
 
 from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.described import Described
-from dynamic._lift.argument import GIVEN, Layout, PerSample, Several
+from dynamic._lift.argument import GIVEN, PerSample, Several
 from dynamic._lift.binding import function
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.frames import relaid
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor, checked_batch_size
@@ -168,26 +167,29 @@ def _frame(data: Tensor | Batch, place: int) -> Tensor | Batch:
     return Batch(samples, layout, data.origin, numpy_dtype(data.dtype), data.ndim - 1)
 
 
-def _rearranged(input: Array, /, *, new_order: Any, layout: str | None = None) -> Spec:
-    _refuse_others("sequence_rearrange", layout, input.ndim)
-    count, places = input.shape[0], new_order if isinstance(new_order, tuple) else (new_order,)
-    if places and not -count <= min(places) <= max(places) < count:
-        expected = (
-            f"in [{-count}, {count - 1}], the numbers of its frames" if count else "empty, for there are no frames"
-        )
-        raise ArgumentError("sequence_rearrange", "new_order", expected, shown(new_order))
-    return (len(places), *input.shape[1:]), input.dtype
+def _plan_rearrangement(call: Call) -> Plan:
+    """The numbers of the frames of each result."""
+    _refuse_others(call.name, call.layout, call.ndim)
+    shapes, orders = [], []
+    for i, (shape, order) in enumerate(zip(call.shapes, call.column("new_order"), strict=True)):
+        count, places = shape[0], order if isinstance(order, tuple) else (order,)
+        if places and not -count <= min(places) <= max(places) < count:
+            numbers = f"in [{-count}, {count - 1}], the numbers of its frames"
+            expected = numbers if count else "empty, for there are no frames"
+            raise call.noted(i, ArgumentError(call.name, "new_order", expected, shown(order)))
+        shapes.append((len(places), *shape[1:]))
+        orders.append(numpy.array(places, numpy.intp))
+    return Plan(shapes, call.dtype, data=orders)
 
 
-def _rearranging(call: Call, inputs: list[Described], target: Described) -> None:
-    """`sequence_rearrange` on a GPU: a copy of frames, each to its place."""
-    (source,) = inputs
-    orders = [numpy.asarray(order, numpy.int64).reshape(-1) for order in call.column("new_order")]
+def _rearrange_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    """A copy of frames, each to its place."""
+    source, orders = inputs[0], call.plan.data
     counts = numpy.array([len(order) for order in orders], numpy.int64)
     owners = numpy.repeat(numpy.arange(len(orders)), counts)
     places = numpy.arange(len(owners)) - (numpy.cumsum(counts) - counts)[owners]
-    copies.window(_frames(source, owners, numpy.concatenate(orders) % source.shapes[owners, 0]),
-                  _frames(target, owners, places))  # fmt: skip
+    frames = _frames(source, owners, numpy.concatenate(orders) % source.shapes[owners, 0])
+    copies.window(frames, _frames(target, owners, places))
 
 
 def _frames(videos: Described, owners: Any, places: Any) -> Described:
@@ -198,9 +200,9 @@ def _frames(videos: Described, owners: Any, places: Any) -> Described:
     return Described(pointers, shapes, strides, videos.dtype)
 
 
-@operator(plan=planned(_rearranged), gpu=_rearranging)
+@operator(plan=_plan_rearrangement, gpu=_rearrange_on_gpu)
 def sequence_rearrange(
-    input: Array, /, *, new_order: PerSample[_Integers], layout: Layout = GIVEN, out: Array = GIVEN
+    input: Array, /, *, new_order: PerSample[_Integers], plan: Array = GIVEN, out: Array = GIVEN
 ) -> Array:
     """Put the frames of sequences into another order.
 
@@ -217,8 +219,7 @@ def sequence_rearrange(
     >>> ndd.sequence_rearrange([[1, 2], [3, 4]], new_order=[1, 0, 1]).tolist()
     [[3, 4], [1, 2], [3, 4]]
     """
-    places = numpy.asarray(new_order, numpy.intp).reshape(-1)
-    return numpy.take(input, places, axis=0, out=out, mode="wrap")  # "raise" would copy the result once more
+    return numpy.take(input, plan, axis=0, out=out, mode="wrap")  # "raise" would copy the result once more
 
 
 @function
