@@ -113,12 +113,16 @@ def _plan_composition(call: Call) -> Plan:
     layout, columns = call.layout or "", call.columns()
     places, shapes = spatial(layout), [x.shape if isinstance(x, Batch) else [x.shape] * call.count for x in call.inputs]
     canvases, data = [], []
+    before: Any = None
     for i, arguments in enumerate(call.rows()):
         try:
             sources = _sources(i, call.count, len(shapes), arguments["in_ids"])
             images = [shapes[k][sample] for k, sample in sources]
-            canvases.append(_canvas(shapes[0][i], images, places, layout, arguments["output_size"]))
-            data.append(_Layers(sources, _windows(images, places, canvases[-1], **arguments), columns))
+            if before != [shapes[0][i], *images] or call.varying:
+                canvas = _canvas(shapes[0][i], images, places, layout, arguments["output_size"])
+                windows, before = _windows(images, places, canvas, **arguments), [shapes[0][i], *images]
+            canvases.append(canvas)
+            data.append(_Layers(sources, windows, columns))
         except ArgumentError as error:
             raise call.noted(i, error) from None
     return Plan(canvases, call.asked, data=data, weight=2.0)

@@ -170,16 +170,18 @@ def _frame(data: Tensor | Batch, place: int) -> Tensor | Batch:
 def _plan_rearrangement(call: Call) -> Plan:
     """The numbers of the frames of each result."""
     _refuse_others(call.name, call.layout, call.ndim)
-    shapes, orders = [], []
-    for i, (shape, order) in enumerate(zip(call.shapes, call.column("new_order"), strict=True)):
-        count, places = shape[0], order if isinstance(order, tuple) else (order,)
-        if places and not -count <= min(places) <= max(places) < count:
-            numbers = f"in [{-count}, {count - 1}], the numbers of its frames"
-            expected = numbers if count else "empty, for there are no frames"
-            raise call.noted(i, ArgumentError(call.name, "new_order", expected, shown(order)))
-        shapes.append((len(places), *shape[1:]))
-        orders.append(numpy.array(places, numpy.intp))
+    orders = call.each(_order)
+    shapes = [(len(order), *shape[1:]) for order, shape in zip(orders, call.shapes, strict=True)]
     return Plan(shapes, call.dtype, data=orders)
+
+
+def _order(input: Array, /, *, new_order: Any, **_: Any) -> Array:
+    count, places = input.shape[0], new_order if isinstance(new_order, tuple) else (new_order,)
+    if places and not -count <= min(places) <= max(places) < count:
+        expected = f"in [{-count}, {count - 1}], the numbers of its frames"
+        expected = expected if count else "empty, for there are no frames"
+        raise ArgumentError("sequence_rearrange", "new_order", expected, shown(new_order))
+    return numpy.array(places, numpy.intp)
 
 
 def _rearrange_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
