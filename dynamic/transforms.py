@@ -7,17 +7,17 @@ at once.
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, get_type_hints
+from typing import Any, ParamSpec
 
 import numpy
 
 from ._arrays.array import Array, asarray
 from ._lift import frames as _frames
-from ._lift.argument import Argument, Numbers, PerSample, argument
-from .data import Batch, Tensor, as_one, checked_batch_size
+from ._lift.argument import Argument, Numbers, PerSample
+from ._lift.binding import Binder, common_size
+from .data import Batch, Tensor, as_one
 from .data._transfer import moved
 from .devices import Device, DeviceLike, device_of_call
 from .errors import ArgumentError, DeviceError, shown
@@ -40,36 +40,25 @@ _BEFORE = "What is given by position is a transform to be applied before; all el
 
 _LENGTHS = {"angles": 2, "axis": 3, "shear": 2}  # of vectors for no samples; of the others 1
 
-#: The arguments of each function by name.
-_declared: dict[str, dict[str, Argument]] = {}
+_declared: dict[str, Binder] = {}
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
     """What is known of the arguments of a function of this module; of another, nothing."""
-    return _declared.get(f"transforms.{function.__name__}", {}) if function.__module__ == __name__ else {}
+    binder = _declared.get(f"transforms.{function.__name__}") if function.__module__ == __name__ else None
+    return {} if binder is None else binder.arguments
 
 
 def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Batch]:
-    """Read a declaration once; refuse arguments that it does not have, or lacks, in the words of this library."""
+    """Check calls of a function against its declaration, and spread arguments laid out as frames."""
     name = f"transforms.{function.__name__}"
-    parameters = inspect.signature(function).parameters.values()
-    keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
-    hints = get_type_hints(function, include_extras=True)
-    known = {p.name: argument(name, p, hints[p.name]) for p in keywords.values() if p.name not in _COMMON}
-    required = [one for one in known.values() if one.required]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
-    _declared[name] = known
+    binder = _declared[name] = Binder(function, name, common=_COMMON)
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch:
-        if len(inputs) > len(names) and not variadic:
-            raise ArgumentError.inputs(name, names, len(inputs), known, [one.name for one in required])
-        if not arguments.keys() <= keywords.keys():
-            raise ArgumentError.unknown(name, next(a for a in arguments if a not in keywords), keywords)
-        for one in required:
-            if arguments.get(one.name) is None:
-                raise ArgumentError(name, one.name, one.expected, "nothing", _BEFORE if inputs else "")
+        if inputs:
+            binder.check_inputs(len(inputs))
+        binder.check_names(arguments, _BEFORE if inputs else "")
         arguments = {key: value for key, value in arguments.items() if value is not None}  # type: ignore[assignment] # None is not given
         if _frames.are_in((*inputs, *arguments.values())):
             return of_frames(inputs, arguments)
@@ -79,7 +68,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
     def of_frames(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
         """One matrix for each frame: a result laid out as frames, as `warp_affine` takes it."""
         given = _named(inputs) | arguments
-        count = _count(name, given.pop("batch_size", None), given)
+        count = common_size(name, given.pop("batch_size", None), given)
 
         def called(given: dict[str, Any], frames: int) -> Any:
             matrices = [given.pop(key) for key in _named(inputs)]
@@ -94,19 +83,6 @@ def _named(inputs: Sequence[Any]) -> dict[str, Any]:
     """The matrices that are given, by what errors call them."""
     named = {"input" if len(inputs) < 2 else f"inputs[{i}]": value for i, value in enumerate(inputs)}
     return {name: value for name, value in named.items() if value is not None}
-
-
-def _count(operator: str, batch_size: Any, given: dict[str, Any]) -> int | None:
-    """Number of samples, or None where nothing is a Batch and one matrix is asked for."""
-    sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
-    if batch_size is not None:
-        sizes = {"batch_size": checked_batch_size(operator, batch_size)} | sizes
-    first = next(iter(sizes), None)
-    for name, size in sizes.items():
-        if size != sizes[first or name]:
-            expected = f"a Batch of {sizes[first or name]}, like {first!r}"
-            raise ArgumentError(operator, name, expected, f"a Batch of {size}")
-    return None if first is None else sizes[first]
 
 
 class _Call:
@@ -127,10 +103,10 @@ class _Call:
         self.name = f"transforms.{name}"
         if (device_of_call(device, self.name) or Device.CPU).device_type != "cpu":
             raise DeviceError(f"{self.name}() runs on cpu; pass device='cpu' and move its result.")
-        known = _declared[self.name]
+        known = _declared[self.name].arguments
         self.reverse = known["reverse_order"].one(reverse_order)
         named = _named(inputs)
-        self.n = _count(self.name, batch_size, named | given)
+        self.n = common_size(self.name, batch_size, named | given)
         self.origin = next((x.origin for x in named.values() if isinstance(x, Batch)), None)
         self.matrices = [self._matrix(name, value) for name, value in named.items()]
         self.vectors = {name: self._vector(known[name], value) for name, value in given.items() if value is not None}
@@ -457,7 +433,7 @@ def crop(
     )  # fmt: skip
     matrices = call.identity(call.dims(None, "from_start", "from_end", "to_start", "to_end"))
     start, end, to, until = (call.vectors[name] for name in ("from_start", "from_end", "to_start", "to_end"))
-    if _declared[call.name]["absolute"].one(absolute):
+    if _declared[call.name].arguments["absolute"].one(absolute):
         start, end = numpy.minimum(start, end), numpy.maximum(start, end)
         to, until = numpy.minimum(to, until), numpy.maximum(to, until)
     extents = end - start

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from dynamic.data import Batch
+from dynamic.data import Batch, checked_batch_size
 from dynamic.errors import ArgumentError
 
 from .argument import IGNORED, Argument, argument, ignored_by, is_layout
 
-__all__ = ["Binder", "check_given", "function"]
+__all__ = ["Binder", "check_given", "common_size", "function"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,14 +70,14 @@ class Binder:
         """The name of an input in errors."""
         return f"{self.inputs[0].name}[{index}]" if self.variadic else self.inputs[index].name
 
-    def check_names(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse unknown arguments, and the lack of required ones."""
+    def check_names(self, arguments: Mapping[str, Any], hint: str = "") -> None:
+        """Refuse unknown arguments, and the lack of required ones, with a hint."""
         for name in arguments:
             if name not in self.arguments and name not in self.common and name not in self.ignored:
                 raise ArgumentError.unknown(self.name, name, [*self.arguments, *self.common])
         for known in self.required:
             if arguments.get(known.name) is None:
-                raise ArgumentError(self.name, known.name, known.expected, "nothing")
+                raise ArgumentError(self.name, known.name, known.expected, "nothing", hint)
 
     def values(self, arguments: Mapping[str, Any], count: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Arguments as kernels see them: those of all samples, and those of each; None stands for the default."""
@@ -98,6 +98,26 @@ class Binder:
             if known.name not in fixed and known.name not in varying:
                 raise ArgumentError(self.name, known.name, known.expected, "nothing")
         return fixed, varying
+
+
+def common_size(operator: str, batch_size: Any, given: Mapping[str, Any]) -> int | None:
+    """Number of samples of all Batches of a call; None where nothing is a Batch and the result is one Tensor.
+
+    Args:
+        operator: For errors.
+        batch_size: The argument of that name.
+        given: Inputs and arguments by name.
+    """
+    sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
+    if batch_size is not None:
+        sizes = {"batch_size": checked_batch_size(operator, batch_size)} | sizes
+    if not sizes:
+        return None
+    first, count = next(iter(sizes.items()))
+    for name, size in sizes.items():
+        if size != count:
+            raise ArgumentError(operator, name, f"a Batch of {count}, like {first!r}", f"a Batch of {size}")
+    return count
 
 
 def function(body: Callable[P, R]) -> Callable[P, R]:

@@ -10,14 +10,14 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 from dynamic._arrays.array import asarray, only_numbers
 from dynamic._arrays.described import Views
 from dynamic._base.layout import fitting, warn_of_channels_first
-from dynamic.data import Batch, Tensor, checked_batch_size, first_shape
+from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import Device, DeviceLike, device_of_call
 from dynamic.dtypes import ALL, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, DeviceError
 
 from . import frames, kernels
 from .argument import Argument, on_host
-from .binding import Binder
+from .binding import Binder, common_size
 from .call import Call, Plan
 
 __all__ = ["Operator", "operator", "registry"]
@@ -51,6 +51,7 @@ class Operator(Generic[P]):
         self.devices = ("cpu", "gpu") if gpu else ("cpu",)
         self._binder = binder = Binder(body, self.name, ("out", "plan"), tuple(_COMMON))
         self.inputs, self.least, self.variadic = binder.inputs, binder.least, binder.variadic
+        self._input_names = [p.name for p in self.inputs]
         self.layout_name, self.lent = binder.layout_name, binder.lent
         self.arguments: dict[str, Argument] = binder.arguments
         self.listed = frozenset(known.name for known in binder.arguments.values() if known.per_item)
@@ -167,18 +168,8 @@ class Operator(Generic[P]):
 
     def count(self, inputs: Sequence[Tensor | Batch], arguments: dict[str, Any], batch_size: Any) -> int | None:
         """Number of samples; None where nothing is a Batch and the result is one Tensor."""
-        sizes: list[tuple[int | str, int]] = [(i, len(x)) for i, x in enumerate(inputs) if isinstance(x, Batch)]
-        sizes += [(name, len(value)) for name, value in arguments.items() if isinstance(value, Batch)]
-        if batch_size is not None:
-            sizes.insert(0, ("batch_size", checked_batch_size(self.name, batch_size)))
-        if not sizes:
-            return None
-        count = sizes[0][1]
-        for i, size in sizes:
-            if size != count:
-                name, first = (self.input_name(x) if isinstance(x, int) else x for x in (i, sizes[0][0]))
-                raise ArgumentError(self.name, name, f"a Batch of {count}, like {first!r}", f"a Batch of {size}")
-        return count
+        names = self._input_names if not self.variadic else [self.input_name(i) for i in range(len(inputs))]
+        return common_size(self.name, batch_size, dict(zip(names, inputs, strict=False)) | arguments)
 
     def checked_input(self, data: Tensor | Batch) -> str | None:
         """The layout of the first input; where it has none, the first declared one with as many dimensions."""
