@@ -212,6 +212,10 @@ def run_steps(steps: Sequence[Step], work: float) -> None:
         steps: The functions and their arguments.
         work: As for `run`.
     """
+    if work < _WORTH_SHARING:
+        for function, arguments in steps:
+            function(*arguments)
+        return
 
     def one(i: int) -> None:
         function, arguments = steps[i]

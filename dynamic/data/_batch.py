@@ -112,13 +112,15 @@ class Batch(Data):
     @property
     def whole(self) -> Array | None:
         """The (N, ...) array that holds all samples, where there is one, ready on the current stream."""
-        self._here()
+        if self._ready is not None:
+            self._here()
         return self._whole
 
     @property
     def samples(self) -> Sequence[Array]:
         """The arrays of the samples: the storage itself, ready on the current stream. Not to be written to."""
-        self._here()
+        if self._ready is not None:
+            self._here()
         if self._samples is None:
             whole = self._whole
             assert whole is not None, "a Batch has one of three storages"
@@ -129,11 +131,11 @@ class Batch(Data):
         return self._samples
 
     def _here(self) -> None:
-        """Let the current stream wait for the data, where another made it."""
-        if self._ready is not None:
-            owners = [self._whole] if self._whole is not None else self._samples
-            owners = [owners.keeper] if isinstance(owners, Views) else owners
-            self._ready.here(*(owners or ()))
+        """Let the current stream wait for data on a GPU, where another made it."""
+        assert self._ready is not None, "asked of data on a GPU"
+        owners = [self._whole] if self._whole is not None else self._samples
+        owners = [owners.keeper] if isinstance(owners, Views) else owners
+        self._ready.here(*(owners or ()))
 
     @property
     def batch_size(self) -> int:
