@@ -86,9 +86,9 @@ def _window(
     return cropped(name, image.shape, layout, *sizes, *positions, out_of_bounds_policy, rounding)
 
 
-def one_of_all(starts: Sequence[Sequence[int]]) -> Any:
-    """Where windows begin: a list, or the place that they have in common."""
-    return starts[0] if starts and starts.count(starts[0]) == len(starts) else list(starts)
+def are_alike(values: Sequence[Any]) -> bool:
+    """Whether there are values, and all are equal."""
+    return bool(values) and values.count(values[0]) == len(values)
 
 
 def starts_of_each(call: Call) -> Any:
@@ -107,9 +107,14 @@ def _checked_fill(operator: str, call: Call, channels: Any, made: Any = None) ->
 
 def plan_windows(call: Call, found: Sequence[Window]) -> Plan:
     """Windows as they are in the images. Where each is one copy, all are made by a kernel."""
-    starts, extents = [start for start, _ in found], [extent for _, extent in found]
+    starts: Any
+    extents: Any
+    if are_alike(found):
+        starts, extents = found[0]
+    else:
+        starts, extents = [start for start, _ in found], [extent for _, extent in found]
     policy, fill = call.fixed["out_of_bounds_policy"], call.fixed["fill_values"]
-    plan = Plan(extents, call.asked, data=one_of_all(starts), gpu=policy not in windows.REPEATED)
+    plan = Plan(extents, call.asked, data=starts, gpu=policy not in windows.REPEATED)
     if policy in {"error", "trim_to_shape"} and plan.dtype == call.dtype and not isinstance(fill, tuple):
         plan.kernel = _copy_windows
     return plan
@@ -199,13 +204,16 @@ def _plan_normalisation(call: Call) -> Plan:
             warn_of_fractions(_CMN, "std", call.dtype, mean, std)
     made = _normalised_layout(call.layout, order)
     found, shapes = call.each(functools.partial(_window, name=_CMN)), []
-    for _, extents in found:
+    alike = are_alike(found)
+    for _, extents in found[:1] if alike else found:
         sizes = dict(zip(layout, extents, strict=True))
         sizes["C"] = 1 << max(0, sizes["C"] - 1).bit_length() if pad else sizes["C"]
         shapes.append(tuple([sizes[letter] for letter in made]))
-    plan = Plan(shapes, call.asked, made, data=one_of_all(found), weight=2.0)
-    alike = layout in ("HWC", "CHW") and len(set(shapes)) == 1 and not isinstance(fixed["fill_values"], tuple)
-    if alike and _PIXELS.isdisjoint(call.varying) and _are_inside(call.shapes, found, shapes[0], layout, made):
+    plan = Plan(shapes, call.asked, made, data=found, weight=2.0)
+    if alike:
+        plan.shapes, plan.data = shapes[0], found[0]
+    together = layout in ("HWC", "CHW") and len(set(shapes)) == 1 and not isinstance(fixed["fill_values"], tuple)
+    if together and _PIXELS.isdisjoint(call.varying) and _are_inside(call.shapes, found, shapes[0], layout, made):
         plan.kernel = _normalise_all
     return plan
 
@@ -216,6 +224,8 @@ _PIXELS = frozenset(("mean", "std"))  # arguments of each sample that keep image
 def _are_inside(shapes: Sequence[Shape], found: Sequence[Window], result: Shape, layout: str, made: str) -> bool:
     """Whether all windows are inside of their images, and hold as many channels as the results."""
     down, across, channels = (layout.index(letter) for letter in "HWC")
+    if are_alike(shapes) and are_alike(found):
+        shapes, found = shapes[:1], found[:1]
     for shape, (starts, extents) in zip(shapes, found, strict=True):
         if shape[channels] != result[made.index("C")]:
             return False
