@@ -306,17 +306,12 @@ def _filtered(
         if shape[place] < 1:
             expected = f"no larger than the image, {data.shape[place]}, where mode is 'valid'"
             raise ArgumentError("filter", "filter", expected, f"an extent of {extent}")
-    return tuple(shape), _anchors(anchor, filter.shape)
-
-
-def _anchors(anchor: Any, extents: Shape) -> list[int]:
-    """Which weight of a kernel lies on the pixel that is computed, in each dimension."""
     anchors = []
-    for place, extent in zip(_each("filter", "anchor", anchor, len(extents)), extents, strict=True):
+    for place, extent in zip(_each("filter", "anchor", anchor, filter.ndim), filter.shape, strict=True):
         if place >= extent:
             raise ArgumentError("filter", "anchor", f"less than the extent of the filter, {extent}", str(place))
         anchors.append(extent // 2 if place < 0 else place)
-    return anchors
+    return tuple(shape), anchors
 
 
 def _filter_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:

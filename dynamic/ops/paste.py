@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy
 
@@ -100,16 +100,8 @@ _MULTI = "multi_paste"
 _Window: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-class _Layers(NamedTuple):
-    """The images that are pasted onto one canvas, each by its input and sample, and their windows."""
-
-    sources: list[tuple[int, int]]
-    windows: list[_Window]
-    columns: Sequence[Sequence[Array]]  #: the arrays of each input
-
-
 def _plan_composition(call: Call) -> Plan:
-    """The layers of each canvas."""
+    """For each canvas the input and the sample of its images, their windows, and the arrays of all inputs."""
     layout, columns = call.layout or "", call.columns()
     places, shapes = spatial(layout), [x.shape if isinstance(x, Batch) else [x.shape] * call.count for x in call.inputs]
     canvases, data = [], []
@@ -122,7 +114,7 @@ def _plan_composition(call: Call) -> Plan:
                 canvas = _canvas(shapes[0][i], images, places, layout, arguments["output_size"])
                 windows, before = _windows(images, places, canvas, **arguments), [shapes[0][i], *images]
             canvases.append(canvas)
-            data.append(_Layers(sources, windows, columns))
+            data.append((sources, windows, columns))
         except ArgumentError as error:
             raise call.noted(i, error) from None
     return Plan(canvases, call.asked, data=data, weight=2.0)
@@ -188,7 +180,7 @@ def multi_paste(
     shapes: PerSample[_Corners | None] = None,
     shapes_rel: PerSample[_RelativeCorners | None] = None,
     layout: Layout = GIVEN,
-    plan: _Layers = GIVEN,
+    plan: Any = None,
     out: Array = None,
 ) -> Array:
     """Paste windows of several images onto each canvas: of all inputs, or of samples of one input.

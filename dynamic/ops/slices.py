@@ -211,8 +211,12 @@ def pad(
 
 
 def _plan_erasure(call: Call) -> Plan:
-    """The regions to erase from each array."""
-    return Plan(call.shapes, call.dtype, data=call.each(_regions_of))
+    """The regions to erase from each array, as indices."""
+
+    def regions(input: Array, /, *, fill_value: Any, layout: Any, **arguments: Any) -> list[tuple[Any, ...]]:
+        return _regions(input.shape, layout, **arguments)
+
+    return Plan(call.shapes, call.dtype, data=call.each(regions))
 
 
 def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -228,9 +232,8 @@ def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
     if several:  # a region may begin with another channel than the first
         counts = source.shapes[:, place]
         last = numpy.minimum(counts, values.shape[1])[owners, None] - 1
-        values = numpy.take_along_axis(
-            values, numpy.minimum(starts[:, place, None] + numpy.arange(counts.max()), last), 1
-        )
+        channels = numpy.minimum(starts[:, place, None] + numpy.arange(counts.max()), last)
+        values = numpy.take_along_axis(values, channels, 1)
     parts.filled(parts.part(target, owners, starts, sizes), values, place if several else None)
 
 
@@ -283,11 +286,11 @@ def erase(
 _FAR = 1e15  # beyond any array
 
 
-def _regions_of(
-    input: Array,
-    /,
+@functools.lru_cache(256)  # those of a batch are often alike
+def _regions(
+    whole: Shape,
+    layout: str | None,
     *,
-    layout: Any,
     axes: Any,
     axis_names: str,
     anchor: Any,
@@ -296,29 +299,10 @@ def _regions_of(
     normalized_anchor: bool,
     normalized_shape: bool,
     centered_anchor: bool,
-    **_: Any,
 ) -> list[tuple[Any, ...]]:
-    """The regions to erase from an array, as indices."""
-    chosen = places.axes_of("erase", layout, input.ndim, axes, axis_names, "HW")
-    flags = (normalized_anchor, normalized_shape) if normalized is None else (normalized, normalized)
-    return _regions(input.shape, chosen, anchor, shape, flags, centered=centered_anchor)
-
-
-@functools.lru_cache(256)  # those of a batch are often alike
-def _regions(
-    whole: tuple[int, ...],
-    axes: tuple[int, ...],
-    anchor: Any,
-    extent: Any,
-    normalized: tuple[bool, bool],
-    *,
-    centered: bool,
-) -> list[tuple[Any, ...]]:
-    """The regions to erase, in float32 as DALI reckons."""
-    corners, sizes = (
-        [anchor] if isinstance(anchor, float) else anchor,
-        [extent] if isinstance(extent, float) else extent,
-    )
+    """The regions to erase from an array, in float32 as DALI reckons."""
+    axes = places.axes_of("erase", layout, len(whole), axes, axis_names, "HW")
+    corners, sizes = ([given] if isinstance(given, float) else given for given in (anchor, shape))
     count = len(axes)
     for name, values, others in (("anchor", corners, sizes), ("shape", sizes, corners)):
         if count == 0 or len(values) % count or (len(values) and len(others) > len(values)):
@@ -329,11 +313,10 @@ def _regions(
             raise ArgumentError("erase", "shape", "given where there are anchors", "nothing")
         return []
     low, size = numpy.array([corners or [0.0] * len(sizes), sizes]).clip(-_FAR, _FAR).astype(numpy.float32)
-    if True in normalized:
-        extents = numpy.array([whole[axis] for axis in axes] * (len(sizes) // count), numpy.float32)
-        low = low * extents if normalized[0] else low
-        size = size * extents if normalized[1] else size
-    low = low - size / numpy.float32(2) if centered else low
+    extents = numpy.array([whole[axis] for axis in axes] * (len(sizes) // count), numpy.float32)
+    low = low * extents if (normalized_anchor if normalized is None else normalized) else low
+    size = size * extents if (normalized_shape if normalized is None else normalized) else size
+    low = low - size / numpy.float32(2) if centered_anchor else low
     bounds = list(zip(low.tolist(), (low + size).tolist(), strict=True))
     found = []
     for i in range(0, len(sizes), count):

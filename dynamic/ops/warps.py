@@ -148,11 +148,20 @@ def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 @operator(layouts=LAYOUTS, plan=_plan_affine, gpu=_affine_on_gpu)
 def warp_affine(
-    image: Array, matrix_input: Array = None, /, *, dtype: DTypeArgument | None = None,
-    fill_value: float | Several[float] | None = None, interp_type: WarpInterp = "linear", inverse_map: bool = True,
-    matrix: PerSample[Numbers | None] = None, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = GIVEN, plan: Any = None, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    matrix_input: Array = None,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    fill_value: float | Several[float] | None = None,
+    interp_type: WarpInterp = "linear",
+    inverse_map: bool = True,
+    matrix: PerSample[Numbers | None] = None,
+    size: PerSample[Several[Extent] | None] = None,
+    layout: Layout = GIVEN,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Fill each image, or volume, with what a matrix finds in it.
 
     The matrix of two rows and three columns (three and four for volumes) maps a point of the result, (x, y) or
@@ -232,11 +241,21 @@ def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
 
 @operator(layouts=_IMAGES, plan=_plan_perspective, gpu=_perspective_on_gpu, name=_PERSPECTIVE)
 def warp_perspective(
-    image: Array, matrix_input: Array = None, /, *, border_mode: _Border = "constant",
-    fill_value: float | Several[float] = 0.0, interp_type: _Interp = "linear", inverse_map: bool = True,
-    matrix: PerSample[Numbers | None] = None, pixel_origin: _Origin = "corner",
-    size: PerSample[Several[Extent] | None] = None, layout: Layout = GIVEN, plan: Any = None, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    matrix_input: Array = None,
+    /,
+    *,
+    border_mode: _Border = "constant",
+    fill_value: float | Several[float] = 0.0,
+    interp_type: _Interp = "linear",
+    inverse_map: bool = True,
+    matrix: PerSample[Numbers | None] = None,
+    pixel_origin: _Origin = "corner",
+    size: PerSample[Several[Extent] | None] = None,
+    layout: Layout = GIVEN,
+    plan: Any = None,
+    out: Array = None,
+) -> Array:
     """Fill each image with what a perspective finds in it.
 
     The matrix of three rows and columns maps a point (x, y, 1) of the result to (u, v, w), and the point (u / w, v / w)
@@ -320,9 +339,16 @@ def _map_of(data: Described, layout: str, own: Any, frames: Any) -> Described:
 
 @operator(layouts=_IMAGES, plan=_plan_remap, gpu=_remap_on_gpu, name=_REMAP)
 def remap(
-    image: Array, mapx: Array, mapy: Array, /, *, interp: _Interp = "linear", pixel_origin: _Origin = "corner",
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    mapx: Array,
+    mapy: Array,
+    /,
+    *,
+    interp: _Interp = "linear",
+    pixel_origin: _Origin = "corner",
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Fill each image with the pixels that two maps name: for each pixel of the result x and y of the point to read.
 
     What is outside the image is 0.
@@ -373,9 +399,15 @@ def _sphere_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 @operator(layouts=_IMAGES, plan=_plan_distortion, gpu=_sphere_on_gpu)
 def sphere(
-    image: Array, /, *, fill_value: float | Several[float] = 0.0, interp_type: WarpInterp = "nn",
-    mask: PerSample[int] = 1, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    fill_value: float | Several[float] = 0.0,
+    interp_type: WarpInterp = "nn",
+    mask: PerSample[int] = 1,
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Show each image as if on a sphere: what is near its centre is enlarged.
 
     Args:
@@ -407,10 +439,21 @@ def _water_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 
 @operator(layouts=_IMAGES, plan=_plan_distortion, gpu=_water_on_gpu)
 def water(
-    image: Array, /, *, ampl_x: float = 10.0, ampl_y: float = 10.0, fill_value: float | Several[float] = 0.0,
-    freq_x: float = math.pi / 64, freq_y: float = math.pi / 64, interp_type: WarpInterp = "nn",
-    mask: PerSample[int] = 1, phase_x: float = 0.0, phase_y: float = 0.0, layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    ampl_x: float = 10.0,
+    ampl_y: float = 10.0,
+    fill_value: float | Several[float] = 0.0,
+    freq_x: float = math.pi / 64,
+    freq_y: float = math.pi / 64,
+    interp_type: WarpInterp = "nn",
+    mask: PerSample[int] = 1,
+    phase_x: float = 0.0,
+    phase_y: float = 0.0,
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Show each image as if under water: it reads x + ampl_x * sin(freq_x * y + phase_x), and y with a cosine of x.
 
     Args:
