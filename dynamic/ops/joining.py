@@ -9,16 +9,15 @@ from typing import Annotated, Any
 import numpy
 
 from dynamic._arrays.array import Array, library
-from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import arrays
 
-from .shape import _dimensions, _place
+from .shape import place_of, shapes_by
 
 __all__ = ["cat", "one_hot", "stack"]
 
@@ -44,36 +43,30 @@ def _refuse_others(operator: str, inputs: Sequence[Array], but: int | None) -> N
             raise ArgumentError(operator, f"inputs[{i}]", expected, str(other.shape))
 
 
-def _stacked(*inputs: Array, axis: int = 0, axis_name: str | None = None, layout: str | None = None, **_: Any) -> Spec:
-    first = inputs[0]
-    _check_name("stack", axis_name)
-    _refuse_others("stack", inputs, None)
-    if axis_name is not None and first.ndim and not layout:
-        raise ArgumentError("stack", "axis_name", "left out where the first input has no layout", repr(axis_name))
-    place = _place("stack", "axis", axis, first.ndim + 1)
-    return (*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype
+def _inserted(layout: str | None, place: int, letter: str | None) -> str | None:
+    """A layout with one more letter; none where no letter is given."""
+    return None if letter is None else (layout or "")[:place] + letter + (layout or "")[place:]
 
 
-def _layout_of_stacked(given: str | None, *, axis: int = 0, axis_name: str | None = None, **_: Any) -> str | None:
-    letters = given or ""
-    place = axis % (len(letters) + 1)
-    return None if axis_name is None else letters[:place] + axis_name + letters[place:]
+def _plan_stack(call: Call) -> Plan:
+    """The dimensions of a sample, and the place of the new one."""
+    name = call.fixed["axis_name"]
+    _check_name(call.name, name)
+    if name is not None and call.ndim and not call.layout:
+        raise ArgumentError(call.name, "axis_name", "left out where the first input has no layout", repr(name))
+    place = place_of(call.name, "axis", call.fixed["axis"], call.ndim + 1)
+
+    def shape_of(*inputs: Array, **_: Any) -> Shape:
+        _refuse_others(call.name, inputs, None)
+        return (*inputs[0].shape[:place], len(inputs), *inputs[0].shape[place:])
+
+    layout = _inserted(call.layout, place, name)
+    return Plan(call.each(shape_of), call.dtype, layout, call.ndim + 1, data=(call.ndim, place))
 
 
-def _kind_of_stacked(ndim: int, dtype: numpy.dtype[Any], **_: Any) -> tuple[int, Any]:
-    return ndim + 1, dtype
-
-
-@operator(
-    plan=planned(_stacked, layout=_layout_of_stacked, kind=_kind_of_stacked, across=_dimensions), gpu=True, unit="array"
-)
+@operator(plan=_plan_stack, gpu=True, unit="array")
 def stack(
-    *inputs: Array,
-    axis: int = 0,
-    axis_name: str | None = None,
-    layout: Layout = GIVEN,
-    plan: int = GIVEN,
-    out: Array = GIVEN,
+    *inputs: Array, axis: int = 0, axis_name: str | None = None, plan: tuple[int, int] = GIVEN, out: Array = GIVEN
 ) -> Array:
     """Join arrays of one shape along a new dimension.
 
@@ -90,15 +83,15 @@ def stack(
     >>> ndd.stack([1, 2], [3, 4], axis=-1).tolist()
     [[1, 3], [2, 4]]
     """
-    samples = inputs[0].ndim - plan
-    library(out).stack(inputs, axis=samples + axis % (plan + 1), out=out)
+    ndim, place = plan
+    library(out).stack(inputs, axis=inputs[0].ndim - ndim + place, out=out)
     return out
 
 
 def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None) -> int:
     """The dimension along which arrays are joined."""
     if axis_name is None:
-        return _place("cat", "axis", axis or 0, ndim)
+        return place_of("cat", "axis", axis or 0, ndim)
     if axis is not None:
         raise ArgumentError("cat", "axis", "left out beside axis_name", str(axis))
     if len(axis_name) != 1 or axis_name not in (layout or ""):
@@ -106,23 +99,24 @@ def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None
     return (layout or "").index(axis_name)
 
 
-def _joined(
-    *inputs: Array, axis: int | None = None, axis_name: str | None = None, layout: str | None = None, **_: Any
-) -> Spec:
-    first = inputs[0]
-    place = _axis(layout, first.ndim, axis, axis_name)
-    _refuse_others("cat", inputs, place)
-    extent = sum(x.shape[place] for x in inputs)
-    return (*first.shape[:place], extent, *first.shape[place + 1 :]), first.dtype
+def _plan_cat(call: Call) -> Plan:
+    """The dimensions of a sample, and the one along which they are joined."""
+    place = _axis(call.layout, call.ndim, call.fixed["axis"], call.fixed["axis_name"])
+
+    def shape_of(*inputs: Array, **_: Any) -> Shape:
+        _refuse_others(call.name, inputs, place)
+        extent = sum(x.shape[place] for x in inputs)
+        return (*inputs[0].shape[:place], extent, *inputs[0].shape[place + 1 :])
+
+    return Plan(call.each(shape_of), call.dtype, data=(call.ndim, place))
 
 
-@operator(plan=planned(_joined, across=_dimensions), gpu=True, unit="array")
+@operator(plan=_plan_cat, gpu=True, unit="array")
 def cat(
     *inputs: Array,
     axis: int | None = None,
     axis_name: str | None = None,
-    layout: Layout = GIVEN,
-    plan: int = GIVEN,
+    plan: tuple[int, int] = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
     """Join arrays along one of their dimensions.
@@ -140,57 +134,40 @@ def cat(
     >>> ndd.cat([1, 2], [3]).tolist()
     [1, 2, 3]
     """
-    samples = inputs[0].ndim - plan
-    place = _axis(layout and layout[samples:], plan, axis, axis_name)
-    library(out).concatenate(inputs, axis=samples + place, out=out)
+    ndim, place = plan
+    library(out).concatenate(inputs, axis=inputs[0].ndim - ndim + place, out=out)
     return out
 
 
-def _across_one_hot(call: Call) -> tuple[int, bool, Array]:
-    """How many dimensions a sample has, whether all samples are single numbers, and the values of off and on."""
-    own = call.fixed
-    single = own["axis"] is None and all(x.size == 1 for (x,) in call.samples())
-    values = convert(numpy, numpy.array([own["off_value"], own["on_value"]]), own["dtype"].dtype)
-    return call.inputs[0].ndim, single, values
+def _plan_one_hot(call: Call) -> Plan:
+    """The dimensions of a sample, the place of the classes, and the values of off and on."""
+    given, ndim, name = call.fixed, call.ndim, call.fixed["axis_name"]
+    _check_name(call.name, name)
+    values = convert(numpy, numpy.array([given["off_value"], given["on_value"]]), call.asked)
+    if given["axis"] is None and (all(math.prod(shape) == 1 for shape in set(call.shapes)) if call.count else ndim < 2):
+        return Plan([(given["num_classes"],)] * call.count, call.asked, name, 1, data=(ndim, 0, *values))
+    if name is not None and ndim and not call.layout:
+        raise ArgumentError(call.name, "axis_name", "left out where the input has no layout", repr(name))
+    place = place_of(call.name, "axis", -1 if given["axis"] is None else given["axis"], ndim + 1)
+    shapes = shapes_by(call, lambda shape: (*shape[:place], given["num_classes"], *shape[place:]))
+    layout = _inserted(call.layout, place, name)
+    return Plan(shapes, call.asked, layout, ndim + 1, data=(ndim, place, *values))
 
 
-def _encoded(
-    input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: Any = float32,
-    num_classes: int = 0, across: Any, layout: str | None = None, **_: Any,
-) -> Spec:  # fmt: skip
-    _check_name("one_hot", axis_name)
-    if across[1]:
-        return (num_classes,), dtype.dtype
-    if axis_name is not None and input.ndim and not layout:
-        raise ArgumentError("one_hot", "axis_name", "left out where the input has no layout", repr(axis_name))
-    place = _place("one_hot", "axis", -1 if axis is None else axis, input.ndim + 1)
-    return (*input.shape[:place], num_classes, *input.shape[place:]), dtype.dtype
-
-
-def _layout_of_encoded(
-    given: str | None, *, axis: int | None = None, axis_name: str | None = None, across: Any = (0, False), **_: Any
-) -> str | None:
-    if axis_name is None or across[1]:
-        return axis_name
-    return _layout_of_stacked(given, axis=-1 if axis is None else axis, axis_name=axis_name)
-
-
-def _kind_of_encoded(
-    ndim: int, _: numpy.dtype[Any], *, axis: int | None = None, dtype: Any = float32, **__: Any
-) -> tuple[int, Any]:
-    return 1 if axis is None and ndim <= 1 else ndim + 1, dtype.dtype
-
-
-@operator(
-    plan=planned(_encoded, layout=_layout_of_encoded, kind=_kind_of_encoded, across=_across_one_hot),
-    gpu=True,
-    unit="array",
-)
+@operator(plan=_plan_one_hot, gpu=True, unit="array")
 def one_hot(
-    input: Array, /, *, axis: int | None = None, axis_name: str | None = None, dtype: DTypeArgument = float32,
-    num_classes: Annotated[int, Between(0)], off_value: float = 0.0, on_value: float = 1.0, layout: Layout = GIVEN,
-    plan: tuple[int, bool, Array] = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    input: Array,
+    /,
+    *,
+    axis: int | None = None,
+    axis_name: str | None = None,
+    dtype: DTypeArgument = float32,
+    num_classes: Annotated[int, Between(0)],
+    off_value: float = 0.0,
+    on_value: float = 1.0,
+    plan: tuple[int, int, Any, Any] = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Encode numbers of classes: a vector with one value at the class and another everywhere else.
 
     Args:
@@ -212,7 +189,7 @@ def one_hot(
     >>> ndd.one_hot([2, 0], num_classes=3, dtype="uint8").tolist()
     [[0, 0, 1], [1, 0, 0]]
     """
-    ndim, single, (off, on) = plan
+    ndim, place, off, on = plan
     on_cpu = library(out) is numpy
     if input.size == 1 and on_cpu:  # a label: much faster than many numbers
         out[...] = off
@@ -220,8 +197,6 @@ def one_hot(
         if num_classes and -1 < number < num_classes:
             out.reshape(-1)[int(number)] = on
         return out
-    samples = input.ndim - ndim
-    place = samples + (0 if single else (-1 if axis is None else axis) % (ndim + 1))
-    following = 1 if single else math.prod(input.shape[place:])
+    following = math.prod(input.shape[input.ndim - ndim + place :])
     (order if on_cpu else arrays).one_hot(input, num_classes, off, on, following, out)
     return out

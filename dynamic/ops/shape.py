@@ -1,13 +1,10 @@
 """Shapes and layouts: other ones for the same data, and the order of dimensions."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -15,10 +12,9 @@ import numpy
 from dynamic._arrays.array import SMALL, Array
 from dynamic._arrays.described import Described
 from dynamic._arrays.memory import checked_extents
-from dynamic._base.pool import Step
-from dynamic._lift.argument import GIVEN, DTypeArgument, Layout, PerSample, Several
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned, stepwise
+from dynamic._base.pool import run_steps
+from dynamic._lift.argument import GIVEN, DTypeArgument, PerSample, Several
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
@@ -31,19 +27,27 @@ _Integers: TypeAlias = Several[int] | int
 _Factors: TypeAlias = Several[float] | float
 _MOST = 63  # dimensions of a sample: NumPy has 64, of which a Batch needs one
 
-# What has `across` to tell how many dimensions a sample has may be given many samples at once, as one array.
 
-
-def _dimensions(call: Call) -> int:
-    """How many dimensions a sample has."""
-    return call.inputs[0].ndim
+def shapes_by(call: Call, function: Callable[[Shape], Shape]) -> list[Shape]:
+    """Shapes of results, by those of the samples of the first input, each of which is looked at once."""
+    known: dict[Shape, Shape] = {}
+    shapes = call.shapes[:1] if call.uniform() else call.shapes
+    for i, shape in enumerate(shapes):
+        if shape not in known:
+            try:
+                known[shape] = function(shape)
+            except ArgumentError as error:
+                call.noted(i, error)
+                raise
+    results = [known[shape] for shape in shapes]
+    return results * call.count if len(results) == 1 else results
 
 
 def _each(values: Any) -> list[Any]:
     return list(values) if isinstance(values, tuple) else [values]
 
 
-def _place(operator: str, argument: str, place: int, ndim: int) -> int:
+def place_of(operator: str, argument: str, place: int, ndim: int) -> int:
     """The number of a dimension, which may be counted from the last."""
     if ndim > _MOST:
         raise ArgumentError(operator, argument, f"among at most {_MOST} dimensions", f"{ndim} of them")
@@ -55,7 +59,7 @@ def _place(operator: str, argument: str, place: int, ndim: int) -> int:
 @functools.lru_cache(256)
 def _places(operator: str, argument: str, places: Any, ndim: int) -> tuple[int, ...]:
     """The numbers of some dimensions, all different."""
-    found = [_place(operator, argument, place, ndim) for place in _each(places)]
+    found = [place_of(operator, argument, place, ndim) for place in _each(places)]
     if len(set(found)) < len(found):
         raise ArgumentError(operator, argument, "different dimensions", shown(places))
     return tuple(found)
@@ -77,28 +81,27 @@ def _order(layout: str | None, ndim: int, perm: Any, output_layout: str | None) 
     return tuple(layout.index(letter) for letter in output_layout)
 
 
-def _layout_of_order(
-    given: str | None, *, perm: Any = None, transpose_layout: bool = True, output_layout: str | None = None, **_: Any
-) -> str | None:
-    if output_layout:
-        return output_layout
-    if given is None or not transpose_layout:
-        return given
-    return "".join(given[i] for i in _order(given, len(given), perm, None))
+def _plan_transpose(call: Call) -> Plan:
+    """The order of the dimensions."""
+    layout, wanted = call.layout, call.fixed["output_layout"]
+    places = _order(layout, call.ndim, call.fixed["perm"], wanted)
+    if wanted and len(wanted) != call.ndim:
+        expected = f"a letter for each of the {call.ndim} dimensions"
+        raise ArgumentError("transpose", "output_layout", expected, repr(wanted))
+    if not wanted:
+        wanted = "".join(layout[i] for i in places) if layout and call.fixed["transpose_layout"] else layout
+    shapes = shapes_by(call, lambda shape: tuple([shape[i] for i in places]))
+    large = max(map(math.prod, set(shapes)), default=0) * call.dtype.itemsize > SMALL
+    apart = large and call.device.device_type == "cpu"  # then a sample is one call of OpenCV, but not several at once
+    kernel = functools.partial(_transpose_many, places=places)
+    return Plan(shapes, call.dtype, wanted, data=[places] * call.count if apart else places, kernel=kernel)
 
 
-def _order_of_all(call: Call) -> tuple[int, ...]:
-    """For each dimension of the results which one of the samples it is."""
-    ndim, output_layout = call.inputs[0].ndim, call.fixed["output_layout"]
-    places = _order(call.layout, ndim, call.fixed["perm"], output_layout)
-    if output_layout and len(output_layout) != ndim:
-        expected = f"a letter for each of the {ndim} dimensions"
-        raise ArgumentError("transpose", "output_layout", expected, repr(output_layout))
-    return places
-
-
-def _transposed(data: Array, /, *, across: tuple[int, ...], **_: Any) -> Spec:
-    return tuple([data.shape[i] for i in across]), data.dtype
+def _transpose_many(call: Call, memory: Memory, places: tuple[int, ...]) -> None:
+    """Prepare a call of a library for each sample, and share them out."""
+    pairs = zip(*call.columns(), memory.outs, strict=True)
+    steps = [order.permuting(data, places, out) or (order.permuted, (data, places, out)) for data, out in pairs]
+    run_steps(steps, call.plan.weight * (call.bytes() + memory.nbytes))
 
 
 def _transpose_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -108,19 +111,17 @@ def _transpose_on_gpu(call: Call, inputs: list[Described], target: Described) ->
     copies.window(turned, target)
 
 
-def _transposing(data: Array, /, *, plan: tuple[int, ...], out: Array, **_: Any) -> Step | None:
-    return order.permuting(data, plan, out)
-
-
-@operator(
-    plan=planned(_transposed, layout=_layout_of_order, across=_order_of_all, many=stepwise(_transposing)),
-    gpu=_transpose_on_gpu,
-    unit="array",
-)
+@operator(plan=_plan_transpose, gpu=_transpose_on_gpu, unit="array")
 def transpose(
-    data: Array, /, *, perm: _Integers | None = None, transpose_layout: bool = True, output_layout: str | None = None,
-    plan: tuple[int, ...] = (), out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    data: Array,
+    /,
+    *,
+    perm: _Integers | None = None,
+    transpose_layout: bool = True,
+    output_layout: str | None = None,
+    plan: tuple[int, ...] = (),
+    out: Array = GIVEN,
+) -> Array:
     """Change the order of the dimensions.
 
     Args:
@@ -139,20 +140,22 @@ def transpose(
     >>> ndd.transpose(image, perm=[2, 0, 1]).shape, ndd.transpose(image, output_layout="CHW").shape
     ((3, 4, 6), (3, 4, 6))
     """
-    if data.ndim == len(plan):
-        order.permuted(data, plan, out)
-    elif data[0, ...].nbytes <= SMALL:
-        order.permuted(data, (0, *(1 + place for place in plan)), out)
-    else:
-        return NotImplemented
+    order.permuted(data, plan if data.ndim == len(plan) else (0, *[1 + place for place in plan]), out)
     return out
 
 
 @functools.lru_cache(256)
 def _shape_of(
-    operator: str, have: tuple[int, ...], ndim: int, kind: numpy.dtype[Any], dtype: Any, layout: str | None,
-    shape: Any, rel_shape: Any, src_dims: Any,
-) -> tuple[numpy.dtype[Any] | None, tuple[int, ...]]:  # fmt: skip
+    operator: str,
+    have: tuple[int, ...],
+    ndim: int,
+    kind: numpy.dtype[Any],
+    dtype: Any,
+    layout: str | None,
+    shape: Any,
+    rel_shape: Any,
+    src_dims: Any,
+) -> tuple[numpy.dtype[Any] | None, tuple[int, ...]]:
     """The new dtype, unless it is the same, and the new shape of an array whose last dimensions are those of a sample.
 
     Photos of a batch are often alike.
@@ -237,9 +240,16 @@ def _without_wildcard(
 
 
 def _reshaped(
-    operator: str, data: Array, ndim: int, dtype: Any = None, shape_input: Array | None = None,
-    layout: str | None = None, rel_shape: Any = None, shape: Any = None, src_dims: Any = None,
-) -> Array | list[Array]:  # fmt: skip
+    operator: str,
+    data: Array,
+    ndim: int,
+    dtype: Any = None,
+    shape_input: Array | None = None,
+    layout: str | None = None,
+    rel_shape: Any = None,
+    shape: Any = None,
+    src_dims: Any = None,
+) -> Array | list[Array]:
     """The same data with other extents and another dtype, one sample or many at once; or many in a list."""
     if shape_input is not None:
         samples = data.shape[: data.ndim - ndim]
@@ -261,41 +271,36 @@ def _reshaped(
     return data.reshape(extents)
 
 
-def _relaid(given: str | None, *, layout: str | None = None, **_: Any) -> str | None:
-    return given if layout is None else layout or None
+def _plan_reshape(call: Call) -> Plan:
+    """Layout and dimensions of the result, and dimensions of a sample."""
+    layout, known = call.fixed["layout"], [call.fixed.get(name) for name in ("shape", "rel_shape", "src_dims")]
+    told = next((value for value in known if value is not None), None)
+    ndim = len(_each(told)) if told is not None else len(layout) if layout else call.ndim
+    plan = Plan(layout=call.layout if layout is None else layout or None, ndim=ndim, data=call.ndim)
+    if call.name == "reshape" and len(call.inputs) == 1 and not call.varying:
+        plan.kernel = _reshape_many
+    return plan
 
 
-def _kind_of_reshaped(
-    ndim: int, have: numpy.dtype[Any], *, dtype: Any = None, shape: Any = None, rel_shape: Any = None,
-    src_dims: Any = None, layout: str | None = None,
-) -> tuple[int, Any]:  # fmt: skip
-    told = next((value for value in (shape, rel_shape, src_dims) if value is not None), None)
-    count = len(_each(told)) if told is not None else len(layout) if layout else ndim
-    return count, have if dtype is None else dtype.dtype
-
-
-def _reshape_many(call: Call, samples: Sequence[tuple[Array, ...]], _: Memory | None) -> list[Array] | None:
-    """`reshape` of separate samples of a few shapes, each of which is looked at once."""
-    if call.varying or len(call.inputs) > 1:
-        return None
-    ndim = call.plan.data
+def _reshape_many(call: Call, _: Memory | None) -> list[list[Array]]:
+    """`reshape` of separate samples."""
     given = [call.fixed[name] for name in ("layout", "shape", "rel_shape", "src_dims")]
-    kind, shapes = samples[0][0].dtype, {sample.shape for (sample,) in samples}
-    try:
-        found = {shape: _shape_of("reshape", shape, ndim, kind, None, *given)[1] for shape in shapes}
-    except ArgumentError:
-        return None  # it is met again one by one, and told of its sample
-    return [[sample.reshape(found[sample.shape]) for (sample,) in samples]]
+    results = shapes_by(call, lambda shape: _shape_of("reshape", shape, len(shape), call.dtype, None, *given)[1])
+    return [[sample.reshape(extents) for sample, extents in zip(call.columns()[0], results, strict=True)]]
 
 
-@operator(
-    plan=planned(layout=_relaid, kind=_kind_of_reshaped, across=_dimensions, many=_reshape_many), gpu=True, unit="view"
-)
+@operator(plan=_plan_reshape, gpu=True, unit="view")
 def reshape(
-    data: Array, shape_input: Array | None = None, /, *, layout: str | None = None,
-    rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, plan: int = GIVEN,
-) -> Array:  # fmt: skip
+    data: Array,
+    shape_input: Array | None = None,
+    /,
+    *,
+    layout: str | None = None,
+    rel_shape: PerSample[_Factors | None] = None,
+    shape: PerSample[_Integers | None] = None,
+    src_dims: PerSample[_Integers | None] = None,
+    plan: int = GIVEN,
+) -> Array:
     """Give the same elements another shape, or another layout, or both; `shape_input` stands for `shape`.
 
     Args:
@@ -314,18 +319,22 @@ def reshape(
     >>> ndd.reshape(ndd.as_tensor(numpy.arange(6), layout="W"), shape=(-1, 2), layout="HW").shape
     (3, 2)
     """
-    if shape_input is not None:
-        return _reshaped("reshape", data, plan, None, shape_input, layout, rel_shape, shape, src_dims)
-    given: Any = (layout, shape, rel_shape, src_dims)
-    return data.reshape(_shape_of("reshape", data.shape, plan, data.dtype, None, *given)[1])
+    return _reshaped("reshape", data, plan, None, shape_input, layout, rel_shape, shape, src_dims)
 
 
-@operator(plan=planned(layout=_relaid, kind=_kind_of_reshaped, across=_dimensions), gpu=True, unit="view")
+@operator(plan=_plan_reshape, gpu=True, unit="view")
 def reinterpret(
-    data: Array, shape_input: Array | None = None, /, *, dtype: DTypeArgument | None = None, layout: str | None = None,
-    rel_shape: PerSample[_Factors | None] = None, shape: PerSample[_Integers | None] = None,
-    src_dims: PerSample[_Integers | None] = None, plan: int = GIVEN,
-) -> Array:  # fmt: skip
+    data: Array,
+    shape_input: Array | None = None,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    layout: str | None = None,
+    rel_shape: PerSample[_Factors | None] = None,
+    shape: PerSample[_Integers | None] = None,
+    src_dims: PerSample[_Integers | None] = None,
+    plan: int = GIVEN,
+) -> Array:
     """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
 
     Args:
@@ -360,26 +369,21 @@ def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) 
     return [layout.index(letter) for letter in axis_names]
 
 
-def _layout_of_squeezed(given: str | None, *, axes: Any = None, axis_names: str | None = None, **_: Any) -> str | None:
-    removed = _squeezed(given, len(given), axes, axis_names) if given else []
-    return "".join(letter for i, letter in enumerate(given or "") if i not in removed) or None
+def _plan_squeeze(call: Call) -> Plan:
+    """The dimensions of a sample, and those that are removed."""
+    removed = _squeezed(call.layout, call.ndim, call.fixed["axes"], call.fixed["axis_names"])
+    layout = "".join(letter for i, letter in enumerate(call.layout or "") if i not in removed) or None
+    return Plan(layout=layout, ndim=call.ndim - len(set(removed)), data=(call.ndim, removed))
 
 
-def _kind_of_squeezed(
-    ndim: int, dtype: numpy.dtype[Any], *, axes: Any = None, axis_names: str | None = None, **_: Any
-) -> tuple[int, Any]:
-    return ndim - len(set(_each(axes) if axes is not None else axis_names or "")), dtype
-
-
-@operator(plan=planned(layout=_layout_of_squeezed, kind=_kind_of_squeezed, across=_dimensions), gpu=True, unit="view")
+@operator(plan=_plan_squeeze, gpu=True, unit="view")
 def squeeze(
     data: Array,
     /,
     *,
     axes: _Integers | None = None,
     axis_names: str | None = None,
-    layout: Layout = GIVEN,
-    plan: int = GIVEN,
+    plan: tuple[int, Sequence[int]] = GIVEN,
 ) -> Array:
     """Remove dimensions of extent 1.
 
@@ -405,34 +409,35 @@ def squeeze(
         device="cpu",
         shape=(4, 6))
     """
-    samples, extents = data.shape[: data.ndim - plan], data.shape[data.ndim - plan :]
-    removed = _squeezed(layout and layout[len(samples) :], plan, axes, axis_names)
+    ndim, removed = plan
+    samples, extents = data.shape[: data.ndim - ndim], data.shape[data.ndim - ndim :]
     kept = tuple(extent for i, extent in enumerate(extents) if i not in removed)
     if math.prod(kept) != math.prod(extents):
         name = "axes" if axis_names is None else "axis_names"
-        raise ArgumentError(
-            "squeeze", name, f"dimensions of extent 1 of the shape {extents}", shown(axes or axis_names)
-        )
+        expected = f"dimensions of extent 1 of the shape {extents}"
+        raise ArgumentError("squeeze", name, expected, shown(axes or axis_names))
     return data.reshape(samples + kept)
 
 
-def _layout_of_expanded(given: str | None, *, axes: Any, new_axis_names: str = "", **_: Any) -> str | None:
-    if not new_axis_names:
-        return given if axes == () else None
-    added = dict(
-        zip(_places("expand_dims", "axes", axes, len(given or "") + len(_each(axes))), new_axis_names, strict=True)
-    )
-    old = iter(given or "")
-    return "".join(added[i] if i in added else next(old) for i in range(len(given or "") + len(added)))
+def _plan_expansion(call: Call) -> Plan:
+    """The dimensions of the result, and those that are new."""
+    axes, names, layout = call.fixed["axes"], call.fixed["new_axis_names"], call.layout or ""
+    ndim = call.ndim + len(_each(axes))
+    places = _places(call.name, "axes", axes, ndim)
+    if names and len(names) != len(places):
+        raise ArgumentError(call.name, "new_axis_names", f"{len(places)} letters", repr(names))
+    if names and call.ndim and not layout:
+        expected = "left out where the input has no layout"
+        raise ArgumentError(call.name, "new_axis_names", expected, repr(names))
+    letters = iter(layout)
+    added = dict(zip(places, names, strict=False))
+    result = "".join(added[i] if i in added else next(letters) for i in range(ndim)) if names else ""
+    return Plan(layout=result or (call.layout if not places else None), ndim=ndim, data=(ndim, places))
 
 
-def _kind_of_expanded(ndim: int, dtype: numpy.dtype[Any], *, axes: Any, **_: Any) -> tuple[int, Any]:
-    return ndim + len(_each(axes)), dtype
-
-
-@operator(plan=planned(layout=_layout_of_expanded, kind=_kind_of_expanded, across=_dimensions), gpu=True, unit="view")
+@operator(plan=_plan_expansion, gpu=True, unit="view")
 def expand_dims(
-    data: Array, /, *, axes: _Integers, new_axis_names: str = "", layout: Layout = GIVEN, plan: int = GIVEN
+    data: Array, /, *, axes: _Integers, new_axis_names: str = "", plan: tuple[int, Sequence[int]] = GIVEN
 ) -> Array:
     """Insert dimensions of extent 1.
 
@@ -450,12 +455,7 @@ def expand_dims(
     >>> ndd.expand_dims(image, axes=-1, new_axis_names="C").layout
     'HWC'
     """
-    samples = data.shape[: data.ndim - plan]
-    places = _places("expand_dims", "axes", axes, plan + len(_each(axes)))
-    if new_axis_names and len(new_axis_names) != len(places):
-        raise ArgumentError("expand_dims", "new_axis_names", f"{len(places)} letters", repr(new_axis_names))
-    if new_axis_names and plan and not layout:
-        expected = "left out where the input has no layout"
-        raise ArgumentError("expand_dims", "new_axis_names", expected, repr(new_axis_names))
-    extents = iter(data.shape[len(samples) :])
-    return data.reshape(samples + tuple(1 if i in places else next(extents) for i in range(plan + len(places))))
+    ndim, places = plan
+    samples = data.ndim + len(places) - ndim
+    extents = iter(data.shape[samples:])
+    return data.reshape(data.shape[:samples] + tuple([1 if i in places else next(extents) for i in range(ndim)]))
