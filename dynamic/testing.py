@@ -16,6 +16,7 @@ from dynamic.custom import Operator
 from dynamic.data import Batch, Tensor, as_batch
 from dynamic.errors import ArgumentError, shown
 
+from ._base import pool
 from ._base.state import Stateful
 
 __all__ = ["Resumed", "assert_operator", "assert_resumable"]
@@ -182,14 +183,18 @@ def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any
     >>> images = ndd.as_batch([numpy.ones((2, 3, 3)), numpy.zeros((4, 1, 3))], layout="HWC")
     >>> ndd.testing.assert_operator(ndd.rotate, images, angle=ndd.as_batch([10, 90]))
     """
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Batch) or not len(x):
+            raise ArgumentError("testing.assert_operator", f"inputs[{i}]", "a Batch of 1 or more samples", shown(x))
     before = _plain([list(x) for x in inputs])
-    expected = _results(operator, inputs, arguments)
+    with EvalContext(num_threads=1):
+        expected = _results(operator, inputs, arguments)
     places = range(len(inputs[0]))
     for i in places:
         own = {name: value[i] if isinstance(value, Batch) else value for name, value in arguments.items()}
         found = operator(*(x[i] for x in inputs), **own)
         alone = [found] if isinstance(found, Tensor) else list(found)
-        _same(expected, [[one] for one in alone], [i], "a sample alone")
+        _same(operator, expected, [[one] for one in alone], [i], "a sample alone")
         if [one.layout for one in alone] != [whole.layout for whole in expected]:
             raise AssertionError(f"{operator.name}(): the layout of a sample alone differs from that of a Batch.")
     for order, when in (
@@ -198,12 +203,12 @@ def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any
         ([0] * 3, "samples of one shape"),
     ):
         taken = {name: value[order] if isinstance(value, Batch) else value for name, value in arguments.items()}
-        _same(expected, _results(operator, [x[order] for x in inputs], taken), order, when)
+        _same(operator, expected, _results(operator, [x[order] for x in inputs], taken), order, when)
     turned = [as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in map(_at_least_1d, x.samples)], layout=x.layout)
               if x.ndim else x for x in inputs]  # fmt: skip
-    _same(expected, _results(operator, turned, arguments), places, "samples with other strides")
-    with EvalContext(num_threads=4):
-        _same(expected, _results(operator, inputs, arguments), places, "4 threads")
+    _same(operator, expected, _results(operator, turned, arguments), places, "samples with other strides")
+    with EvalContext(num_threads=4), pool.sharing_all():
+        _same(operator, expected, _results(operator, inputs, arguments), places, "4 threads")
     nothing = {name: value[:0] if isinstance(value, Batch) else value for name, value in arguments.items()}
     for empty, full in zip(_results(operator, [x[:0] for x in inputs], nothing), expected, strict=True):
         kinds = [(x.dtype, x.ndim, x.layout) for x in (empty, full)]
@@ -222,12 +227,16 @@ def _results(operator: Operator[...], inputs: Sequence[Batch], arguments: Mappin
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def _same(expected: Sequence[Batch], found: Sequence[Any], places: Sequence[int], when: str) -> None:
+def _same(
+    operator: Operator[...], expected: Sequence[Batch], found: Sequence[Any], places: Sequence[int], when: str
+) -> None:
     """Refuse results that are not those of the samples at some places."""
     for whole, part in zip(expected, found, strict=True):
         for place, sample in zip(places, part, strict=True):
             if _plain(sample) != _plain(whole[place]):
-                raise AssertionError(f"Sample {place} has another result with {when}.")
+                kinds = [f"{x.dtype} of shape {x.shape}" for x in (sample, whole[place])]
+                told = f"{kinds[0]} for {kinds[1]}" if kinds[0] != kinds[1] else f"other values, {kinds[0]}"
+                raise AssertionError(f"{operator.name}(): sample {place} has another result with {when}: {told}.")
 
 
 def _records(step: Any) -> Iterator[_Record]:

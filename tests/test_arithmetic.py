@@ -87,7 +87,7 @@ def test_much_data_is_calculated_in_parts(pair, op):
         for name in (
             "data._arithmetic._LARGE",
             "data._arithmetic._SHARED",
-            "_base.pool._WORTH_SHARING",
+            "_base.pool._worth_sharing",
         ):
             patch.setattr(f"dynamic.{name}", 0)
         many = [op(a, b), *(op(*batch) for batch in batches)]

@@ -90,6 +90,45 @@ def test_they_refuse_as_others_do():
         def wrong(a, /, *, x: Annotated[int, Between(1)] = 0): ...
 
 
+@pytest.mark.parametrize(("declaration", "told"), [
+    ({"unit": "rows"}, "'unit' must be one of 'sample', 'array'"), ({"layouts": "HWC"}, r"Write \['HWC'\]"),
+    ({"unit": "value"}, "'plan' must be given for unit='value'"),
+])  # fmt: skip
+def test_wrong_declarations_are_refused(declaration, told):
+    with pytest.raises(ArgumentError, match=told):
+
+        @operator(**declaration)
+        def wrong(a, /): ...
+
+
+def test_wrong_functions_are_refused():
+    def no_slash(a, *, x: int = 1): ...
+    def no_annotation(a, /, *, x=1): ...
+    def unknown_annotation(a, /, *, x: list[int]): ...
+    def no_plan(a, /, *, out): ...
+
+    for body, told in (
+        (no_slash, "Inputs stand before a /"), (no_annotation, "got no annotation"),
+        (unknown_annotation, "'x' must be annotated: float"), (no_plan, "'plan' must be given for the parameter 'out'"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match=told):
+            operator()(body)
+
+
+def test_wrong_results_are_refused():
+    batch = as_batch([np.zeros(2), np.ones(3)])
+    for plan, body, told in (
+        (None, lambda a, /: None, "returned NoneType for sample [01]; return an array"),
+        (Plan([(2,)], "float64"), lambda a, /, *, out: None, "has 1 shapes for 2 samples"),
+        (Plan((2,)), lambda a, /, *, out: None, "has shapes and no dtype"),
+        (Plan((2,), "float64", data=[1]), lambda a, /, *, out: None, "has 1 items of data for 2"),
+        (Plan((2,), "float64"), lambda a, /, *, out: np.zeros(2), "returned a new array for sample [01]"),
+    ):
+        wrong = operator(plan=None if plan is None else lambda _, plan=plan: plan)(body)
+        with pytest.raises(TypeError, match=told):
+            wrong(batch)
+
+
 def test_they_pickle_run_in_pipelines_and_stay_out_of_the_library():
     from dynamic._lift.operator import registry
 
@@ -121,7 +160,7 @@ def test_faults_are_found(fault):
             out[...] = plan
         if fault == "input" and values.flags.writeable:
             values += 1
-        if fault == "threads" and ndd.get_num_threads() > 3:
+        if fault == "threads" and ndd.get_num_threads() > 1:
             out[...] = 9
         if fault == "alone" and len(seen) > 2:
             out[...] = 8

@@ -233,7 +233,7 @@ def test_no_limit_of_a_task_is_left(monkeypatch):
     monkeypatch.setattr(pool, "_known", {})
     monkeypatch.setattr(pool, "_wanted", 2)
     for worth in (0.0, 1.0):
-        monkeypatch.setattr(pool, "_WORTH_SHARING", worth)
+        monkeypatch.setattr(pool, "_worth_sharing", worth)
         for interruption in every_turn(run, 1000):
             run(interruption)
 

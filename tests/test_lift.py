@@ -603,7 +603,7 @@ def test_a_wrong_default_is_found_when_it_is_declared():
 
 @pytest.fixture
 def threads(monkeypatch):
-    monkeypatch.setattr(pool, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(pool, "_worth_sharing", 0)
     with ndd.EvalContext(num_threads=4):
         yield
 
@@ -619,7 +619,7 @@ def test_the_pool_calls_once_for_each(n, threads_):
 @pytest.mark.parametrize("way", [pool.run, lambda f, n, work: pool.run_steps([(f, (i,)) for i in range(n)], work)])
 def test_threads_share_what_is_enough_work(way):
     with ndd.EvalContext(num_threads=2):
-        for work, shared in ((pool._WORTH_SHARING, True), (pool._WORTH_SHARING - 1, False)):
+        for work, shared in ((pool._worth_sharing, True), (pool._worth_sharing - 1, False)):
             seen, both = set(), threading.Barrier(2)
 
             def task(_, seen=seen, both=both, shared=shared):

@@ -209,7 +209,7 @@ def test_threads_change_nothing(operator, data):
             patch.setattr(f"dynamic.kernels.cpu.{name}", size)
         with ndd.EvalContext(num_threads=1):
             results = attempt(on_batch, operator, samples, layout, varying, fixed)
-        for name in ("_WORTH_SHARING", "WORTH_SPLITTING"):
+        for name in ("_worth_sharing", "WORTH_SPLITTING"):
             patch.setattr(f"dynamic._base.pool.{name}", 0)
         with ndd.EvalContext(num_threads=data.draw(st.sampled_from([2, 4, 12]))):
             again = on_batch(operator, samples, layout, varying, fixed)

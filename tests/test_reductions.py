@@ -338,7 +338,7 @@ def test_photos_are_added_up_as_if_alone(name, kind, channels, whole, data):  # 
     how = {"axes": axes, "keep_dims": data.draw(flags), "dtype": data.draw(st.sampled_from([None, None, ndd.int16]))}
     function = getattr(reductions, name)
     with ndd.EvalContext(num_threads=data.draw(st.integers(1, 3))), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dynamic._base.pool._WORTH_SHARING", 0)
+        patch.setattr("dynamic._base.pool._worth_sharing", 0)
         found = function(as_batch(samples * 2), **how)
     for sample, result in zip(samples * 2, found, strict=True):
         alone = function(as_tensor(sample), **how).array

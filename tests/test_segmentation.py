@@ -285,7 +285,7 @@ def test_pixels_and_objects_belong_to_samples():
 def test_threads_change_no_draws(monkeypatch):
     batch = as_batch([np.roll(MASK, k, axis=1) for k in range(6)])
     alone = [x.tolist() for x in random_object_bbox(batch, rng=RNG(8))]
-    monkeypatch.setattr("dynamic._base.pool._WORTH_SHARING", 0)
+    monkeypatch.setattr("dynamic._base.pool._worth_sharing", 0)
     assert [x.tolist() for x in random_object_bbox(batch, rng=RNG(8))] == alone
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "run_pieces",
     "run_steps",
     "set_num_threads",
+    "sharing_all",
     "split",
 ]
 
@@ -38,7 +39,7 @@ __all__ = [
 Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
-_WORTH_SHARING = 1 << 22  # bytes of a call, times their weight; the same for many samples
+_worth_sharing = 1 << 22  # bytes of a call, times their weight; the same for many samples
 _MOST = 1024
 
 _lock = new_lock()
@@ -121,6 +122,17 @@ def checked(operator: str, num_threads: int | None, argument: str = "num_threads
     return count
 
 
+@contextlib.contextmanager
+def sharing_all() -> Iterator[None]:
+    """Let threads share all calls inside, however little work they are: for tests."""
+    global _worth_sharing
+    before, _worth_sharing = _worth_sharing, 0
+    try:
+        yield
+    finally:
+        _worth_sharing = before
+
+
 def run(function: Callable[[int], None], n: int, work: float) -> None:
     """Call ``function(i)`` for each i below n, in any order, on several threads where there is enough work.
 
@@ -129,7 +141,7 @@ def run(function: Callable[[int], None], n: int, work: float) -> None:
         n: Number of calls.
         work: Bytes that all calls together read and write, times the work for each byte: copying has 1.
     """
-    _each(function, n, get_num_threads() if n > 1 and work >= _WORTH_SHARING else 1)
+    _each(function, n, get_num_threads() if n > 1 and work >= _worth_sharing else 1)
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:
@@ -197,7 +209,7 @@ def run_parts(function: Callable[[slice], None], n: int, work: float) -> None:
         n: Number of samples.
         work: As for `run`.
     """
-    if n and work < _WORTH_SHARING:
+    if n and work < _worth_sharing:
         function(slice(0, n))
     else:
         _run_parts(function, n, get_num_threads(), 1)
@@ -212,7 +224,7 @@ def run_steps(steps: Sequence[Step], work: float) -> None:
         steps: The functions and their arguments.
         work: As for `run`.
     """
-    if work < _WORTH_SHARING:
+    if work < _worth_sharing:
         for function, arguments in steps:
             function(*arguments)
         return

@@ -29,6 +29,7 @@ from dynamic.types import DALIImageType, DALIInterpType
 __all__ = [
     "GIVEN",
     "IGNORED",
+    "KINDS",
     "Argument",
     "Between",
     "DTypeArgument",
@@ -207,13 +208,24 @@ class Argument:
         return numbers
 
 
+#: The annotations of arguments, for errors.
+KINDS = (
+    "float, int, bool, str, tuple[X, ...], X | None, Annotated[X, Between(low, high)], Annotated[str, Word({...})], "
+    "DTypeArgument, Numbers, Interp, ImageType, or PerSample[X] of one of these"
+)
+
+
 def argument(operator_name: str, parameter: Parameter, annotation: Any) -> Argument:
     """Read a parameter of a declaration."""
     marks = get_args(annotation) if get_origin(annotation) is Annotated else ()
     per_sample, per_item = _PER_SAMPLE in marks, _PER_ITEM in marks
     plain = _unmarked(annotation) if per_sample else annotation
     required = parameter.default is parameter.empty
-    return Argument(operator_name, parameter.name, plain, per_sample, per_item, required, _kind(plain))
+    try:
+        kind = _kind(plain)
+    except (KeyError, TypeError):
+        raise ArgumentError(operator_name, parameter.name, f"annotated: {KINDS}", shown(annotation)) from None
+    return Argument(operator_name, parameter.name, plain, per_sample, per_item, required, kind)
 
 
 def without_effect(*names: str) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints
 from dynamic.data import Batch, checked_batch_size
 from dynamic.errors import ArgumentError
 
-from .argument import IGNORED, Argument, argument, ignored_by, is_layout
+from .argument import IGNORED, KINDS, Argument, argument, ignored_by, is_layout
 
 __all__ = ["Binder", "check_given", "common_size", "function"]
 
@@ -39,6 +39,12 @@ class Binder:
             IGNORED[name] = self.ignored
         hints = get_type_hints(body, include_extras=True)
         parameters = list(inspect.signature(body).parameters.values())
+        for p in parameters:
+            if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_KEYWORD):
+                hint = "Inputs stand before a /, and arguments after a *."
+                raise ArgumentError(name, p.name, "declared as an input or as an argument", str(p), hint)
+            if p.kind is Parameter.KEYWORD_ONLY and p.name not in (*lent, *common) and p.name not in hints:
+                raise ArgumentError(name, p.name, f"annotated: {KINDS}", "no annotation")
         self.inputs = [p for p in parameters if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]
         self.variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
         keyword = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in (*lent, *common)]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy
 
 from dynamic._arrays import cuda
-from dynamic._arrays.array import GATHERED, SMALL, Array, apart, are_small, current, stacked, values_of
+from dynamic._arrays.array import GATHERED, SMALL, Array, apart, are_small, current, is_array, stacked, values_of
 from dynamic._arrays.described import allocated, described, rows
 from dynamic._arrays.memory import check_room, empty
 from dynamic._base import pool
@@ -91,15 +91,36 @@ def _alone(operator: Declared, call: Call) -> list[Any]:
     except Exception as error:
         error.add_note(call.note(0))
         raise
-    if not made:
+    if made:
+        _check_filled(operator, result, arguments.get("out"), 0)
+    else:
         made = list(result) if plan.outputs else [result]
+        _check_arrays(operator, made, 0)
     return [[array] for array in made]
+
+
+def _check_filled(operator: Declared, result: Any, out: Any, i: int) -> None:
+    """Refuse a result that is not the memory that was to be filled."""
+    if result is None or result is out or isinstance(result, tuple):
+        return
+    if isinstance(result, numpy.ndarray) and not numpy.may_share_memory(result, out):
+        raise TypeError(f"{operator.name}() returned a new array for sample {i}; fill `out`, or leave the plan out.")
+
+
+def _check_arrays(operator: Declared, results: Sequence[Any], i: int) -> None:
+    """Refuse results that are no arrays."""
+    for result in results:
+        if not is_array(result):
+            found = type(result).__name__
+            raise TypeError(f"{operator.name}() returned {found} for sample {i}; return an array.")
 
 
 def _takes_arrays(operator: Declared, call: Call) -> bool:
     """Whether the function takes the samples of a call as one array."""
     if operator.unit == "sample" or isinstance(call.plan.data, list):
         return False
+    if operator.unit in ("row", "value") and len({x.ndim for x in call.inputs}) > 1:
+        return False  # they would be broadcast sample against row
     return call.varying.keys() <= operator.listed
 
 
@@ -117,7 +138,11 @@ def _one_by_one(operator: Declared, call: Call) -> list[Any]:
         if i in failures:
             return
         try:
-            results[i] = body(*samples[i], **arguments[i])
+            result = results[i] = body(*samples[i], **arguments[i])
+            if memory is not None:
+                _check_filled(operator, result, outs[i], i)
+            else:
+                _check_arrays(operator, result if plan.outputs else (result,), i)
         except DataError as error:
             failures[i] = error
         except Exception as error:

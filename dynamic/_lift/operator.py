@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
+import numpy
+
 from dynamic._arrays.array import asarray, only_numbers
 from dynamic._arrays.described import Views
 from dynamic._base.layout import fitting, warn_of_channels_first
 from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import Device, DeviceLike, device_of_call
 from dynamic.dtypes import ALL, dtype, numpy_dtype
-from dynamic.errors import ArgumentError, DeviceError
+from dynamic.errors import ArgumentError, DeviceError, DynamicError, shown
 
 from . import frames, kernels
 from .argument import Argument, on_host
@@ -37,7 +39,7 @@ class Operator(Generic[P]):
         self,
         body: Callable[Concatenate[Any, P], Any],
         layouts: Sequence[str] | None = None,
-        dtypes: str | None = None,
+        dtypes: str | Sequence[str] | None = None,
         plan: Callable[[Call], Plan] | None = None,
         gpu: Callable[..., None] | bool = False,
         unit: str = "sample",
@@ -45,8 +47,13 @@ class Operator(Generic[P]):
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
+        if unit not in kernels.UNITS:
+            raise ArgumentError("operator", "unit", f"one of {', '.join(map(repr, kernels.UNITS))}", shown(unit))
+        if isinstance(layouts, str):
+            raise ArgumentError("operator", "layouts", "a list of layouts", shown(layouts), f"Write [{layouts!r}].")
         self.layouts = None if layouts is None else tuple(layouts)
-        self.dtypes = frozenset(numpy_dtype(t) for t in (ALL if dtypes is None else map(dtype, dtypes.split())))
+        words = dtypes.split() if isinstance(dtypes, str) else dtypes
+        self.dtypes = frozenset(numpy_dtype(t) for t in (ALL if words is None else map(dtype, words)))
         self.plan, self.gpu, self.unit = plan or _unplanned, gpu, unit
         self.devices = ("cpu", "gpu") if gpu else ("cpu",)
         self._binder = binder = Binder(body, self.name, ("out", "plan"), tuple(_COMMON))
@@ -56,6 +63,9 @@ class Operator(Generic[P]):
         self.arguments: dict[str, Argument] = binder.arguments
         self.listed = frozenset(known.name for known in binder.arguments.values() if known.per_item)
         self.on_host = on_host(body)
+        if plan is None and (self.lent or unit in ("array", "row", "value")):
+            told = f"given for unit={unit!r}" if not self.lent else f"given for the parameter {self.lent[0]!r}"
+            raise ArgumentError("operator", "plan", f"{told} of {self.name}()", "nothing")
         self._usual_layout = {len(layout): layout for layout in reversed(self.layouts or ())}
         common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
         self.__signature__ = Signature([*self.inputs, *binder.keyword, *common])
@@ -87,7 +97,7 @@ class Operator(Generic[P]):
         """The results of a call: bind, plan, allocate, run, wrap."""
         call = self._bound(given, arguments, frames_of_each)
         try:
-            plan = call.plan = self.plan(call)
+            plan = call.plan = self._planned(call)
             storages = kernels.run(self, call) if call.count else kernels.empties(call)
         except MemoryError as error:
             error.add_note(f"This was {self.name}() of {call.count} samples.")
@@ -97,6 +107,25 @@ class Operator(Generic[P]):
             for storage, part in zip(storages, plan.parts(), strict=True)
         ]
         return tuple(results) if plan.outputs else results[0]
+
+    def _planned(self, call: Call) -> Plan:
+        """The plan of a call, checked against it."""
+        try:
+            plan = self.plan(call)
+        except Exception as error:
+            if not isinstance(error, DynamicError):
+                error.add_note(f"In the plan of {self.name}() for {call.count} samples.")
+            raise
+        for part in plan.outputs or (plan,):
+            if part.dtype is not None and not isinstance(part.dtype, numpy.dtype):
+                part.dtype = numpy_dtype(dtype(part.dtype))
+            if part.shapes is not None and part.dtype is None:
+                raise TypeError(f"The plan of {self.name}() has shapes and no dtype.")
+            if isinstance(part.shapes, list) and len(part.shapes) != call.count:
+                raise TypeError(f"The plan of {self.name}() has {len(part.shapes)} shapes for {call.count} samples.")
+        if isinstance(plan.data, list) and len(plan.data) != call.count:
+            raise TypeError(f"The plan of {self.name}() has {len(plan.data)} items of data for {call.count} samples.")
+        return plan
 
     def __get__(self, instance: object, owner: type | None = None) -> Operator[P]:
         """Itself, in classes too: by this method `help` and other tools know a routine, and show its signature."""
@@ -219,7 +248,7 @@ def _unplanned(_: Call) -> Plan:
 def operator(
     *,
     layouts: Sequence[str] | None = None,
-    dtypes: str | None = None,
+    dtypes: str | Sequence[str] | None = None,
     plan: Callable[[Call], Plan] | None = None,
     gpu: Callable[..., None] | bool = False,
     unit: str = "sample",
@@ -234,7 +263,7 @@ def operator(
     Args:
         layouts: Layouts of the first input; one without a layout gets the first with as many dimensions. By default
             any, and none.
-        dtypes: Element types of the first input, in one string; by default all.
+        dtypes: Element types of the first input, in a list or in one string; by default all.
         plan: Called once for each call with a `Call`: the `Plan` of the results. Without it the function returns new
             arrays.
         gpu: A kernel for GPUs, called once with the call, a description of each input and of the memory for the result;

@@ -150,6 +150,7 @@ def rotate(
     >>> ndd.rotate(ndd.as_tensor([[1, 2], [3, 4]], dtype="uint8"), angle=90).tolist()
     [[2, 4], [1, 3]]
     """
+    # Batches of photos take `_turn_photos` instead, which has one call of OpenCV for each.
     for frame, result in zip(_frames(image, layout), _frames(out, layout), strict=True):
         if isinstance(plan, int):
             warp.quarter_turn(frame, plan, result)
