@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._arrays.memory import keep_blocks
-from dynamic._base.pool import run, run_parts
+from dynamic._base.pool import run
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 from dynamic.io._bytes import Changed, can_be, is_of_the_system, refuse_address
@@ -34,9 +34,8 @@ F = TypeVar("F", bound=Callable[..., None])
 #: What other libraries, and other readers, call the argument that says what is read.
 _ELSEWHERE = frozenset(["data", "data_dir", "dir", "directory", "file", "file_names", "filename", "filenames", "files",
                         "folder", "path", "paths", "root", "source", "url", "urls"])  # fmt: skip
-_SLOW = 2e-4  # seconds for the first file of a batch: then each thread takes the next file, as they take their time
+_SLOW = 2e-4  # seconds for the first file of a batch: then threads read the others
 _MANY_BYTES = 1 << 40
-_SOME_BYTES = 1 << 20  # so that it is measured whether several threads are faster
 
 
 class Unusable(Exception):
@@ -343,18 +342,12 @@ class Stored(Reader[G], Generic[L, G]):
                 kind = Replaced if isinstance(error, Changed) else kind
                 failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
 
-        def read_some(part: slice) -> None:
-            for i in range(part.start, part.stop):
-                read_one(i + 1)
-
         if indices:
             keep_blocks()  # files of some ten kB would be read into memory that was just given back to the system
             start = time.perf_counter()
             read_one(0)
-            if time.perf_counter() - start > _SLOW:
-                run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES)
-            else:
-                run_parts(read_some, len(indices) - 1, _SOME_BYTES)
+            slow = time.perf_counter() - start > _SLOW
+            run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
         if failures:
             raise kind(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found
