@@ -40,200 +40,145 @@ def list_of(*items: bytes) -> bytes:
     return b"](" + b"".join(items) + b"e"
 
 
-def call(function: bytes, *arguments: bytes) -> bytes:
-    return function + tuple_of(*arguments) + b"R"
+def pickled(value: bytes | str | int | list | None) -> bytes:
+    """A value; bytes are pickled already."""
+    if isinstance(value, list):
+        return list_of(*map(pickled, value))
+    if value is None:
+        return b"N"
+    return value if isinstance(value, bytes) else text(value) if isinstance(value, str) else number(value)
 
 
-def getattr_of(value: bytes, name: str) -> bytes:
-    return call(named("builtins", "getattr"), value, text(name))
+def call(function: bytes | str, *arguments: bytes | str | int | list | None) -> bytes:
+    """A call of a function that is on the stack, or of one by its module and name."""
+    if isinstance(function, str):
+        module, _, name = function.rpartition(".")
+        function = named(module, name)
+    return function + tuple_of(*map(pickled, arguments)) + b"R"
 
 
-OS = call(named("builtins", "__import__"), text("os"))
-CODE = call(named("builtins", "compile"), text(PYTHON), text("x"), text("exec"))
-SYSTEM = named("os", "system")
+def method(value: bytes, name: str, *arguments: bytes | str | int | list) -> bytes:
+    return call(call("builtins.getattr", value, name), *arguments)
 
 
-def short(value: str) -> bytes:
-    return b"\x8c" + bytes([len(value)]) + value.encode()
+OS = call("builtins.__import__", "os")
+CODE = call("builtins.compile", PYTHON, "x", "exec")
+SYSTEM, EVAL, EXEC = named("os", "system"), named("builtins", "eval"), named("builtins", "exec")
+TOUCH = ["touch", "canary"]
+OLD = b"cos\nsystem\n(S'touch canary'\ntR."
+
+
+def by_stack(*parts: bytes | str) -> bytes:
+    """A call of what is left on the stack by these opcodes, and texts in the short form of protocol 4."""
+    found = [
+        b"\x8c" + bytes([len(part)]) + part.encode() if isinstance(part, str) else part for part in (*parts, SHELL)
+    ]
+    return b"\x80\x04" + b"".join(found) + b"\x85R."
+
+
+#: What is called by its own name.
+PLAIN: dict[str, list] = {
+    "posix.system": [SHELL],
+    **{f"subprocess.{name}": [TOUCH] for name in ("call", "check_call", "check_output", "run")},
+    "subprocess.getoutput": [SHELL],
+    "subprocess.getstatusoutput": [SHELL],
+    "os.spawnlp": [0, "touch", "touch", "canary"],
+    "os.spawnvp": [0, "touch", TOUCH],
+    "os.execvp": ["touch", TOUCH],
+    "pydoc.pipepager": ["x", "cat > canary"],
+    "__builtin__.eval": [PYTHON],
+    "functools.reduce": [EXEC, [PYTHON, b"}"]],
+    "io.open": ["canary", "w"],
+    "os.open": ["canary", 65],
+    "os.mkdir": ["canary"],
+    "os.symlink": ["nothing", "canary"],
+    "numpy.savetxt": ["canary", [1]],
+    "numpy.memmap": ["canary", "u1", "w+", 0, 1],
+}
 
 
 def hostile() -> dict[str, bytes]:
     """Pickles that make a file whose name begins with "canary" in the working folder when they are unpickled."""
-    found = {
-        "os.system, protocol 0": b"cos\nsystem\n(S'touch canary'\ntR.",
-        "posix.system": call(named("posix", "system"), text(SHELL)) + STOP,
-        "subprocess.call": call(named("subprocess", "call"), list_of(text("touch"), text("canary"))) + STOP,
-        "subprocess.check_call": call(named("subprocess", "check_call"), list_of(text("touch"), text("canary"))) + STOP,
-        "subprocess.check_output": call(named("subprocess", "check_output"), list_of(text("touch"), text("canary")))
-        + STOP,
-        "subprocess.run": call(named("subprocess", "run"), list_of(text("touch"), text("canary"))) + STOP,
-        "subprocess.getoutput": call(named("subprocess", "getoutput"), text(SHELL)) + STOP,
-        "subprocess.getstatusoutput": call(named("subprocess", "getstatusoutput"), text(SHELL)) + STOP,
-        "commands.getoutput, a name of Python 2": call(named("commands", "getoutput"), text(SHELL)) + STOP,
-        "os.spawnlp": call(named("os", "spawnlp"), number(0), text("touch"), text("touch"), text("canary")) + STOP,
-        "os.spawnvp": call(named("os", "spawnvp"), number(0), text("touch"), list_of(text("touch"), text("canary")))
-        + STOP,
-        "os.execvp": call(named("os", "execvp"), text("touch"), list_of(text("touch"), text("canary"))) + STOP,
-        "pydoc.pipepager": call(named("pydoc", "pipepager"), text("x"), text("cat > canary")) + STOP,
-        "eval": call(named("builtins", "eval"), text(PYTHON)) + STOP,
-        "exec": call(named("builtins", "exec"), text(PYTHON)) + STOP,
-        "__builtin__.eval": call(named("__builtin__", "eval"), text(PYTHON)) + STOP,
-        "exec of compile": call(named("builtins", "exec"), CODE) + STOP,
-        "getattr of __import__": call(getattr_of(OS, "system"), text(SHELL)) + STOP,
-        "getattr of import_module": call(
-            getattr_of(call(named("importlib", "import_module"), text("os")), "system"), text(SHELL)
-        )
-        + STOP,
-        "attrgetter": call(call(call(named("operator", "attrgetter"), text("system")), OS), text(SHELL)) + STOP,
-        "methodcaller": call(call(named("operator", "methodcaller"), text("system"), text(SHELL)), OS) + STOP,
-        "partial": call(call(named("functools", "partial"), SYSTEM, text(SHELL))) + STOP,
-        "functools.reduce": call(named("functools", "reduce"), named("builtins", "exec"), list_of(text(PYTHON), b"}"))
-        + STOP,
-        "map": call(
-            named("builtins", "list"), call(named("builtins", "map"), named("builtins", "eval"), list_of(text(PYTHON)))
-        )
-        + STOP,
-        "filter": call(
-            named("builtins", "list"),
-            call(named("builtins", "filter"), named("builtins", "eval"), list_of(text(PYTHON))),
-        )
-        + STOP,
-        "starmap": call(
-            named("builtins", "list"),
-            call(named("itertools", "starmap"), named("builtins", "eval"), list_of(tuple_of(text(PYTHON)))),
-        )
-        + STOP,
+    memmap = named("numpy", "memmap") + b"(" + b"".join(map(pickled, PLAIN["numpy.memmap"][:4]))
+    array = call("numpy._core.multiarray._reconstruct", named("numpy", "ndarray"), tuple_of(number(0)), raw(b"b"))
+    objects = call("numpy.dtype", "O8", b"\x89", b"\x88")
+    decoder = named("json", "JSONDecoder")
+    calls = {name: call(name, *arguments) for name, arguments in PLAIN.items()} | {
+        "commands.getoutput, a name of Python 2": call("commands.getoutput", SHELL),
+        "eval": call(EVAL, PYTHON),
+        "exec": call(EXEC, PYTHON),
+        "exec of compile": call(EXEC, CODE),
+        "getattr of __import__": method(OS, "system", SHELL),
+        "getattr of import_module": method(call("importlib.import_module", "os"), "system", SHELL),
+        "attrgetter": call(call(call("operator.attrgetter", "system"), OS), SHELL),
+        "methodcaller": call(call("operator.methodcaller", "system", SHELL), OS),
+        "partial": call(call("functools.partial", SYSTEM, SHELL)),
+        "map": call("builtins.list", call("builtins.map", EVAL, [PYTHON])),
+        "filter": call("builtins.list", call("builtins.filter", EVAL, [PYTHON])),
+        "starmap": call("builtins.list", call("itertools.starmap", EVAL, [tuple_of(text(PYTHON))])),
         "function of marshalled code": call(
             call(
-                named("types", "FunctionType"),
-                call(named("marshal", "loads"), raw(marshal.dumps(compile(PYTHON, "x", "exec")))),
-                call(named("builtins", "globals")),
+                "types.FunctionType",
+                call("marshal.loads", raw(marshal.dumps(compile(PYTHON, "x", "exec")))),
+                call("builtins.globals"),
             )
-        )
-        + STOP,
-        "runpy": call(named("runpy", "_run_code"), CODE, b"}") + STOP,
-        "interpreter": call(getattr_of(call(named("code", "InteractiveInterpreter")), "runsource"), text(PYTHON))
-        + STOP,
-        "timeit": call(named("timeit", "timeit"), text(PYTHON), text("pass"), named("time", "time"), number(1)) + STOP,
-        "cProfile": call(named("cProfile", "run"), text(PYTHON), text("canary-profile")) + STOP,
-        "trace": call(getattr_of(call(named("trace", "Trace"), number(0), number(0)), "run"), text(PYTHON)) + STOP,
-        "bdb": call(getattr_of(call(named("bdb", "Bdb")), "runeval"), text(PYTHON)) + STOP,
-        "ctypes": call(getattr_of(call(named("ctypes", "CDLL"), b"N"), "system"), raw(SHELL.encode())) + STOP,
-        "pydoc.locate": call(call(named("pydoc", "locate"), text("os.system")), text(SHELL)) + STOP,
-        "pkgutil.resolve_name": call(call(named("pkgutil", "resolve_name"), text("os:system")), text(SHELL)) + STOP,
-        "open": call(named("builtins", "open"), text("canary"), text("w")) + STOP,
-        "io.open": call(named("io", "open"), text("canary"), text("w")) + STOP,
-        "os.open": call(named("os", "open"), text("canary"), number(65)) + STOP,
-        "os.mkdir": call(named("os", "mkdir"), text("canary")) + STOP,
-        "os.symlink": call(named("os", "symlink"), text("nothing"), text("canary")) + STOP,
-        "tempfile": call(named("tempfile", "mkstemp"), text(""), text("canary"), text(".")) + STOP,
-        "pathlib": call(getattr_of(call(named("pathlib", "Path"), text("canary")), "touch")) + STOP,
-        "shelve": call(named("shelve", "open"), text("canary")) + STOP,
-        "dbm": call(named("dbm.dumb", "open"), text("canary"), text("n")) + STOP,
-        "zipfile": call(named("zipfile", "ZipFile"), text("canary"), text("w")) + STOP,
-        "tarfile": call(named("tarfile", "open"), text("canary"), text("w")) + STOP,
-        "gzip": call(named("gzip", "open"), text("canary"), text("w")) + STOP,
-        "logging": call(named("logging", "FileHandler"), text("canary")) + STOP,
-        "numpy.savetxt": call(named("numpy", "savetxt"), text("canary"), list_of(number(1))) + STOP,
-        "numpy.memmap": call(named("numpy", "memmap"), text("canary"), text("u1"), text("w+"), number(0), number(1))
-        + STOP,
-        "numpy.memmap by NEWOBJ": b"\x80\x02"
-        + named("numpy", "memmap")
-        + tuple_of(text("canary"), text("u1"), text("w+"), number(0), number(1))
-        + b"\x81.",
-        "numpy.memmap by NEWOBJ_EX": b"\x80\x04"
-        + named("numpy", "memmap")
-        + tuple_of(text("canary"), text("u1"), text("w+"), number(0))
-        + b"}("
-        + text("shape")
-        + number(1)
-        + b"u\x92.",
-        "INST": b"(S'touch canary'\nios\nsystem\n.",
-        "OBJ": b"(cos\nsystem\nS'touch canary'\no.",
-        "BUILD sets an attribute of a class": named("json", "JSONDecoder")
+        ),
+        "runpy": call("runpy._run_code", CODE, b"}"),
+        "interpreter": method(call("code.InteractiveInterpreter"), "runsource", PYTHON),
+        "timeit": call("timeit.timeit", PYTHON, "pass", named("time", "time"), 1),
+        "cProfile": call("cProfile.run", PYTHON, "canary-profile"),
+        "trace": method(call("trace.Trace", 0, 0), "run", PYTHON),
+        "bdb": method(call("bdb.Bdb"), "runeval", PYTHON),
+        "ctypes": method(call("ctypes.CDLL", None), "system", raw(SHELL.encode())),
+        "pydoc.locate": call(call("pydoc.locate", "os.system"), SHELL),
+        "pkgutil.resolve_name": call(call("pkgutil.resolve_name", "os:system"), SHELL),
+        "open": call("builtins.open", "canary", "w"),
+        "tempfile": call("tempfile.mkstemp", "", "canary", "."),
+        "pathlib": method(call("pathlib.Path", "canary"), "touch"),
+        "shelve": call("shelve.open", "canary"),
+        "dbm": call("dbm.dumb.open", "canary", "n"),
+        "zipfile": call("zipfile.ZipFile", "canary", "w"),
+        "tarfile": call("tarfile.open", "canary", "w"),
+        "gzip": call("gzip.open", "canary", "w"),
+        "logging": call("logging.FileHandler", "canary"),
+        "BUILD sets an attribute of a class": decoder
         + b"N}("
         + text("decode")
         + SYSTEM
         + b"u\x86b0"
-        + call(getattr_of(call(named("json", "JSONDecoder")), "decode"), text(SHELL))
-        + STOP,
-        "nested": call(named("pickle", "loads"), raw(b"cos\nsystem\n(S'touch canary'\ntR.")) + STOP,
-        "nested, by the module in C": call(named("_pickle", "loads"), raw(b"cos\nsystem\n(S'touch canary'\ntR."))
-        + STOP,
-        "EXT1": call(named("copyreg", "add_extension"), text("os"), text("system"), number(1))
-        + b"0\x82\x01"
-        + tuple_of(text(SHELL))
-        + b"R.",
-        "inside an array of objects": call(
-            named("numpy._core.multiarray", "_reconstruct"), named("numpy", "ndarray"), tuple_of(number(0)), raw(b"b")
-        )
-        + tuple_of(
-            number(1),
-            tuple_of(number(1)),
-            call(named("numpy", "dtype"), text("O8"), b"\x89", b"\x88"),
-            b"\x89",
-            list_of(call(SYSTEM, text(SHELL))),
-        )
-        + b"b.",
-        "as a key": b"}(" + call(SYSTEM, text(SHELL)) + b"Nu.",
-        "deep in lists": b"](" * 20 + call(SYSTEM, text(SHELL)) + b"e" * 20 + STOP,
-        "names from the stack": b"\x80\x04" + short("os") + short("system") + b"\x93" + short(SHELL) + b"\x85R.",
-        "remembered names": b"\x80\x04"
-        + short("os")
-        + b"\x940"
-        + short("system")
-        + b"\x940h\x00h\x01\x93"
-        + short(SHELL)
-        + b"\x85R.",
-        "a copied name": b"\x80\x04" + short("posix") + b"20" + short("system") + b"\x93" + short(SHELL) + b"\x85R.",
-        "a name that was a decoy": b"\x80\x04"
-        + short("os")
-        + short("harmless")
-        + b"0"
-        + short("system")
-        + b"\x93"
-        + short(SHELL)
-        + b"\x85R.",
-        "decoys up to a mark": b"\x80\x04"
-        + short("os")
-        + b"("
-        + short("math")
-        + short("sqrt")
-        + b"1"
-        + short("system")
-        + b"\x93"
-        + short(SHELL)
-        + b"\x85R.",
-        "remembered twice": b"\x80\x04"
-        + short("math")
-        + b"q\x000"
-        + short("os")
-        + b"q\x000"
-        + b"h\x00"
-        + short("system")
-        + b"\x93"
-        + short(SHELL)
-        + b"\x85R.",
-        "remembered far apart": b"\x80\x04"
-        + short("os")
-        + b"q\x070"
-        + short("x")
-        + b"\x940h\x07"
-        + short("system")
-        + b"\x93"
-        + short(SHELL)
-        + b"\x85R.",
-        "remembered as text": b"Vos\np5\n0Vsystem\np6\n0g5\ng6\n\x93V" + SHELL.encode() + b"\n\x85R.",
-        "names with dots": b"\x80\x04" + short("os") + short("path.os.system") + b"\x93" + short(SHELL) + b"\x85R.",
-        "names with escapes": b"\x80\x04S'\\x6fs'\nS'syst\\x65m'\n\x93" + short(SHELL) + b"\x85R.",
-        "cut after the call": call(SYSTEM, text(SHELL)),
-        "an unknown opcode after the call": call(SYSTEM, text(SHELL)) + b"\xff.",
-        "bad text after the call": call(SYSTEM, text(SHELL)) + b"X\x01\0\0\0\xff.",
-        "a frame first": b"\x95" + struct.pack("<Q", 0) + call(SYSTEM, text(SHELL)) + STOP,
-        "bytes that can change first": b"\x96" + struct.pack("<Q", 1) + b"x0" + call(SYSTEM, text(SHELL)) + STOP,
-        "a second pickle that calls, before the end": b"\x80\x02" + call(SYSTEM, text(SHELL)) + b"0N.",
+        + method(call(decoder), "decode", SHELL),
+        "nested": call("pickle.loads", raw(OLD)),
+        "nested, by the module in C": call("_pickle.loads", raw(OLD)),
+        "deep in lists": b"](" * 20 + call(SYSTEM, SHELL) + b"e" * 20,
+        "a frame first": b"\x95" + struct.pack("<Q", 0) + call(SYSTEM, SHELL),
+        "bytes that can change first": b"\x96" + struct.pack("<Q", 1) + b"x0" + call(SYSTEM, SHELL),
     }
-    return found
+    return {name: data + STOP for name, data in calls.items()} | {
+        "os.system, protocol 0": OLD,
+        "numpy.memmap by NEWOBJ": b"\x80\x02" + memmap + number(1) + b"t\x81.",
+        "numpy.memmap by NEWOBJ_EX": b"\x80\x04" + memmap + b"t}(" + text("shape") + number(1) + b"u\x92.",
+        "INST": b"(S'touch canary'\nios\nsystem\n.",
+        "OBJ": b"(cos\nsystem\nS'touch canary'\no.",
+        "EXT1": call("copyreg.add_extension", "os", "system", 1) + b"0\x82\x01" + tuple_of(text(SHELL)) + b"R.",
+        "inside an array of objects": array
+        + tuple_of(number(1), tuple_of(number(1)), objects, b"\x89", list_of(call(SYSTEM, SHELL)))
+        + b"b.",
+        "as a key": b"}(" + call(SYSTEM, SHELL) + b"Nu.",
+        "names from the stack": by_stack("os", "system", b"\x93"),
+        "remembered names": by_stack("os", b"\x940", "system", b"\x940h\x00h\x01\x93"),
+        "a copied name": by_stack("posix", b"20", "system", b"\x93"),
+        "a name that was a decoy": by_stack("os", "harmless", b"0", "system", b"\x93"),
+        "decoys up to a mark": by_stack("os", b"(", "math", "sqrt", b"1", "system", b"\x93"),
+        "remembered twice": by_stack("math", b"q\x000", "os", b"q\x000h\x00", "system", b"\x93"),
+        "remembered far apart": by_stack("os", b"q\x070", "x", b"\x940h\x07", "system", b"\x93"),
+        "remembered as text": b"Vos\np5\n0Vsystem\np6\n0g5\ng6\n\x93V" + SHELL.encode() + b"\n\x85R.",
+        "names with dots": by_stack("os", "path.os.system", b"\x93"),
+        "names with escapes": by_stack(b"S'\\x6fs'\nS'syst\\x65m'\n\x93"),
+        "cut after the call": call(SYSTEM, SHELL),
+        "an unknown opcode after the call": call(SYSTEM, SHELL) + b"\xff.",
+        "bad text after the call": call(SYSTEM, SHELL) + b"X\x01\0\0\0\xff.",
+        "a second pickle that calls, before the end": b"\x80\x02" + call(SYSTEM, SHELL) + b"0N.",
+    }
 
 
 def _nested(open_: bytes, close: bytes, depth: int) -> bytes:
@@ -241,14 +186,12 @@ def _nested(open_: bytes, close: bytes, depth: int) -> bytes:
 
 
 def _array(dtype: bytes, shape: bytes, data: bytes) -> bytes:
-    made = call(
-        named("numpy._core.multiarray", "_reconstruct"), named("numpy", "ndarray"), tuple_of(number(0)), raw(b"b")
-    )
+    made = call("numpy._core.multiarray._reconstruct", named("numpy", "ndarray"), tuple_of(number(0)), raw(b"b"))
     return made + tuple_of(number(1), shape, dtype, b"\x89", data) + b"b."
 
 
 def _dtype(word: str, state: bytes = b"") -> bytes:
-    return call(named("numpy", "dtype"), text(word), b"\x89", b"\x88") + (state + b"b" if state else b"")
+    return call("numpy.dtype", word, b"\x89", b"\x88") + (state + b"b" if state else b"")
 
 
 def long_names() -> bytes:
@@ -439,6 +382,9 @@ def malformed() -> dict[str, bytes]:
     }
 
 
+TYPES = "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i4 >f8 >u2"
+
+
 def values() -> dict[str, object]:
     """What old states held."""
     made = np.random.default_rng(5)
@@ -453,28 +399,7 @@ def values() -> dict[str, object]:
         "python's generator": random.Random(7).getstate(),
         "numpy's old generator": np.random.RandomState(7).get_state(),
         "numpy's generator": np.random.default_rng(7).bit_generator.state,
-        "arrays of all types": {
-            t: made.integers(0, 100, (2, 3)).astype(t)
-            for t in [
-                "b1",
-                "i1",
-                "i2",
-                "i4",
-                "i8",
-                "u1",
-                "u2",
-                "u4",
-                "u8",
-                "f2",
-                "f4",
-                "f8",
-                "c8",
-                "c16",
-                ">i4",
-                ">f8",
-                ">u2",
-            ]
-        },
+        "arrays of all types": {t: made.integers(0, 100, (2, 3)).astype(t) for t in TYPES.split()},
         "orders": [np.arange(6).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(6)[::2]],
         "shapes": [np.array(5), np.zeros((0, 3), "u1"), np.ones((1, 1, 1, 2), "f4")],
         "numpy's numbers": [np.float32(2.5), np.int64(-3), np.bool_(True), np.uint8(255), np.complex64(1 + 2j)],

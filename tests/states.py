@@ -195,7 +195,7 @@ def shards(sample):
         for before, after in itertools.product(range(1, 9, 3 if sample else 1), repeat=2):
             names = test_resume.NAMES[:41]
             readers = test_resume.shards_of(root, names, before, random_shuffle=True)
-            given = test_resume.names_of(test_resume.steps(readers, rng, 2))
+            given = test_resume.names_of(next(test_resume.steps(readers, rng, 2)))
             state = readers[-1].get_state()
             readers = test_resume.shards_of(root, names, after, random_shuffle=True)
             for reader in readers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import base64
-import copy
 import html
 import pickle
 import re
@@ -20,7 +19,7 @@ from hypothesis.extra import numpy as npst
 from strategies import ALL_DTYPES, any_dtype, arrays, read_only
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, Tensor, as_batch, as_tensor, batch
+from dynamic import ArgumentError, Batch, as_batch, as_tensor, batch
 
 try:
     import torch
@@ -198,33 +197,6 @@ def test_empty_batches():
 # -- a sequence of samples
 
 
-@given(ragged(), st.data())
-def test_indexing_selects_samples(samples, data):
-    b = as_batch(samples, layout="HWC"[: samples[0].ndim])
-    n = len(samples)
-    i = data.draw(st.integers(-n, n - 1))
-    assert isinstance(b[i], Tensor)
-    assert same(as_batch([b[i]]), [samples[i]])
-    assert b[i].layout == b.layout
-    part = data.draw(st.slices(n))
-    places = data.draw(st.lists(st.integers(-n, n - 1)))
-    for index, expected in (
-        (part, samples[part]),
-        (places, [samples[j] for j in places]),
-        (np.array(places, int), [samples[j] for j in places]),
-    ):
-        for selected in (b[index], b.select(index), b.tensors[index].as_batch()):
-            assert same(selected, expected)
-            assert (selected.dtype, selected.ndim, selected.layout) == (b.dtype, b.ndim, b.layout)
-    assert [t.shape for t in b] == b.shape == [s.shape for s in samples]
-    assert b.select(...) is b
-    mask = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
-    assert same(b[np.array(mask, bool)], [s for s, m in zip(samples, mask, strict=True) if m])
-    for bad in (n, -n - 1, "a", None, 1.5, ..., (0, 0)):
-        with pytest.raises((IndexError, TypeError)):
-            b[bad]
-
-
 def test_tensors_is_a_list_of_tensors():
     b = as_batch([[1, 2], [3], [4]])
     assert [t.tolist() for t in b.tensors] == [t.tolist() for t in b.tensors.tolist()] == [[1, 2], [3], [4]]
@@ -235,28 +207,6 @@ def test_tensors_is_a_list_of_tensors():
     assert len(b.tensors.select(...)) == 3
     assert 3 in b
     assert 9 not in b
-
-
-@given(st.integers(1, 4), st.booleans(), st.data())
-def test_slice_indexes_inside_every_sample(n, whole, data):
-    shapes = [(3, 4)] * n if whole else [(3 + i, 4 - i % 2) for i in range(n)]
-    samples = [np.arange(np.prod(s)).reshape(s) for s in shapes]
-    b = as_batch(np.stack(samples) if whole else samples, layout="HW")
-    rows = data.draw(st.lists(st.integers(-3, 2), min_size=n, max_size=n))
-    starts = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    assert same(b.slice[0], [s[0] for s in samples])
-    assert b.slice[0].layout == "W"
-    assert same(b.slice[..., 1:3], [s[..., 1:3] for s in samples])
-    assert same(b.slice[()], samples)
-    assert b.slice[()].layout == "HW"
-    assert same(b.slice[as_batch(rows)], [s[r] for s, r in zip(samples, rows, strict=True)])
-    got = b.slice[as_batch(starts) :, 0]
-    assert same(got, [s[r:, 0] for s, r in zip(samples, starts, strict=True)])
-    assert got.layout == "H"
-    with pytest.raises(ArgumentError, match="one for each"):
-        b.slice[as_batch([0] * (n + 1))]
-    with pytest.raises(IndexError):
-        b.slice[as_batch([9] * n)]
 
 
 def test_samples_of_different_shapes_are_told():
@@ -284,17 +234,6 @@ def test_dense_and_padded():
     assert np.shares_memory(np.asarray(whole), whole.whole)
     with pytest.raises(ValueError, match="copy"):
         np.array(as_batch([[1], [2]])[[1, 0]], copy=False)
-
-
-@given(ragged())
-def test_padding_keeps_the_samples_and_fills_with_zeros(samples):
-    padded = as_batch(samples).numpy(pad=True)
-    for row, sample in zip(padded, samples, strict=True):
-        inside = tuple(slice(0, extent) for extent in sample.shape)
-        assert np.array_equal(row[inside], sample)
-        outside = np.ones(row.shape, bool)
-        outside[inside] = False
-        assert not np.any(row[outside])
 
 
 def test_torch_shares_a_whole_batch():
@@ -330,15 +269,6 @@ def test_broadcast():
             Batch.broadcast(1, bad)
     with pytest.raises(ArgumentError, match="sample"):
         Batch.broadcast(b, 2)
-
-
-@given(ragged())
-def test_copies_and_pickles_are_equal(samples):
-    b = as_batch(samples, layout="HWC"[: samples[0].ndim])
-    for other in (pickle.loads(pickle.dumps(b)), copy.deepcopy(b), copy.copy(b), b.to_device("cpu", force_copy=True)):
-        assert same(other, samples)
-        assert (other.layout, other.dtype, other.ndim) == (b.layout, b.dtype, b.ndim)
-    assert b.cpu() is b.evaluate() is b
 
 
 @given(ragged(), st.sampled_from(ALL_DTYPES))

@@ -90,16 +90,6 @@ def test_boxes_may_be_in_any_array_whose_rows_are_boxes():
             operator(np.zeros((3, 4), np.int32), **more)
 
 
-def test_samples_may_be_flipped_and_pasted_each_in_its_own_way():
-    batch = as_batch([np.array([[0.25, 0.5, 0.25, 0.25]]), np.array([[0.0, 0.0, 0.5, 0.5]] * 2)])
-    assert bb_flip(batch, horizontal=as_batch([0, 1]), vertical=as_batch([1, 0])).tolist() == [
-        [[0.25, 0.25, 0.25, 0.25]], [[0.5, 0.0, 0.5, 0.5]] * 2]  # fmt: skip
-    pasted = bbox_paste(batch, ratio=as_batch([1.0, 2.0]), paste_x=as_batch([0.0, 1.0]), paste_y=0)
-    assert pasted.tolist() == [[[0.25, 0.5, 0.25, 0.25]], [[0.5, 0.0, 0.25, 0.25]] * 2]
-    with pytest.raises(ArgumentError, match=r"'ratio\[1\]' must be a finite number of at least 1"):
-        bbox_paste(batch, ratio=as_batch([1.0, 0.5]))
-
-
 # Rotate
 
 

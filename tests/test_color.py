@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic
-from dynamic import ArgumentError, as_batch, as_tensor
+from dynamic import ArgumentError, as_tensor
 from dynamic.dtypes import convert
 from dynamic.kernels.cpu.color import _bytes
 
@@ -423,24 +423,6 @@ def test_images_may_have_one_pixel(operator, arguments, layout):
     )
     expected = operator(as_tensor(pixel.reshape(1, 1, 3), layout="HWC"), **arguments)
     assert np.array_equal(found.array.ravel(), expected.array.ravel())
-
-
-@pytest.mark.parametrize(("operator", "arguments"), EVERY, ids=lambda x: getattr(x, "name", None))
-def test_images_may_be_empty(operator, arguments):
-    for shape in ((0, 5, 3), (5, 0, 3)):
-        found = operator(as_tensor(np.zeros(shape, np.uint8), layout="HWC"), **arguments)
-        assert found.shape[:2] == shape[:2]
-    whole = operator(as_batch(np.zeros((2, 0, 5, 3), np.uint8), layout="HWC"), **arguments)
-    assert whole.shape[0][:2] == (0, 5)
-
-
-def test_samples_may_have_values_of_their_own():
-    batch = as_batch([PHOTO, PHOTO[:30]], layout="HWC")
-    found = dynamic.color_twist(batch, hue=as_batch([0.0, 90.0]), brightness=as_batch([1.0, 0.5]))
-    assert np.array_equal(found.samples[0], PHOTO)
-    assert np.array_equal(found.samples[1], dynamic.color_twist(PHOTO[:30], hue=90.0, brightness=0.5).array)
-    found = dynamic.jpeg_compression_distortion(batch, quality=as_batch([5, 95]))
-    assert np.array_equal(found.samples[1], dynamic.jpeg_compression_distortion(PHOTO[:30], quality=95).array)
 
 
 # --- against DALI itself

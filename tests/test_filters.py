@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import ALL_DTYPES, arrays
 
 import dynamic
-from dynamic import ArgumentError, EvalContext, as_batch, as_tensor, gaussian_blur, laplacian
+from dynamic import ArgumentError, EvalContext, as_tensor, gaussian_blur, laplacian
 from dynamic.dtypes import convert
 from dynamic.experimental import dilate, erode, median_blur
 from dynamic.kernels.cpu import filters as kernels
@@ -182,14 +182,6 @@ def test_float16_is_filtered_in_float32():
     assert laplacian(image, window_size=7).tolist() == [[[0.0]]]
 
 
-def test_filters_of_nothing_are_nothing():
-    for shape in ((0, 4, 3), (4, 0, 3), (4, 4, 0)):
-        image = as_tensor(np.zeros(shape, np.uint8), layout="HWC")
-        for made in (gaussian_blur(image, window_size=3), laplacian(image), dynamic.filter(image, np.ones((3, 3))),
-                     dilate(image), erode(image), median_blur(image)):  # fmt: skip
-            assert made.shape == shape
-
-
 def test_without_a_layout_images_have_their_channels_last():
     image = np.random.default_rng(5).normal(size=(6, 5, 3)).astype(np.float32)
     laid = as_tensor(image, layout="HWC")
@@ -325,18 +317,6 @@ def test_a_filter_rounds_halves_to_even_and_saturates():
     assert dynamic.filter(image, np.full((1, 1), 0.5), dtype="int32").tolist() == [[0, 0, 1, 2, 2, 2, 3, 4]]
     assert dynamic.filter(image, np.full((1, 1), 1e12)).tolist() == [[0] + [255] * 7]
     assert dynamic.filter(image, np.full((1, 1), -1e12), dtype="int16").tolist() == [[0] + [-32768] * 7]
-
-
-def test_each_sample_may_have_a_kernel_a_fill_and_an_anchor_of_its_own():
-    image = np.arange(20, dtype=np.float32).reshape(4, 5)
-    kernels = [np.ones((2, 3), np.float32), np.ones((1, 1), np.float32)]
-    found = dynamic.filter(as_batch([image, image]), as_batch(kernels), as_batch([1.0, 2.0]),
-                           anchor=as_batch([[0, 0], [0, 0]]), border="constant")  # fmt: skip
-    assert np.array_equal(found.samples[0], correlated(image, "HW", kernels[0], [0, 0], "constant", 1))
-    assert np.array_equal(found.samples[1], image)
-    blurred = gaussian_blur(as_batch([image, image]), sigma=as_batch([[0.5, 1.0], [2.0, 2.0]]))
-    for sample, sigma in zip(blurred.samples, [(0.5, 1.0), (2.0, 2.0)], strict=True):
-        assert np.array_equal(sample, gaussian_blur(image, sigma=sigma).array)
 
 
 @given(image=images(["HW", "HWC", "CHW", "FHWC", "FCHW"], ("uint8", "int16", "float32", "int32")), data=st.data())

@@ -433,10 +433,3 @@ def test_flip_and_quarter_turns_of_whole_images(dtype, channels):
     assert np.array_equal(flip(image, horizontal=0, vertical=1).array, image[::-1])
     for quarters in range(4):
         assert np.array_equal(rotate(image, angle=90 * quarters).array, np.rot90(image, quarters))
-
-
-def test_flip_takes_a_flag_for_each_sample():
-    images = [noise((3, 4, 3), "uint8", seed=i) for i in range(4)]
-    flipped = flip(as_batch(images), horizontal=as_batch([1, 0, 2, -1]), vertical=as_batch([0, 0, 1, 0]))
-    expected = [images[0][:, ::-1], images[1], images[2][::-1, ::-1], images[3][:, ::-1]]
-    assert all(np.array_equal(a, b) for a, b in zip(flipped.samples, expected, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 
 import hypothesis.strategies as st
 import numpy
@@ -75,125 +74,6 @@ LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW")
 def each(images, values):
     """A value for each image, which repeat."""
     return dynamic.as_batch([values[i % len(values)] for i in range(len(images))])
-
-
-#: What is called, and its arguments, or what makes them for some images.
-CALLS = {
-    "rotate": ("rotate", lambda x: {"angle": each(x, [30.0, -100.5, 90.0]), "fill_value": 9.0}),
-    "rotate by a quarter": ("rotate", {"angle": 90.0}),
-    "rotate, the nearest": ("rotate", {"angle": 180.0, "interp_type": "nn", "keep_size": True}),
-    "warp_affine": ("warp_affine", {"matrix": [0.9, 0.2, 3.0, -0.1, 1.1, 2.0], "size": (40, 50)}),
-    "warp_affine, inverted": (
-        "warp_affine", {"matrix": [[0.9, 0.2, 3], [-0.1, 1.1, 2]], "inverse_map": False, "fill_value": 3.0}),
-    "warp_affine, each": (
-        "warp_affine", lambda x: {"matrix": each(x, [[1.0, 0.1, 2, 0, 1, 0], [0.57, 0, 1, 0, 0.7, 9]])}),
-    "flip": ("flip", lambda x: {"horizontal": each(x, [0, 1]), "vertical": 1}),
-    "crop": ("crop", {"crop": (15, 12), "crop_pos_x": 0.3, "crop_pos_y": 1.0}),
-    "crop, each": ("crop", lambda x: {"crop": (15, 12), "crop_pos_x": each(x, [0.0, 0.5, 0.9])}),
-    "crop that pads": (
-        "crop", {"crop": (80, 90), "out_of_bounds_policy": "pad", "fill_values": 7.0, "dtype": "float32"}),
-    "crop that goes on": ("crop", {"crop": (80, 90), "out_of_bounds_policy": "reflect_101", "dtype": "float32"}),
-    "slice that goes on": (
-        "slice", {"start": (-20, -30), "end": (90, 18), "axis_names": "HW", "out_of_bounds_policy": "wrap"}),
-    "slice": ("slice", {"start": (2, 3), "end": (18, 9), "axis_names": "HW"}),
-    "slice that pads": (
-        "slice", {"rel_start": (-0.2, 0.1), "rel_end": (1.3, 0.9), "axis_names": "HW", "out_of_bounds_policy": "pad",
-                  "fill_values": 5.0}),
-    "pad": ("pad", {"fill_value": 3.0, "axis_names": "HW", "align": (4, 8)}),
-    "pad, each": ("pad", lambda x: {"fill_value": each(x, [3.0, 4.0])}),
-    "cast": ("cast", {"dtype": "float16"}),
-    "copy": ("copy", {}),
-    "resize": ("resize", {"size": (24, 31)}),
-    "resize, each": (
-        "resize", lambda x: {"resize_shorter": each(x, [20.0, 31.0]), "interp_type": each(x, [2, 1, 0])}),
-    "resize a region": (
-        "resize", {"size": (40, 50), "roi_start": (0.9, 0.1), "roi_end": (0.2, 0.8), "roi_relative": True,
-                   "interp_type": "lanczos3"}),
-    "resize, the nearest": ("resize", {"size": (33, 21), "interp_type": "nn"}),
-    "resize, two filters": ("resize", {"size": (90, 10), "min_filter": "triangular", "mag_filter": "cubic"}),
-    "resize_crop_mirror": ("resize_crop_mirror", {"resize_shorter": 30.0, "crop": (20, 22), "mirror": 1}),
-    "gaussian_blur": ("gaussian_blur", lambda x: {"sigma": each(x, [0.5, 1.5, 2.5])}),
-    "gaussian_blur, two windows": ("gaussian_blur", {"window_size": (3, 7)}),
-    "brightness_contrast": (
-        "brightness_contrast", lambda x: {"brightness": each(x, [0.5, 1.5]), "contrast": 1.2, "brightness_shift": 0.1}),
-    "brightness": ("brightness", {"brightness": 0.7, "dtype": "float32"}),
-    "contrast": ("contrast", {"contrast": 1.3}),
-    "laplacian": ("laplacian", lambda x: {"window_size": each(x, [3, 7]), "scale": each(x, [1.0, 0.02])}),
-    "laplacian, two windows": (
-        "laplacian", {"window_size": (5, 3), "smoothing_size": (1, 5), "normalized_kernel": True, "dtype": "float32"}),
-    "paste": ("paste", lambda x: {"ratio": each(x, [1.5, 2.0]), "fill_value": 7.0, "paste_x": 0.2, "paste_y": 1.0}),
-    "multi_paste": (
-        "multi_paste", lambda x: {"output_size": (90, 80), "in_ids": each(x, [[0, 1], [3, 3, 2]]),
-                                  "out_anchors": each(x, [[[0, 0], [3, 9]], [[2, 2], [9, 1], [0, 0]]])}),
-    "multi_paste, windows": (
-        "multi_paste", {"in_ids": [0], "in_anchors_rel": [[0.2, 0.3]], "shapes": [[9, 5]], "dtype": "float32",
-                        "out_anchors": [[3, 2]]}),
-    "grid_mask": ("grid_mask", lambda x: {"tile": each(x, [7, 20]), "ratio": 0.4, "shift_x": 3.0, "shift_y": -2.5}),
-    "grid_mask, rotated": ("grid_mask", {"tile": 9, "angle": 0.4, "ratio": 0.6}),
-    "erase": (
-        "erase", lambda x: {"anchor": each(x, [[2.0, 3.0, 9.0, 9.5], [0.0, 0.0]]), "fill_value": 9.0,
-                            "shape": each(x, [[5.0, 6.0, 80.0, 3.0], [7.0, 2.0]])}),
-    "erase, parts": (
-        "erase", {"anchor": (0.2, 0.9), "shape": (0.5, 0.3), "normalized": True, "centered_anchor": True}),
-    "erase nothing": ("erase", {}),
-    "contrast, each": ("contrast", lambda x: {"contrast": each(x, [0.3, 2.0]), "contrast_center": 90.0}),
-}  # fmt: skip
-OF_COLOURS = {
-    "paste, colours": ("paste", {"ratio": 1.3, "fill_value": (1.0, 2.0, 3.0)}),
-    "erase, colours": ("erase", {"anchor": (5.0, 6.0), "shape": (9.0, 9.0), "fill_value": (1.0, 2.0, 300.0)}),
-    "erase, channels": (
-        "erase", {"anchor": (5.0, 1.0), "shape": (9.0, 2.0), "fill_value": (1.0, 2.0, 3.0), "axis_names": "HC"}),
-    "color_twist": (
-        "color_twist",
-        lambda x: {"hue": each(x, [20.0, -90.0]), "saturation": 1.2, "brightness": 0.9, "contrast": 1.1}),
-    "color_twist, YCbCr": ("color_twist", {"hue": 30.0, "image_type": "YCbCr"}),
-    "hue": ("hue", {"hue": 40.0}),
-    "saturation": ("saturation", lambda x: {"saturation": each(x, [0.5, 2.0])}),
-    "hsv": ("hsv", {"hue": 10.0, "value": 0.8, "dtype": "float32"}),
-    "crop_mirror_normalize": (
-        "crop_mirror_normalize",
-        lambda x: {"crop": (16, 18), "mirror": each(x, [0, 1]), "mean": [100.0, 110, 120], "std": [50.0, 60, 70]}),
-    "crop_mirror_normalize, each": (
-        "crop_mirror_normalize", lambda x: {"mean": each(x, [[100.0, 110, 120], [1.0, 2, 3]]), "std": 64.0}),
-    "crop_mirror_normalize, padded": (
-        "crop_mirror_normalize",
-        {"crop": (80, 30), "out_of_bounds_policy": "pad", "fill_values": [1.0, 2, 3], "output_layout": "HWC",
-         "pad_output": True, "dtype": "float16", "mean": 100.0, "std": 50.0}),
-    "crop_mirror_normalize, a value for what is added": (
-        "crop_mirror_normalize",
-        {"crop": (80, 30), "out_of_bounds_policy": "pad", "fill_values": [1.0, 2, 3, 4], "pad_output": True}),
-    "crop_mirror_normalize, a channel more": ("crop_mirror_normalize", {"fill_values": 9.0, "pad_output": True}),
-}  # fmt: skip
-
-
-def compared(call, images):
-    operator, arguments = call
-    arguments = arguments(images) if callable(arguments) else arguments
-    function = getattr(dynamic, operator)
-    rounds = "resize" in operator or "hue" in arguments or "color" in operator or operator == "saturation"
-    alike(function(images.gpu(), **arguments), function(images, **arguments), part=0.5 if rounds else 0.05)
-
-
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_operators_give_what_the_cpu_gives_in_every_layout(name, layout):
-    generator = numpy.random.default_rng(1)
-    for dtype, uniform in (("uint8", False), ("float32", True)):
-        compared(CALLS[name], batch(generator, layout, dtype, uniform=uniform))
-
-
-@pytest.mark.parametrize("name", OF_COLOURS)
-@pytest.mark.parametrize("layout", ["HWC", "CHW", "FHWC"])
-def test_operators_on_colours_give_what_the_cpu_gives(name, layout):
-    generator = numpy.random.default_rng(1)
-    for dtype, uniform in (("uint8", False), ("float32", True), ("uint8", True)):
-        compared(OF_COLOURS[name], batch(generator, layout, dtype, uniform=uniform))
-
-
-@pytest.mark.parametrize("name", [name for name, (_, arguments) in CALLS.items() if not callable(arguments)])
-def test_operators_on_one_image_give_what_the_cpu_gives(name):
-    image = smooth(numpy.random.default_rng(3), (40, 50, 3), "HWC", "uint8")
-    compared(CALLS[name], dynamic.as_tensor(image, layout="HWC"))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -305,41 +185,6 @@ def test_random_windows_resized():
     found, expected = (dynamic.random_resized_crop(x, size=(20, 24), rng=random.RNG(5)) for x in (images.gpu(), images))
     alike(found, expected, part=0.5)
     alike(dynamic.random_resized_crop(images, size=(20, 24), rng=random.RNG(5), device="gpu"), expected, part=0.5)
-
-
-#: Calls of operators with more inputs than one, or of other modules.
-OTHERS = {
-    "filter": (lambda x: dynamic.filter(x, numpy.ones((2, 3))), {}),
-    "equalize": (dynamic.equalize, {}),
-    "jpeg_compression_distortion": (dynamic.jpeg_compression_distortion, {"quality": 30}),
-    "tensor_resize": (dynamic.tensor_resize, {"scales": 0.5, "axis_names": "HW"}),
-    "tensor_resize, nothing": (dynamic.tensor_resize, {"scales": 1.0, "dtype": "float32"}),
-    "clahe": (dynamic.clahe, {"tiles_x": 2, "tiles_y": 3, "clip_limit": 2.0}),
-    "median_blur": (dynamic.experimental.median_blur, {}),
-    "dilate": (dynamic.experimental.dilate, {"iterations": 2}),
-    "warp_perspective": (dynamic.experimental.warp_perspective, {"matrix": numpy.eye(3).tolist()}),
-    "remap": (lambda x: dynamic.experimental.remap(x, numpy.ones((3, 4)), numpy.ones((3, 4))), {}),
-    "sphere": (dynamic.sphere, {"interp_type": "linear"}),
-    "water": (dynamic.water, {}),
-    "color_space_conversion": (dynamic.color_space_conversion, {"image_type": "RGB", "output_type": "YCbCr"}),
-}
-
-
-@pytest.mark.parametrize("name", sorted({*CALLS, *OF_COLOURS, *OTHERS}))
-def test_videos_without_frames_and_images_without_pixels(name):
-    operator, arguments = (CALLS | OF_COLOURS | OTHERS)[name]
-    function = getattr(dynamic, operator) if isinstance(operator, str) else operator
-    for shapes, layout in (([(0, 5, 6, 3), (2, 5, 6, 3)], "FHWC"), ([(0, 5, 6, 3)] * 2, "FHWC"),
-                           ([(0, 6, 3), (5, 0, 3), (5, 6, 3)], "HWC")):  # fmt: skip
-        images = dynamic.as_batch([numpy.ones(shape, "uint8") for shape in shapes], layout=layout)
-        call = lambda x: function(x, **(arguments(x) if callable(arguments) else arguments))  # noqa: E731
-        try:
-            expected = call(images)
-        except ArgumentError as error:
-            with pytest.raises(ArgumentError, match=re.escape(str(error))):
-                call(images.gpu())
-        else:
-            alike(call(images.gpu()), expected)
 
 
 def test_grey_and_coloured_images_in_one_batch():
@@ -472,12 +317,3 @@ def test_matrices_from_the_gpu_and_for_frames():
     matrices = dynamic.as_batch([generator.uniform(0.8, 1.2, (2, 2, 3)) for _ in range(4)])
     expected = dynamic.warp_affine(images, matrices)
     alike(dynamic.warp_affine(images.gpu(), matrices.gpu()), expected)
-
-
-def test_empty_batches():
-    images = dynamic.as_batch([numpy.zeros((4, 5, 3), "uint8")], layout="HWC")
-    for name, (operator, arguments) in CALLS.items():
-        if not callable(arguments):
-            found, expected = (getattr(dynamic, operator)(x, **arguments) for x in (images.gpu()[:0], images[:0]))
-            assert len(found) == len(expected) == 0, name
-            alike(found, expected)

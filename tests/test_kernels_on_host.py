@@ -10,8 +10,6 @@ from twin import bare, build
 
 from dynamic import dtypes
 from dynamic._arrays.described import described
-from dynamic.kernels.cpu import color as cpu_color
-from dynamic.kernels.cpu import filters as cpu_filters
 from dynamic.kernels.cpu import resample as cpu_resample
 from dynamic.kernels.cpu import rotations, windows
 from dynamic.kernels.cpu import warp as cpu_warp
@@ -144,16 +142,6 @@ def reference(image, starts, steps, shape, fill, channel, dtype):
     return numpy.where(inside, dtypes.convert(numpy, numpy.asarray(image[clipped]), dtype), outside)
 
 
-def test_windows_agree_with_the_kernel_of_the_cpu():
-    generator = numpy.random.default_rng(5)
-    image = generator.integers(0, 256, (37, 53, 3), numpy.uint8)
-    out = numpy.empty((50, 30, 3), numpy.uint8)
-    expected = out.copy()
-    windows.copied(image, [-5, 7, 0], numpy.array([1.0, 2.0, 3.0]), expected)
-    copies.window(described(image[None]), described(out[None]), numpy.array([[-5, 7, 0]]), None, [1.0, 2.0, 3.0], 2)
-    numpy.testing.assert_array_equal(out, expected)
-
-
 @pytest.mark.parametrize("have", DTYPES, ids=str)
 @pytest.mark.parametrize("want", DTYPES, ids=str)
 def test_conversions(have, want):
@@ -197,39 +185,6 @@ def smooth(generator, shape, dtype):
     return dtypes.convert(numpy, wave + (128 if dtype.kind == "u" else 0), dtype)
 
 
-def some_images(generator, count, dtype, sizes=(1, 2, 7, 31, 32, 33, 64, 90), channels=(1, 2, 3, 4, 5)):
-    width = int(generator.choice(channels))
-    shapes = [(*generator.choice(sizes, 2), width) for _ in range(count)]
-    return [strided(smooth(generator, shape, dtype), int(generator.choice([0, 0, 1, 2, 4]))) for shape in shapes]
-
-
-@given(seeds, st.integers(0, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
-def test_affine(seed, count, have, want, same, nearest, clamp):
-    generator = numpy.random.default_rng(seed)
-    want = have if same else want
-    sources = some_images(generator, count, have)
-    if not count:
-        return
-    outs = empty_like_all([(*generator.choice([1, 5, 33, 64, 70], 2), s.shape[2]) for s in sources], want)
-    matrices = []
-    for source, out in zip(sources, outs, strict=True):
-        kind = generator.integers(4)
-        angle = [float(generator.uniform(-200, 200)), 90.0, 180.0, 0.0][kind]
-        matrices.append(numpy.array(rotations.rotation(source.shape[:2], out.shape[:2], angle)))
-        if kind == 3:
-            matrices[-1] = matrices[-1] * generator.uniform(0.2, 3, (2, 3)) + generator.uniform(-4, 4, (2, 3)) * [
-                0,
-                0,
-                1,
-            ]
-    fill = None if clamp else generator.uniform(-20, 300, sources[0].shape[2]).tolist()
-    warp.affine(hwc(sources), hwc(outs), numpy.array(matrices), fill, nearest=nearest)
-    for source, matrix, out in zip(sources, matrices, outs, strict=True):
-        expected = numpy.empty_like(out)
-        exact_affine(source, matrix, expected, fill, nearest)
-        close(out, expected)
-
-
 def exact_affine(source, matrix, out, fill, nearest):
     """In float64, as the kernel of the CPU has it for types that OpenCV does not take."""
     rows = [[*row[:-1], row[-1] + sum(row[:-1]) / 2 - 0.5] for row in matrix.tolist()]
@@ -237,22 +192,6 @@ def exact_affine(source, matrix, out, fill, nearest):
         fill = cpu_warp.filled(fill, source.dtype, source.shape[-1])
     nearest = nearest or all(number.is_integer() for row in rows for number in row)
     cpu_warp._gather(source, rows, out, fill, nearest)
-
-
-@pytest.mark.parametrize("have", ["uint8", "float32"])
-def test_a_rotation_agrees_with_the_kernel_of_the_cpu(have):
-    generator = numpy.random.default_rng(3)
-    source = smooth(generator, (120, 150, 3), numpy.dtype(have))
-    for angle in (0, 30, 90, 123.4, 180):
-        shape = (*rotations.canvas(source.shape[:2], angle), 3)
-        matrix = numpy.array(rotations.rotation(source.shape[:2], shape[:2], angle))
-        for fill in (None, 9.0):
-            out, expected = numpy.empty(shape, have), numpy.empty(shape, have)
-            warp.affine(hwc(source[None]), hwc(out[None]), matrix[None], fill)
-            cpu_warp.affine(source, matrix, expected, fill=fill)
-            apart = numpy.abs(out.astype("f8") - expected)
-            assert apart.max() <= (1 if have == "uint8" else 0.02)
-            assert (apart > 0.01).mean() < 0.01
 
 
 def test_far_and_huge_coordinates_are_read_as_outside():
@@ -296,45 +235,6 @@ def test_frames_are_images():
 # -- pixels -----------------------------------------------------------------------------------------------------------
 
 
-@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans())
-def test_normalised_windows(seed, count, have, want, planes, usual):
-    generator = numpy.random.default_rng(seed)
-    if usual:
-        have = numpy.dtype(generator.choice(["uint8", "float32"]))
-        want = numpy.dtype(generator.choice(["float32", "float16", "uint8"]))
-    sources = some_images(generator, count, have, (1, 3, 8, 40, 100))
-    channels = sources[0].shape[2]
-    extra = int(generator.integers(0, 3))
-    sizes = [(*generator.choice([1, 4, 7, 33, 64], 2), channels + extra) for _ in range(count)]
-    order = (2, 0, 1) if planes else (0, 1, 2)
-    outs = empty_like_all([tuple(size[axis] for axis in order) for size in sizes], want)
-    starts = generator.integers(-5, 20, (count, 2)) * generator.integers(0, 2)
-    mirror = generator.random(count) < 0.5
-    shape = (count, channels) if generator.random() < 0.5 else (channels,)
-    factors, shifts = generator.uniform(-2, 2, shape), generator.uniform(-100, 100, shape)
-    fill = generator.uniform(0, 50, channels if generator.random() < 0.5 else 1)
-    results = hwc(outs, "CHW" if planes else "HWC")
-    pixels.normalised(hwc(sources), results, factors, shifts, starts=starts, mirror=mirror, fill=fill)
-    real = numpy.float64 if numpy.float64 in (have, want) else numpy.float32
-    outside = dtypes.convert(numpy, fill, want)
-    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
-        expected = numpy.zeros(sizes[i], want)
-        expected[..., :] = outside if len(outside) == 1 else [*outside, *[0] * extra]
-        (top, left), (height, width) = starts[i], sizes[i][:2]
-        rows, columns = numpy.arange(height) + top, numpy.arange(width) + left
-        inside = numpy.ix_((rows >= 0) & (rows < source.shape[0]), (columns >= 0) & (columns < source.shape[1]))
-        part = source[numpy.ix_(rows[inside[0][:, 0]], columns[inside[1][0]])]
-        factor, shift = (each[i] if each.ndim == 2 else each for each in (factors, shifts))
-        if have == numpy.uint8:
-            values = (part.astype(numpy.float64) * factor + shift).astype(numpy.float32)
-        else:
-            values = part.astype(real) * factor.astype(real) + shift.astype(real)
-        if part.size:
-            expected[(*inside, slice(channels))] = dtypes.convert(numpy, values, want)
-        expected = expected[:, ::-1] if mirror[i] else expected
-        close(out if not planes else out.transpose(1, 2, 0), expected, f"sample {i}")
-
-
 def test_bytes_become_the_same_floats_as_on_the_cpu():
     generator = numpy.random.default_rng(2)
     source = generator.integers(0, 256, (64, 48, 3), numpy.uint8)
@@ -348,35 +248,6 @@ def test_bytes_become_the_same_floats_as_on_the_cpu():
 
 
 NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b"]
-
-
-@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans())
-def test_scaled(seed, count, have, want, same):
-    generator = numpy.random.default_rng(seed)
-    want = have if same else want
-    sources = [smooth(generator, (*generator.choice([1, 5, 30, 70], 2), 3), have) for _ in range(count)]
-    outs = empty_like_all([s.shape for s in sources], want)
-    factors, shifts = generator.uniform(-2, 2, (count, 1)), generator.uniform(-100, 100, (count, 1))
-    pixels.normalised(pixels.flat(described(sources)), pixels.flat(described(outs)), factors, shifts)
-    for source, factor, shift, out in zip(sources, factors, shifts, outs, strict=True):
-        expected = numpy.empty_like(out)
-        cpu_color.scaled(source, float(factor[0]), float(shift[0]), expected)
-        close(out, expected)
-
-
-@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
-def test_mixed(seed, count, have, want, same, usual):
-    generator = numpy.random.default_rng(seed)
-    have = numpy.dtype("uint8") if usual else have
-    want = have if same else want
-    sources = some_images(generator, count, have, channels=(3,))
-    outs = empty_like_all([s.shape for s in sources], want)
-    matrices = generator.uniform(-1, 1, (count, 3, 4)) * [1, 1, 1, 30]
-    pixels.mixed(hwc(sources), hwc(outs), matrices)
-    for source, matrix, out in zip(sources, matrices, outs, strict=True):
-        expected = numpy.empty_like(out)
-        cpu_color.mixed(numpy.ascontiguousarray(source), matrix, expected, exact=True)
-        close(out, expected)
 
 
 # -- resizing and blurring --------------------------------------------------------------------------------------------
@@ -398,36 +269,6 @@ def resize_on_cpu(source, along, out):
         cpu_resample._general(image, steps, out)
     else:
         dtypes.convert(numpy, image, out.dtype, out)
-
-
-@given(seeds, st.integers(1, 4), one_dtype, one_dtype, st.booleans(), st.booleans(), st.booleans())
-def test_resampled(seed, count, have, want, same, usual, antialias):
-    generator = numpy.random.default_rng(seed)
-    if usual:
-        have = numpy.dtype(generator.choice(["uint8", "float32"]))
-    want = have if same else want
-    sources = some_images(generator, count, have, (1, 2, 7, 33, 64, 90, 150))
-    channels = sources[0].shape[2]
-    outs = empty_like_all([(*generator.choice([1, 2, 7, 16, 33, 70], 2), channels) for _ in range(count)], want)
-    steps = []
-    for axis in range(2):
-        start, end, filters = [], [], []
-        for source in sources:
-            extent = source.shape[axis]
-            low, high = (
-                (0, extent) if generator.random() < 0.4 else sorted(generator.uniform(-0.3 * extent, 1.3 * extent, 2))
-            )
-            low, high = (high, low) if generator.random() < 0.3 else (low, high)
-            start.append(float(numpy.float32(low)))
-            end.append(float(numpy.float32(high + (high == low))))
-            filters.append(str(generator.choice(FILTERS)))
-        steps.append(resample.Along(numpy.array(start), numpy.array(end), numpy.array(filters), antialias, axis == 0))
-    resample.resampled(hwc(sources), hwc(outs), *steps)
-    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
-        along = [Along(float(s.start[i]), float(s.end[i]), str(s.filters[i]), antialias, s.running) for s in steps]
-        expected = numpy.empty_like(out)
-        resize_on_cpu(source, along, expected)
-        close(out, expected, f"sample {i}: {along} {source.shape}")
 
 
 def along_all(extents, name="linear", running=False):
@@ -455,34 +296,6 @@ def test_a_constant_stays_that_constant(name, kind, value):
         out = numpy.empty(size, kind)
         resample.resampled(hwc(source[None]), hwc(out[None]), along_all([40], name), along_all([300], name))
         numpy.testing.assert_allclose(out, value, rtol=0 if kind != "float64" else 1e-13)
-
-
-def test_bytes_resized_differ_by_one_level_from_the_way_for_bytes_of_the_cpu():
-    generator = numpy.random.default_rng(7)
-    source = generator.integers(0, 256, (90, 120, 3), numpy.uint8)
-    for size in ((30, 40), (45, 77), (180, 200)):
-        out, expected = numpy.empty((*size, 3), numpy.uint8), numpy.empty((*size, 3), numpy.uint8)
-        resample.resampled(hwc(source[None]), hwc(out[None]), along_all([90]), along_all([120]))
-        cpu_resample.resample(source, [Along(0, e, "linear", True) for e in (90, 120)] + [None], expected)
-        apart = numpy.abs(out.astype(int) - expected)
-        assert apart.max() <= 1
-
-
-@given(seeds, st.integers(1, 4), st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.booleans(), st.booleans())
-def test_blurred(seed, count, have, want, same, usual):
-    generator = numpy.random.default_rng(seed)
-    if usual:
-        have = numpy.dtype(generator.choice(["uint8", "float32"]))
-    want = have if same else want
-    sources = some_images(generator, count, have, (1, 2, 7, 31, 64))
-    outs = empty_like_all([s.shape for s in sources], want)
-    radii = generator.choice([0, 1, 2, 5, 20], (count, 2))
-    windows = [[gaussian(int(radius)) for radius in column] for column in radii.T]
-    resample.blurred(hwc(sources), hwc(outs), list(map(numpy.concatenate, windows)), 2 * radii + 1)
-    for i, (source, out) in enumerate(zip(sources, outs, strict=True)):
-        expected = numpy.empty_like(out)
-        cpu_filters.separable(source, [windows[0][i], windows[1][i]], expected)
-        close(out, expected, f"sample {i}: {source.shape} {radii[i]}")
 
 
 def gaussian(radius):

@@ -262,7 +262,9 @@ def test_beta_numbers_belong_to_samples_and_may_differ_in_shape_and_parameters()
 
 @given(n=st.integers(0, 40), repeat=st.booleans(), fixed=st.booleans(), seed=st.integers(0, 2**64 - 1))
 def test_permutations(n, repeat, fixed, seed):
-    order = batch_permutation(batch_size=n, allow_repetitions=repeat, no_fixed_points=not fixed, rng=RNG(seed)).tolist()
+    order = batch_permutation(
+        batch_size=n, allow_repetitions=repeat or None, no_fixed_points=not fixed or None, rng=RNG(seed)
+    ).tolist()
     assert len(order) == n
     assert all(0 <= i < n for i in order)
     assert repeat or sorted(order) == list(range(n))

@@ -233,14 +233,6 @@ def test_a_pooled_batch_may_have_empty_samples_and_own_means():
     assert normalize(as_batch([samples[0]] * 2), batch=True).shape == [(0, 2)] * 2
 
 
-def test_each_sample_may_have_an_own_mean_and_deviation():
-    image = np.arange(12, dtype=np.float32).reshape(3, 4)
-    means, deviations = [[[1, 2, 3, 4]], [[0, 0, 1, 1]]], [2.0, 4.0]
-    found = normalize(as_batch([image, image]), mean=as_batch(means), stddev=as_batch(deviations))
-    for sample, mean, deviation in zip(found.samples, means, deviations, strict=True):
-        close(sample, (image - np.array(mean)) / deviation)
-
-
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_every_dtype_is_normalised_to_every_other(dtype):
     image = np.random.default_rng(5).integers(0, 2, (4, 5)).astype(dtype)

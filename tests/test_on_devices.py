@@ -263,9 +263,11 @@ def test_samples_are_selected(device, samples, data):
         (as_tensor(places, device=device), [samples[j] for j in places]),
         (as_batch(places, device=device), [samples[j] for j in places]),
     ):
-        selected = b[index]
-        assert same_batch(selected, expected)
-        assert (selected.dtype, selected.ndim, selected.layout) == (b.dtype, b.ndim, b.layout)
+        ways = () if isinstance(index, (Tensor, Batch)) else (b.select(index), b.tensors[index].as_batch())
+        for selected in (b[index], *ways):
+            assert same_batch(selected, expected)
+            assert (selected.dtype, selected.ndim, selected.layout) == (b.dtype, b.ndim, b.layout)
+    assert b.select(...) is b
     for bad in (n, -n - 1, "a", None, 1.5, ..., (0, 0)):
         with pytest.raises((IndexError, TypeError)):
             b[bad]
@@ -286,6 +288,9 @@ def test_slice_indexes_inside_every_sample(device, n, whole, data):
         got = b.slice[as_batch(starts, device=where) :, 0]
         assert same_batch(got, [s[r:, 0] for s, r in zip(samples, starts, strict=True)])
     assert got.layout == "H"
+    assert same_batch(b.slice[()], samples)
+    with pytest.raises(ArgumentError, match="one for each"):
+        b.slice[as_batch([0] * (n + 1))]
     with pytest.raises(IndexError):
         b.slice[as_batch([9] * n)]
 
@@ -374,7 +379,7 @@ def test_a_single_element_is_a_number(device):
     assert [10, 20, 30][as_tensor(1, device=device)] == 20
     assert f"{as_tensor(1.5, device=device):.2f}" == "1.50"
     assert type(t.item()) is int
-    for size, f in ((2, bool), (2, int), (0, bool), (2, operator.methodcaller("item"))):
+    for size, f in ((2, bool), (2, int), (2, float), (0, bool), (2, operator.methodcaller("item"))):
         with pytest.raises(ValueError, match=r"elements|ambiguous"):
             f(as_tensor(np.zeros(size), device=device))
     for bad in (as_tensor(1.5, device=device), as_tensor([1], device=device)):

@@ -425,12 +425,22 @@ def refused(function, *args, **arguments):
         assume(False)
 
 
+def enlarged(operator, samples, layout, factor):
+    """Images so large that a GPU takes several blocks of threads for each."""
+    for axis in (i for i, letter in enumerate(layout if operator.layouts else "") if letter in "HW"):
+        samples = [np.repeat(sample, factor, axis) for sample in samples]
+    return samples
+
+
 @pytest.mark.gpu
 @on_gpus
-@few
-@given(data=st.data())
-def test_a_gpu_gives_what_the_cpu_gives(operator, data):
+@fewer
+@given(data=st.data(), factor=st.sampled_from([1, 2, 9]))
+def test_a_gpu_gives_what_the_cpu_gives(operator, data, factor):
     samples, layout, varying, fixed = data.draw(calls(operator))
+    samples = enlarged(operator, samples, layout, factor)
+    if factor == 2 and samples[0].ndim:  # nothing in one of its dimensions
+        samples[0] = samples[0].take([], data.draw(st.integers(0, samples[0].ndim - 1)))
     # The middle of the range of wide integers, which is subtracted from chroma, has more digits than a float64 holds.
     assume("image_type" not in fixed or samples[0].dtype.kind == "f" or samples[0].dtype.itemsize <= 2)
     assume(samples[0].dtype.kind != "b" or operator.__module__ not in WEIGHING)

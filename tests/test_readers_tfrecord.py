@@ -464,27 +464,6 @@ def test_names_and_values_may_be_of_any_length():
             assert len(read_by_us(example(**{name: feature("string", [bytes(size)])}), name, "string")) == size
 
 
-INNER = {"int64": [1, -1, 300], "float32": [1.0, 2.5], "string": [b"ab"]}
-
-
-@pytest.mark.parametrize("kind", sorted(NUMBER))
-def test_every_part_of_a_record_that_is_cut_off_in_itself_is_refused(kind):
-    """The lengths around it are right."""
-    stored = feature(kind, INNER[kind])
-    named = field(1, b"label") + field(2, stored)
-    both = entry("other", b"") + field(1, named)
-    wholes = [(both, lambda part: field(1, part), {0, len(entry("other", b""))}),
-              (named, lambda part: field(1, field(1, part)), {0, len(field(1, b"label"))}),
-              (stored, lambda part: example(label=part), {0}),
-              (a_list(kind, INNER[kind]), lambda part: example(label=field(NUMBER[kind], part)),
-               {0})]  # fmt: skip
-    for whole, wrapped, ends in wholes:
-        assert len(read_by_us(wrapped(whole), "label", kind)) in (2, 3)
-        for cut in set(range(len(whole))) - ends:
-            with pytest.raises(tfrecord.Unusable):
-                read_by_us(wrapped(whole[:cut]), "label", kind)
-
-
 @pytest.mark.parametrize("broken", [
     b"\x02\x00", b"\x00\x00", b"\x13\x14", b"\x14", b"\x16\x00", b"\x17\x00", b"\x82\x80\x80\x80\x10\x00",
     b"\xff" * 10, b"\x0a", b"\x08", b"\x0d\x00", b"\x0a\x01", b"\x0a" + b"\xff" * 9 + b"\x01"])  # fmt: skip

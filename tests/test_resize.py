@@ -74,22 +74,6 @@ def resized(image, axis, size, start, end, filter, antialias=True):
     return np.moveaxis(np.tensordot(weights, beyond, (1, axis)), 0, axis)
 
 
-@given(data=st.data(), layout=st.sampled_from(["HW", "HWC", "CHW", "DHW", "FHWC"]),
-       kind=st.sampled_from(["uint8", "int16", "float32", "float64"]), seed=st.integers(0, 99))  # fmt: skip
-def test_the_order_of_memory_makes_no_difference(data, layout, kind, seed):
-    shape = [data.draw(st.integers(1, 20)) for _ in layout]
-    size = [data.draw(st.integers(1, 20)) for letter in layout if letter in "DHW"]
-    image = np.random.default_rng(seed).integers(0, 256, shape).astype(kind)
-    order = data.draw(st.permutations(range(len(layout))))
-    turns = tuple(slice(None, None, data.draw(st.sampled_from([1, -1]))) for _ in layout)
-    other = np.ascontiguousarray(image[turns].transpose(order)).transpose(np.argsort(order))[turns]
-    assert np.array_equal(other, image)
-    how = {"interp_type": data.draw(st.sampled_from(FILTERS)), "antialias": data.draw(st.booleans()),
-           "dtype": data.draw(st.sampled_from([None, "float32"]))}  # fmt: skip
-    expected, found = (resize(as_tensor(x, layout=layout), size=size, **how).array for x in (image, other))
-    assert np.array_equal(found, expected)
-
-
 @given(data=st.data(), filter=st.sampled_from(["nn", "linear", "cubic", "lanczos3"]), antialias=st.booleans(),
        kind=st.sampled_from(["uint8", "int16", "float32", "float64", "uint16", "int64", "float16"]),
        layout=st.sampled_from(["HWC", "HW", "CHW", "FHWC", "FCHW", "CFHW", "DHW", "FDHWC"]))  # fmt: skip

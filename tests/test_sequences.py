@@ -121,7 +121,7 @@ def test_properties():
 def test_marking_frames():
     assert per_frame([1, 2]).layout == "F"
     assert per_frame(np.zeros((2, 3))).layout == "F*"
-    assert per_frame(as_tensor([[1]], layout="FX")).layout == "FX"
+    assert per_frame(as_tensor([[1]], layout="FX"), replace=None).layout == "FX"
     assert per_frame(as_tensor([[1]], layout="WX"), replace=True).layout == "FX"
     batch = as_batch(np.zeros((2, 3)))
     assert np.shares_memory(per_frame(batch).whole, batch.whole)

@@ -192,15 +192,6 @@ def test_wrong_anchors_are_named(inputs, told):
         ndd.slice(IMAGE, [1, 2], [1, 2], start=1)
 
 
-def test_samples_have_anchors_and_shapes_of_their_own():
-    batch = as_batch([RAMP, RAMP[:4]], layout="HWC")
-    found = ndd.slice(batch, as_batch([[1, 2], [0, 0]]), as_batch([[2, 3], [1, 4]]))
-    assert found.shape == [(3, 2, 2), (4, 1, 2)]
-    assert np.array_equal(found.samples[0], RAMP[2:5, 1:3])
-    same = as_batch(np.stack([RAMP, RAMP]), layout="HWC")
-    assert np.array_equal(ndd.slice(same, as_batch([[0, 0], [1, 1]]), [2, 2]).samples[1], RAMP[1:3, 1:3])
-
-
 @given(shapes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=4),
        align=st.integers(1, 3), fill=st.integers(-2, 300))  # fmt: skip
 def test_padded_samples_are_as_large_as_the_largest(shapes, align, fill):

@@ -188,6 +188,18 @@ def test_the_trainer_of_transformers(folder, tmp_path, loader, workers):
     assert_killed_and_gone_on("transformers", folder, tmp_path / "run", *arguments, kill=9, place=8)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_the_trainer_of_transformers_tells_no_epoch_is_named(folder, tmp_path, workers):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    arguments = ["--loader", "DataLoader", "--workers", workers]
+    told = "Accelerate passes over 2 batches of epoch 0, as no other was told"
+    killed = run_of("transformers", folder, tmp_path / "run", *arguments, "--kill-at", 9)
+    assert killed.returncode
+    assert told not in killed.stdout
+    finished = run_of("transformers", folder, tmp_path / "run", *arguments)
+    assert (finished.returncode, finished.stdout.count(told)) == (0, 1), finished.stdout
+
+
 def test_accelerate(folder, tmp_path):
     pytest.importorskip("accelerate", reason="accelerate is not installed")
     assert_killed_and_gone_on("accelerate", folder, tmp_path / "run", kill=4, place=4, processes=2, launched=True)

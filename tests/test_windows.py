@@ -152,13 +152,6 @@ def test_wide_integers_keep_the_digits_in_which_they_differ_from_the_mean(kind):
     assert found.array.ravel().tolist() == [0.5, 1.5, 5.5]
 
 
-def test_samples_may_have_windows_of_their_own():
-    batch = as_batch([RAMP, RAMP[:4, :5]], layout="HWC")
-    found = crop(batch, crop=as_batch([[2, 3], [4, 1]]), crop_pos_y=as_batch([0.0, 1.0]))
-    assert found.shape == [(2, 3, 3), (4, 1, 3)]
-    assert np.array_equal(found.samples[0], RAMP[:2, 3:6])
-
-
 @given(mirror=st.booleans(), dtype=st.sampled_from(["float32", "float16", "uint8", "float64"]),
        order=st.sampled_from(["CHW", "HWC"]), kind=st.sampled_from(["uint8", "int16", "float32"]),
        scale=st.floats(0.5, 2, width=16), shift=st.floats(-2, 2, width=16))  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy
@@ -79,7 +80,7 @@ def permute_batch(
 
 @function
 def per_frame(
-    input: Any, /, *, replace: bool = False, batch_size: int | None = None, device: DeviceLike = None
+    input: Any, /, *, replace: bool | None = None, batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch:
     """Mark values as one for each frame: given as an argument to an operator, each frame of a video gets its own.
 
@@ -103,7 +104,7 @@ def per_frame(
     layout = data.layout or "F" + "*" * (data.ndim - 1)
     if not data.ndim:
         raise ArgumentError("per_frame", "input", "of one or more dimensions, the first of them frames", "none")
-    if not isinstance(replace, (bool, numpy.bool_)):
+    if not isinstance(replace, (bool, numpy.bool_, NoneType)):
         raise ArgumentError("per_frame", "replace", "True or False", shown(replace))
     if layout[0] != "F" and not replace:
         hint = "Pass replace=True to replace it."

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from dynamic import ArgumentError, Batch, StateError, StateMismatch
+from dynamic import ArgumentError, Batch, OrderWarning, StateError, StateMismatch
 from dynamic._base.state import JSON, MOST_COUNTED, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Item, Source
@@ -107,6 +107,7 @@ class Batches:
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
         self._loaded = False  # a state, since the last that was begun
+        self._told = False  # the epoch, or a state
         self._shared = Shared(self._epochs.first)
         import torch.distributed
 
@@ -134,6 +135,7 @@ class Batches:
         operator = f"{_OPERATOR}.set_epoch"
         natural(operator, "epoch", epoch, 0, MOST_COUNTED)
         self._refuse_dealers()
+        self._told = True
         here = self.epoch
         if epoch == here:
             return
@@ -155,12 +157,10 @@ class Batches:
 
     def _refuse_dealers(self) -> None:
         """Refuse to be dealt out where that loses samples, by the loader that Accelerate is iterating over."""
-        state = sys.modules.get("accelerate.state")
-        loader = None if state is None else state.GradientState().active_dataloader
-        data = getattr(loader, "dataset", None)
-        names = [kind.__name__ for each in (loader, data) for kind in type(each).__mro__]
+        loader = self._loader_of_accelerate()
+        names = [kind.__name__ for each in (loader, getattr(loader, "dataset", None)) for kind in type(each).__mro__]
         dealer = next((name for name in names if name in _DEALERS), None)
-        if dealer is None or not (data is self or getattr(data, "dataset", None) is self):
+        if dealer is None:
             return
         shards = self._epochs.num_shards
         if shards > 1 or dealer != _DEALERS[0]:
@@ -169,6 +169,24 @@ class Batches:
             got = f"one of {shards} shards, which a {dealer} would share out again"
             expected = "a loader of all samples in prepare(), with dispatch_batches=True"
             raise ArgumentError(_OPERATOR, "source", expected, got, hint)
+
+    def _loader_of_accelerate(self) -> Any:
+        """The loader of this data set that Accelerate says is being iterated over; None where it says so of none."""
+        state = sys.modules.get("accelerate.state")
+        loader = None if state is None else state.GradientState().active_dataloader
+        data = getattr(loader, "dataset", None)
+        return loader if data is self or getattr(data, "dataset", None) is self else None
+
+    def _warn_where_batches_are_passed_over(self) -> None:
+        """Tell of a run that is resumed by `skip_first_batches`, where nobody has told its epoch."""
+        loader = self._loader_of_accelerate()
+        if self._epochs.shuffled and not self._told and type(loader).__name__ == "SkipDataLoader":
+            text = (
+                f"{_OPERATOR}: Accelerate passes over {loader.skip_batches} batches of epoch {self.epoch}, as no other "
+                "was told. A run that goes on in another epoch repeats samples and leaves others out: hand the "
+                "loader to accelerator.prepare(), which tells the epoch, or call set_epoch()."
+            )
+            warnings.warn(text, OrderWarning, stacklevel=3)
 
     def state_dict(self) -> State:
         """The state after the batch that was made last in this process.
@@ -204,7 +222,7 @@ class Batches:
         states = place.states
         if not place.workers and self._epochs.left(states) == 0:
             states = self._epochs.start(states)
-        self._now, self._loaded = None, True
+        self._now, self._loaded, self._told = None, True, True
         if worker.total:
             self._own = place if place.workers else Place(states, worker.number, worker.total)
         else:
@@ -225,6 +243,8 @@ class Batches:
         """The batches of an epoch that are this process's, from the place that was loaded or the start."""
         worker, shared = Worker.here(), self._shared
         loaded, self._own = self._own, None
+        if not worker.number:
+            self._warn_where_batches_are_passed_over()
         if not worker.total:
             place = Place(self._next())
             shared.put(place.states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
@@ -433,8 +434,8 @@ def beta(
 @distribution
 def batch_permutation(
     *,
-    allow_repetitions: bool = False,
-    no_fixed_points: bool = False,
+    allow_repetitions: bool | None = None,
+    no_fixed_points: bool | None = None,
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: RNG | None = None,
@@ -466,7 +467,7 @@ def batch_permutation(
     if device_of_call(device, name) not in (None, Device.CPU):
         raise DeviceError("batch_permutation() runs on cpu; pass device='cpu'.")
     for argument, value in (("allow_repetitions", allow_repetitions), ("no_fixed_points", no_fixed_points)):
-        if not isinstance(value, (bool, numpy.bool_)):
+        if not isinstance(value, (bool, numpy.bool_, NoneType)):
             raise ArgumentError(name, argument, "True or False", shown(value))
     draw = turn.draw(n)
     words = draw.stream(0) if n else iter(())
