@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
-from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, Numbers, PerSample, Several
-from dynamic._lift.call import Call
-from dynamic._lift.former import Spec, planned
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Numbers, PerSample, Several
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError, ScaleWarning, shown, warn_caller
@@ -27,12 +26,6 @@ _CACHED = 1 << 18  # bytes of small samples that are done at once
 _FLOAT32 = numpy.dtype("float32")
 _Axes: TypeAlias = int | Several[int]
 _Epsilon: TypeAlias = Annotated[float, Between(0)]
-
-
-def _normalized(image: Array, /, *, dtype: Any, mean: Any = None, stddev: Any = None, **_: Any) -> Spec:
-    if mean is not None and stddev is not None:
-        warn_of_fractions("normalize", "stddev", image.dtype, mean, stddev)
-    return image.shape, dtype.dtype
 
 
 def warn_of_fractions(operator: str, argument: str, kind: numpy.dtype[Any], mean: Any, deviation: Any) -> None:
@@ -80,13 +73,13 @@ def _axes_of(
     return [axis for axis in range(ndim) if all(array.shape[axis] == 1 for array in arrays)]
 
 
-def _given(argument: str, value: Array | None, image: Array) -> Array | None:
-    """A mean or a deviation that broadcasts to the image, with as many dimensions."""
+def _given(argument: str, value: Array | None, extents: Shape) -> Array | None:
+    """A mean or a deviation that broadcasts to an image, with as many dimensions."""
     if value is None:
         return None
-    shape = (1,) * (image.ndim - value.ndim) + value.shape
-    if len(shape) != image.ndim or any(a not in (1, b) for a, b in zip(shape, image.shape, strict=True)):
-        expected = f"a number, or an array that broadcasts to the input, shape {image.shape}"
+    shape = (1,) * (len(extents) - value.ndim) + value.shape
+    if len(shape) != len(extents) or any(a not in (1, b) for a, b in zip(shape, extents, strict=True)):
+        expected = f"a number, or an array that broadcasts to the input, shape {extents}"
         raise ArgumentError("normalize", argument, expected, f"shape {value.shape}")
     return value.reshape(shape)
 
@@ -105,54 +98,81 @@ def _squares(image: Array, mean: Array, axes: list[int]) -> Array:
     return arrays.squares(image, axes, mean)
 
 
-class _Found(NamedTuple):
-    """The parameters of all samples together, as far as they are asked for and not given."""
+class _Plan:
+    """The parameters of samples of one shape: dimensions to sum over, and a mean and a deviation, if they are known."""
 
-    ndim: int = 0  #: of a sample
-    mean: Any = None  #: above the level
-    variance: Any = None
-    level: Any = None  #: is taken from all samples first, if there is one
+    def __init__(self, call: Call, shape: Shape, mean: Array | None, deviation: Array | None) -> None:
+        self.shape = shape = shape or (1,)
+        self.mean = _given("mean", mean, shape)  #: above the level
+        self.deviation = _given("stddev", deviation, shape)
+        self.variance: Any = None
+        self.level: Any = None  #: is subtracted from the samples first, if there is one
+        given = [array for array in (self.mean, self.deviation) if array is not None]
+        self.axes = _axes_of(len(shape), call.layout, call.fixed["axes"], call.fixed["axis_names"], given)
+        self.count = math.prod(shape[axis] for axis in self.axes)
+        self.kept = tuple(1 if axis in self.axes else extent for axis, extent in enumerate(shape))
+        self.nbytes = math.prod(shape) * call.dtype.itemsize
+        #: Whether rows are normalised to float32; of integers only short ones, as for many a table is faster.
+        self.rows = not given and call.library is numpy and call.asked == _FLOAT32 and self._is_of_rows(call.dtype)
+
+    def _is_of_rows(self, kind: numpy.dtype[Any]) -> bool:
+        trailing = bool(self.axes) and self.axes[0] == len(self.shape) - len(self.axes)
+        short = kind.kind in "iu" and kind.itemsize <= 2 and self.count < kernels.LONG_ROW
+        return trailing and (short or kind == _FLOAT32)
+
+    @property
+    def together(self) -> bool:
+        """Whether many such samples are normalised at once, with the same results as one by one."""
+        return self.rows and self.mean is None and self.count < kernels.LONG_ROW and self.nbytes <= _CACHED
 
 
-def _across(call: Call) -> _Found:
-    """The number of dimensions of a sample, and mean and variance over all samples where they are asked for."""
-    return _pooled(call) if call.fixed["batch"] else _Found(call.inputs[0].ndim)
+def _plan_normalize(call: Call) -> Plan:
+    """The parameters of each shape of sample; of each sample, where they differ or each takes its own time."""
+
+    def of_sample(image: Array, /, *, mean: Array | None, stddev: Array | None, **_: Any) -> _Plan:
+        if mean is not None and stddev is not None:
+            warn_of_fractions(call.name, "stddev", image.dtype, mean, stddev)
+        return _Plan(call, image.shape, mean, stddev)
+
+    plans = call.each(of_sample)
+    if call.fixed["batch"] and plans:
+        _pool(call, plans)
+    together = not call.varying and (call.library is not numpy or all(plan.together for plan in set(plans)))
+    data = dict(zip(call.shapes, plans, strict=True)) if together else plans
+    return Plan(call.shapes, call.asked, data=data, weight=2.0)
 
 
-def _pooled(call: Call) -> _Found:
-    """Mean and variance over all samples, of what is not given."""
-    plans = [_Plan(image, arguments) for (image,), arguments in zip(call.samples(), call.rows(), strict=True)]
+def _pool(call: Call, plans: list[_Plan]) -> None:
+    """Find mean and variance over all samples, where they are not given."""
     first = plans[0]
     for i, plan in enumerate(plans):
         if plan.kept != first.kept:
             expected = f"the same in all samples, {first.kept}, in the dimensions that stay apart"
-            raise ArgumentError("normalize", f"image[{i}]", f"of an extent {expected}", str(plan.kept))
-    count, ndim = sum(plan.count for plan in plans), call.inputs[0].ndim
-    base = level([plan.image for plan in plans], first.axes) if first.mean is None else None
-    if base is not None:
+            raise ArgumentError(call.name, f"image[{i}]", f"of an extent {expected}", str(plan.kept))
+    images = [image.reshape(plan.shape) for image, plan in zip(call.columns()[0], plans, strict=True)]
+    count, base = sum(plan.count for plan in plans), None
+    if first.mean is None:
+        base = level(images, first.axes)
+        images = images if base is None else [above(image, base) for image in images]
+        mean = _total(images, plans, lambda image, plan: _sums(image, plan.axes)) / max(1, count)
         for plan in plans:
-            plan.image = above(plan.image, base)
-    mean = None
-    if any(plan.mean is None for plan in plans):
-        mean = _total(plans, lambda plan: _sums(plan.image, plan.axes)) / max(1, count)
+            plan.mean, plan.level = mean, base
+    if first.deviation is None:
+        squares = _total(images, plans, lambda image, plan: _squares(image, plan.mean, plan.axes))
         for plan in plans:
-            plan.mean = mean if plan.mean is None else plan.mean
-    if all(plan.deviation is not None for plan in plans):
-        return _Found(ndim, mean, None, base)
-    squares = _total(plans, lambda plan: _squares(plan.image, plan.mean, plan.axes))
-    return _Found(ndim, mean, _variance(squares, count, call.fixed["ddof"]), base)
+            plan.variance = _variance(squares, count, call.fixed["ddof"])
 
 
-def _total(plans: list[_Plan], part: Callable[[_Plan], Array]) -> Array:
-    """The sum of what is found for each sample."""
-    xp = library(plans[0].image)
+def _total(images: list[Array], plans: list[_Plan], part: Callable[[Array, _Plan], Array]) -> Array:
+    """The sum of the results for each sample."""
+    xp = library(images[0])
     parts: list[Any] = [xp.zeros(plans[0].kept)] * len(plans)
 
     def one(i: int) -> None:
-        if plans[i].image.size:
-            parts[i] = part(plans[i])
+        if images[i].size:
+            parts[i] = part(images[i], plans[i])
 
-    pool.run(one, len(plans), sum(plan.image.nbytes for plan in plans) if xp is numpy else 0)
+    pool.run(one, len(plans), sum(image.nbytes for image in images) if xp is numpy else 0)
     return xp.stack(parts).sum(axis=0)
 
 
@@ -160,30 +180,24 @@ def _variance(squares: Array, count: int, ddof: int) -> Array:
     return squares / (count - ddof) if count > ddof else library(squares).zeros_like(squares)
 
 
-class _Plan:
-    """What is to be done with one sample: its dimensions to sum over, and what is given."""
-
-    def __init__(self, image: Array, arguments: dict[str, Any]) -> None:
-        self.image = image = image.reshape(image.shape or 1)
-        self.mean = _given("mean", arguments["mean"], image)
-        self.deviation = _given("stddev", arguments["stddev"], image)
-        given = [array for array in (self.mean, self.deviation) if array is not None]
-        self.axes = _axes_of(image.ndim, arguments["layout"], arguments["axes"], arguments["axis_names"], given)
-        self.count = math.prod(image.shape[axis] for axis in self.axes)
-        self.kept = tuple(1 if axis in self.axes else extent for axis, extent in enumerate(image.shape))
-
-
-def _kind(ndim: int, _: Any, *, dtype: Any, **__: Any) -> tuple[int, Any]:
-    return ndim, dtype.dtype
-
-
-@operator(plan=planned(_normalized, kind=_kind, across=_across, weight=2), gpu=True, unit="array")
+@operator(plan=_plan_normalize, gpu=True, unit="array")
 def normalize(
-    image: Array, /, *, axes: _Axes | None = None, axis_names: str | None = None, batch: bool = False, ddof: int = 0,
-    dtype: DTypeArgument = float32, epsilon: _Epsilon = 0.0, mean: PerSample[Numbers | None] = None,
-    scale: float = 1.0, shift: float = 0.0, stddev: PerSample[Numbers | None] = None, layout: Layout = GIVEN,
-    plan: _Found = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    axes: _Axes | None = None,
+    axis_names: str | None = None,
+    batch: bool = False,
+    ddof: int = 0,
+    dtype: DTypeArgument = float32,
+    epsilon: _Epsilon = 0.0,
+    mean: PerSample[Numbers | None] = None,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    stddev: PerSample[Numbers | None] = None,
+    plan: _Plan | dict[Shape, _Plan] = GIVEN,
+    out: Array = None,
+) -> Array:
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
 
     What is not given is found in the sample, or in all samples together. Where the deviation is 0, so is the quotient.
@@ -211,30 +225,20 @@ def normalize(
     >>> ndd.normalize(ndd.as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
-    many = image.ndim > plan.ndim
-    given = {"mean": mean, "stddev": stddev, "axes": axes, "axis_names": axis_names,
-             "layout": layout[1:] if layout and many else layout}  # fmt: skip
-    how = epsilon, scale, shift, ddof, plan
-    if not many:
-        _normalize(_Plan(image, given), image, out, *how)
-    elif library(image) is numpy:
-        own = _Plan(image[0, ...], given)
-        if _are_same_together(own, out.dtype, plan):
-            step = max(1, _CACHED // max(1, own.image.nbytes))
-            for i in range(0, len(image), step):
-                _normalize(own, image[i : i + step], out[i : i + step], *how)
-        else:
-            return NotImplemented
-    else:
-        _normalize(_Plan(image[0, ...], given), image, out, *how)
+    how = epsilon, scale, shift, ddof
+    own = plan if isinstance(plan, _Plan) else plan.get(image.shape) or plan[image.shape[1:]]
+    if image.nbytes == own.nbytes or library(image) is not numpy:
+        _normalize(own, image, out, *how)
+        return out
+    step = max(1, _CACHED // max(1, own.nbytes))
+    for i in range(0, len(image), step):
+        _normalize(own, image[i : i + step], out[i : i + step], *how)
     return out
 
 
-def _normalize(
-    plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int, found: _Found
-) -> None:
-    """Normalise a sample, or many at once that all are as the plan is, which is made of one of them."""
-    axes, shape = plan.axes, plan.image.shape
+def _normalize(plan: _Plan, image: Array, out: Array, epsilon: float, scale: float, shift: float, ddof: int) -> None:
+    """Normalise a sample, or many at once."""
+    axes, shape = plan.axes, plan.shape
     if image.ndim > len(shape):
         axes, shape = [axis - len(shape) for axis in axes], (len(image), *shape)
     elif image.ndim and image.shape != shape:  # many single numbers
@@ -242,13 +246,13 @@ def _normalize(
     image = image.reshape(shape)
     if not image.size:
         return
-    mean, variance = plan.mean if plan.mean is not None else found.mean, found.variance
-    if _is_of_rows(plan, image, out.dtype, axes) and mean is None and variance is None:
+    if plan.rows and plan.mean is None and image.nbytes < _FEW_STEPS:
         width = math.prod(shape[axis] for axis in axes)
         rows = numpy.ascontiguousarray(image).reshape(-1, width)
         kernels.normalized_rows(rows, ddof, epsilon, scale, shift, out.reshape(-1, width))
         return
-    base = found.level if found.mean is not None else level([image], axes) if mean is None else None
+    mean, variance = plan.mean, plan.variance
+    base = level([image], axes) if mean is None else plan.level
     if base is not None:
         image = above(image, base)
     if mean is None:
@@ -258,28 +262,6 @@ def _normalize(
     factor = _factor(plan.deviation, variance, epsilon, scale)
     normalized = kernels.normalized if library(image) is numpy else arrays.normalized
     normalized(image, mean, factor, shift, out.reshape(shape))
-
-
-def _are_same_together(plan: _Plan, dtype: numpy.dtype[Any], found: _Found) -> bool:
-    """Whether many samples that are as the plan's may be normalised at once, with the same results as one by one."""
-    is_short = plan.count < kernels.LONG_ROW and plan.image.nbytes <= _CACHED
-    return (
-        is_short and found.mean is None and found.variance is None and _is_of_rows(plan, plan.image, dtype, plan.axes)
-    )
-
-
-def _is_of_rows(plan: _Plan, image: Array, dtype: numpy.dtype[Any], axes: list[int]) -> bool:
-    """Whether what is normalised are rows, together not large, without a given mean or deviation, to float32.
-
-    Of float32, or of short integers while they are few: more are looked up in a table.
-    """
-    if plan.mean is not None or plan.deviation is not None or library(image) is not numpy or dtype != _FLOAT32:
-        return False
-    if not axes or axes[0] % image.ndim != image.ndim - len(axes):
-        return False
-    if image.dtype.kind in "iu":
-        return bool(image.dtype.itemsize <= 2 and plan.count < kernels.LONG_ROW and image.nbytes < _FEW_STEPS)
-    return bool(image.dtype == _FLOAT32 and image.nbytes < _FEW_STEPS)
 
 
 @numpy.errstate(over="ignore", invalid="ignore")

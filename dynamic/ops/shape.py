@@ -284,8 +284,8 @@ def _plan_reshape(call: Call) -> Plan:
 
 def _reshape_many(call: Call, _: Memory | None) -> list[list[Array]]:
     """`reshape` of separate samples."""
-    given = [call.fixed[name] for name in ("layout", "shape", "rel_shape", "src_dims")]
-    results = shapes_by(call, lambda shape: _shape_of("reshape", shape, len(shape), call.dtype, None, *given)[1])
+    kind, given = call.dtype, [call.fixed[name] for name in ("layout", "shape", "rel_shape", "src_dims")]
+    results = shapes_by(call, lambda shape: _shape_of("reshape", shape, len(shape), kind, None, *given)[1])
     return [[sample.reshape(extents) for sample, extents in zip(call.columns()[0], results, strict=True)]]
 
 
