@@ -190,7 +190,7 @@ def empties(call: Call) -> list[Any]:
 
 
 def _at_once(operator: Declared, call: Call) -> list[Any] | None:
-    """Results of the function for samples that are one array, a part for each thread; None where it declines them."""
+    """Results of the function for samples that are one array, a part for each thread; None where theirs differ."""
     wholes: list[Array] = [x.whole for x in call.inputs if isinstance(x, Batch)]
     layout = {operator.layout_name: call.layout and f"N{call.layout}"} if operator.layout_name is not None else {}
     lent = {"plan": call.plan.data} if "plan" in operator.lent else {}
@@ -201,20 +201,18 @@ def _at_once(operator: Declared, call: Call) -> list[Any] | None:
     if shape is None:
         return None
     storage = (empty if call.library is numpy else call.library.empty)((call.count, *shape), call.plan.dtype)
-    declined: list[slice] = []
 
     def some(part: slice) -> None:
         own = {name: values[part] for name, values in call.varying.items()}
         try:
-            if body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part]) is NotImplemented:
-                declined.append(part)
+            body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part])
         except Exception as error:
             error.add_note(f"In {operator.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
             raise
 
     on_cpu = call.device.device_type == "cpu"
     pool.run_parts(some, call.count, (call.bytes() + storage.nbytes) * call.plan.weight if on_cpu else 0)
-    return None if declined else [storage]
+    return [storage]
 
 
 def _small(operator: Declared, call: Call) -> list[Any] | None:
