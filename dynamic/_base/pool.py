@@ -176,7 +176,7 @@ def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int
 
 
 def _taken(todo: collections.deque[int]) -> Iterator[int]:
-    """What is to be done, until others have taken the last."""
+    """The tasks that are left, until others have taken the last."""
     while True:
         try:
             yield todo.popleft()
@@ -263,7 +263,7 @@ def split(function: Callable[[slice], None], n: int, work: int, step: int = 1) -
         function: As for `run`.
         n: Number of rows.
         work: Bytes that all calls together read and write.
-        step: What the beginnings of parts are multiples of.
+        step: Parts begin at multiples of it.
     """
     _run_parts(function, n, get_num_threads() if work >= WORTH_SPLITTING else 1, step)
 

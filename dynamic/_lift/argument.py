@@ -62,7 +62,7 @@ Convert = Callable[[Any], Any]
 _PER_SAMPLE, _PER_ITEM = "per sample", "per item"
 _LAYOUT = "layout"
 
-if TYPE_CHECKING:  # what a caller may give
+if TYPE_CHECKING:  # the values of a caller
     PerSample: TypeAlias = X | Batch | Tensor | numpy.ndarray[Any, Any] | numpy.generic
     PerItem: TypeAlias = PerSample[X]
     Several: TypeAlias = Sequence[X] | Tensor | numpy.ndarray[Any, Any]
@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # what a caller may give
     InterpName: TypeAlias = str | DALIInterpType
     ImageName: TypeAlias = str | DALIImageType
     _ElementType: TypeAlias = DTypeLike
-else:  # what a kernel sees
+else:  # the values of a kernel
     #: One value for all samples, or a Batch with one for each. The caller may give either; a kernel sees one value.
     PerSample = Annotated[X, _PER_SAMPLE]
     #: The same, of a kernel for arrays of many samples: it sees a list where a Batch is given.
@@ -87,7 +87,7 @@ else:  # what a kernel sees
     Layout = Annotated[str, _LAYOUT]
     InterpName = ImageName = str
     _ElementType = DType
-#: The default of what only the lift gives a kernel, and no caller.
+#: The default of parameters that no caller gives.
 GIVEN: Any = None
 
 
@@ -136,20 +136,20 @@ class _NoWord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What an annotation says of the values that it allows."""
+    """The values that an annotation allows."""
 
     convert: Convert
     expected: str
     scalar: bool = True  # a one-element array stands for its element
     integral: bool = False  # floats in arrays are rounded
-    column: type[float | int] | None = None  # what a whole column of may be checked at once
-    arrays: bool = False  # arrays stay what they are, and a whole one may be checked at once
+    column: type[float | int] | None = None  # numbers that are checked a column at a time
+    arrays: bool = False  # arrays stay arrays, and a whole one may be checked at once
     row: bool = False  # a sequence is one value
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an operator knows of one of its arguments."""
+    """One argument of an operator: its name, kind and checks."""
 
     operator: str
     name: str
@@ -161,7 +161,7 @@ class Argument:
 
     @property
     def expected(self) -> str:
-        """What the argument must be, as an error says it."""
+        """The allowed values, in the words of an error."""
         return f"{self.kind.expected}, or a Batch with one for each sample" if self.per_sample else self.kind.expected
 
     def one(self, value: Any) -> Any:
@@ -274,7 +274,7 @@ def _unmarked(annotation: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value for an error message: of a Tensor or an array what is in it, where that is short."""
+    """A value for an error message: a Tensor or an array by its elements, where they are few."""
     array = value.array if isinstance(value, Tensor) else value
     if isinstance(array, numpy.ndarray):
         if array.size == 1:
@@ -298,7 +298,7 @@ def _plain(value: Any, kind: _Kind, *, exact: bool = False) -> Any:
 
     Args:
         value: The value.
-        kind: What is said of it.
+        kind: Its kind.
         exact: Whether floats that mean integers must be whole.
     """
     if isinstance(value, Batch):
@@ -399,7 +399,7 @@ _NOUNS = {
 
 
 def _plural(expected: str) -> str:
-    """What several values must be, each as `expected` says."""
+    """The allowed values of a sequence, whose items are as `expected` says."""
     noun = next((noun for noun in _NOUNS if expected.startswith(noun)), None)
     return f"items, each {expected}" if noun is None else expected.replace(noun, _NOUNS[noun], 1)
 
@@ -414,7 +414,7 @@ def _real(value: Any) -> float:
     number = float(value) if not isinstance(value, (str, bytes)) else math.nan
     if not math.isfinite(number):
         raise ValueError(value)
-    return number + 0.0  # not -0.0, for which what is remembered for 0.0 would be taken: they are equal
+    return number + 0.0  # not -0.0: it equals 0.0, and caches would mix them up
 
 
 def _integer(value: Any) -> int:
@@ -472,7 +472,7 @@ Interp: TypeAlias = Annotated[
         DALIInterpType,
     ),
 ]
-#: What the channels of an image are.
+#: The colour space of an image.
 ImageType: TypeAlias = Annotated[
     ImageName, Word({"RGB": (), "BGR": (), "GRAY": ("grey",), "YCbCr": (), "ANY_DATA": ("any",)}, DALIImageType)
 ]

@@ -44,7 +44,7 @@ class Plan:
             the memory, or returns storage of its own where there is none.
         weight: Work for each byte of inputs and results; copying has 1. It decides whether threads share the call.
         gpu: Whether the operator's GPU kernel takes the call; otherwise its function gets CuPy arrays.
-        on_error: What becomes of samples that raise a DataError: "raise", "skip" or "null".
+        on_error: For samples that raise a DataError: "raise" one error of all, "skip" them, or "null", empty results.
     """
 
     shapes: Sequence[Shape] | Shape | None = None

@@ -69,7 +69,7 @@ def are_in(values: Iterable[Any]) -> bool:
 
 
 def each_of(function: Callable[..., Batch], name: str, given: dict[str, Any], count: int | None) -> Tensor | Batch:
-    """Call a function that takes no video once for all frames, with what each of its arguments is for each of them.
+    """Call a function that takes no video once for all frames, with the values of each frame.
 
     Args:
         function: Called with the values in `given`, and the number of all frames as `batch_size`.
@@ -91,12 +91,12 @@ _SAMPLES = re.compile(r"\bsamples ([\d, to]+) of (\d+)")
 
 
 class _Numbers:
-    """What the frames of a call are to its caller, who numbers samples, and in each of them frames.
+    """The numbers of frames in a call, as its caller counts: by sample, and in each sample by frame.
 
     Args:
         count: Number of samples, or None where there is one that is no batch.
         counts: How many frames each has.
-        given: What the caller gave, by its name.
+        given: Inputs and arguments of the caller by name.
     """
 
     def __init__(self, count: int | None, counts: Sequence[int], given: Mapping[str, Any]) -> None:
@@ -132,7 +132,7 @@ class _Numbers:
         return found
 
     def _item(self, argument: str) -> str:
-        """``angle[4]`` as the caller indexes what was given: ``angle[1][0]``."""
+        """``angle[4]`` as the caller indexes it: ``angle[1][0]``."""
         parts = _ITEM.fullmatch(argument)
         if parts is None or argument in self._given or int(parts[2]) >= self._ends[-1]:
             return argument
@@ -166,7 +166,7 @@ def _as_video(
 ) -> Tensor | Batch:
     """The first input, laid out as frames; where it has no layout, as the operator takes it.
 
-    What is no video is repeated, where another input has values for each frame, or the operator takes no images.
+    An input that is no video is repeated, where another input has values for each frame, or the operator takes no images.
     """
     layout = None if first is None else first.layout or operator.usual_layout(first.ndim)
     if first is not None and (layout or "").startswith("F"):
@@ -209,7 +209,7 @@ def _frames(video: Tensor | Batch, count: int | None, counts: Sequence[int]) -> 
 
 
 def _spread(operator: str, name: str, value: Any, count: int | None, counts: Sequence[int]) -> Any:
-    """What an argument or input is for each frame, in a Batch; itself where it is the same for all."""
+    """An argument or input as a Batch with a value for each frame; itself where it is the same for all."""
     if not _is_frames(value):
         if not isinstance(value, Batch):
             return value

@@ -22,7 +22,7 @@ from .call import Call, Plan, Shape
 
 __all__ = ["UNITS", "Memory", "empties", "run", "together"]
 
-#: What the function of an operator is given at once. "array": one sample, or many of one shape as one array with a
+#: The unit that the function of an operator gets at once. "array": one sample, or many of one shape as one array with a
 #: dimension in front, "N" in the layout. "row", "value": the same, and rows or values are independent, so that those
 #: of ragged samples may be joined. "view": as "array", and it returns views of its input.
 UNITS = ("sample", "array", "row", "value", "view")

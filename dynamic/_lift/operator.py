@@ -268,13 +268,13 @@ def operator(
             arrays.
         gpu: A kernel for GPUs, called once with the call, a description of each input and of the memory for the result;
             True where the function takes CuPy arrays as well; False where the operator runs on the CPU only.
-        unit: What the function gets at once: "sample"; "array", one sample or many of one shape, with one more
+        unit: The function gets at once a "sample"; "array", one sample or many of one shape, with one more
             dimension in front and an N in the layout; "row" or "value", as "array" where rows or values do not depend
             on each other; "view", as "array" where the result is a view of the input.
         name: The name in errors and documentation; by default the function's.
 
     Raises:
-        ArgumentError: A default is not what its annotation allows.
+        ArgumentError: The declaration is wrong: a default, an annotation, a unit, or a plan is missing.
 
     >>> from dynamic.custom import PerSample, operator
     >>> @operator(layouts=["HWC"])

@@ -10,7 +10,7 @@ __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", 
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

@@ -1,4 +1,4 @@
-"""Image files whose pixels are wanted on a GPU: JPEG is decoded there, what is refused there here.
+"""Image files whose pixels are wanted on a GPU: JPEG is decoded there, and here where the GPU refuses it.
 
 Every file is checked by our own readers before anything is decoded: nvImageCodec says of a file that it does not like
 no more than that, and decodes some that are damaged.
@@ -28,7 +28,7 @@ _FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1
 
 
 class File(NamedTuple):
-    """An encoded image whose header is read, and what of it is wanted."""
+    """An encoded image whose header is read, and the window that is wanted."""
 
     encoded: Array
     head: images.Header
@@ -92,12 +92,12 @@ def opened(
         encoded: Its bytes.
         others: The other inputs.
         adjust_orientation: Whether to turn the image upright.
-        output_type: What the channels are to mean.
+        output_type: Colour space of the result.
         use_fast_idct: Whether to decode JPEG faster and less exactly, on the CPU.
         max_pixels: The most pixels.
         max_scans: The most scans.
         max_encoded_bytes: The most bytes.
-        formats: What a file may be; None: any of them.
+        formats: Allowed formats; None: all.
         on_error: Unless it is "raise", a file that is no image is `Refused`, and has no pixels.
         jpeg_fancy_upsampling: Without effect.
         arguments: The other arguments of the operator.
@@ -129,7 +129,7 @@ def on_gpu(call: Call, _: list[Described], target: Described) -> None:
 
 
 def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:
-    """Decode files, by the numbers of their samples, into memory whose shapes and dtype say what is wanted."""
+    """Decode files, by the numbers of their samples, into memory of the wanted shapes and dtype."""
     codec, size = jpeg.library(), sum(len(file.data) for file in files.values())
     there = [i for i, file in files.items() if codec is not None and _suits(file)]
     _for_each(call, there, size, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
@@ -173,7 +173,7 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
 def _decoded_there(
     call: Call, codec: Any, files: Mapping[int, File], chosen: Sequence[int], target: Described, *, gray: bool
 ) -> dict[int, Array]:
-    """What a GPU makes of files: the pixels of those that it does not refuse, ready to be copied."""
+    """Pixels of the files that the GPU decodes, ready to be copied."""
     windows = {i: images.window(files[i].head, files[i].orientation, files[i].corner, target.shapes[i].tolist())
                for i in chosen if target.shapes[i].all()}  # fmt: skip
     if not windows:

@@ -97,12 +97,12 @@ def image(
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Images of shape (height, width, channels), layout "HWC". Alpha is dropped unless "ANY_DATA" is asked for. Pixels
-        of a JPEG in RGB are those of libjpeg-turbo, bit for bit. What "null" puts in has shape (0, 0, channels).
+        of a JPEG in RGB are those of libjpeg-turbo, bit for bit. The image of "null" has shape (0, 0, channels).
 
     Raises:
         DecodeError: Some samples are no image (UnsupportedImage), end too early (TruncatedImage), contradict their
@@ -159,7 +159,7 @@ def image_crop(
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
@@ -222,7 +222,7 @@ def image_slice(
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
@@ -295,7 +295,7 @@ def image_random_crop(
         max_scans: The most passes over a progressive JPEG.
         max_encoded_bytes: The largest file.
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: What becomes of files that cannot be decoded: "raise" one error that names all of them; "skip" them,
+        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
         batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
         device: Where the result is; by default on the CPU, as the files are.
@@ -307,7 +307,7 @@ def image_random_crop(
     Raises:
         ArgumentError: A range is empty or not positive.
         DecodeError: Some samples are no image; the message names all of them. See `image`. With "skip" and "null"
-            there is a draw for every file, and the others stay what they were.
+            there is a draw for every file, and the others stay the same.
 
     >>> file = b"P5 3 1 255 " + bytes([5, 6, 7])
     >>> ndd.decoders.image_random_crop(file, output_type="GRAY", rng=ndd.random.RNG(1)).shape
@@ -379,7 +379,7 @@ def peek_image_shape(
     Args:
         adjust_orientation: Give the shape of the image turned upright as its EXIF orientation says.
         dtype: Element type of the result.
-        image_type: What the image would be decoded to; it decides the number of channels.
+        image_type: Colour space that it would be decoded to; it decides the number of channels.
         max_pixels: The largest width times height.
         max_encoded_bytes: The largest file.
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.

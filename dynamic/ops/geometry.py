@@ -135,7 +135,7 @@ def rotate(
         angle: Degrees. A volume turns from x to y, y to z or z to x where the axis is z, x or y.
         axis: The (x, y, z) that a volume turns about, of any length; images ignore it.
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image; by
+        fill_value: Pixels outside the image, one value or one for each channel, saturated to the type of the image; by
             default the nearest pixel of the image.
         interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
         keep_size: Keep the size of the image; by default it grows to hold every corner.

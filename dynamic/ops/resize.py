@@ -73,7 +73,7 @@ def _fill(
     image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: str,
     min_filter: str | None, mag_filter: str | None, last: int | None,
 ) -> None:  # fmt: skip
-    """Resample an image to what its dimensions become; `last` is the one that DALI takes for the columns."""
+    """Resample an image to its spans; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
     for place, span in found.items():
         along[place] = _along(span, antialias, interp_type, min_filter, mag_filter, running=place != last)
@@ -84,7 +84,7 @@ def _fill(
 def _along(
     span: Span, antialias: bool, interp_type: str, min_filter: str | None, mag_filter: str | None, *, running: bool
 ) -> Along:  # fmt: skip
-    """What happens along one dimension."""
+    """The resampling along one dimension."""
     return Along(span.start, span.end, filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
 
 
@@ -171,7 +171,7 @@ def resize(
         mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
         max_size: The most extents of the result, one for all dimensions or one for each; 0 is no limit.
         min_filter: The same for dimensions that become smaller, instead of `interp_type`.
-        mode: What `size` means: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
+        mode: Meaning of `size`: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
             the image's; "not_larger" or "not_smaller" than it, with the image's aspect ratio.
         resize_longer: The longer extent of the result, which keeps the aspect ratio.
         resize_shorter: The shorter extent of the result, which keeps the aspect ratio.
@@ -248,7 +248,7 @@ def resize_crop_mirror(
     size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
     layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
 ) -> Array:  # fmt: skip
-    """Resize each image, take a window of it and mirror it, all at once: what is not in the window is not computed.
+    """Resize each image, take a window of it and mirror it, all at once: nothing outside of the window is computed.
 
     A window that is larger than the resized image shows its edges again and again.
 
@@ -267,8 +267,8 @@ def resize_crop_mirror(
         mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
         max_size: The most extents of the result, one for all dimensions or one for each; 0 is no limit.
         min_filter: The same for dimensions that become smaller, instead of `interp_type`.
-        mirror: What to mirror: 1 left and right, 2 top and bottom, 4 front and back, or a sum of these.
-        mode: What `size` means: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
+        mirror: Axes to mirror: 1 left and right, 2 top and bottom, 4 front and back, or a sum of these.
+        mode: Meaning of `size`: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
             the image's; "not_larger" or "not_smaller" than it, with the image's aspect ratio.
         resize_longer: The longer extent of the result, which keeps the aspect ratio.
         resize_shorter: The shorter extent of the result, which keeps the aspect ratio.
@@ -335,7 +335,7 @@ def tensor_resize(
         mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
         max_size: The most sizes of the result, one for all dimensions or one for each; 0 is no limit.
         min_filter: The same for dimensions that become smaller, instead of `interp_type`.
-        mode: What `sizes` mean: "default", where missing ones are scaled as the others on average; "stretch", where
+        mode: Meaning of `sizes`: "default", where missing ones are scaled as the others on average; "stretch", where
             they stay; "not_larger" or "not_smaller", where all dimensions have one scale, also those not in `axes`.
         roi_end: Where in the input the result ends, one for all dimensions or one for each.
         roi_relative: Whether the region is in parts of the extents.
@@ -395,7 +395,7 @@ def random_resized_crop(
 ) -> Tensor | Batch:
     """Take a window of random area and aspect ratio of each image and resize it, as for training classifiers.
 
-    The windows are those that `random_crop_generator` draws. Filters read what is around them too.
+    The windows are those that `random_crop_generator` draws. Filters also read the pixels around them.
 
     Args:
         image: Images or videos.
@@ -501,7 +501,7 @@ def _extents_of(image: Tensor | Batch, layout: str) -> list[tuple[int, int]]:
 
 
 def _layout_of(image: Tensor | Batch) -> str:
-    """The layout of images, or what it is taken to be."""
+    """The layout of images, or the usual one where they have none."""
     layout = image.layout or _USUAL.get(image.ndim)
     if layout not in _FLAT:
         got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"

@@ -171,7 +171,7 @@ def warp_affine(
 
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image; by
+        fill_value: Pixels outside the image, one value or one for each channel, saturated to the type of the image; by
             default the nearest pixel of the image.
         interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
         inverse_map: Whether the matrix maps from the result to the input; otherwise its inverse does.
@@ -411,7 +411,7 @@ def sphere(
     """Show each image as if on a sphere: what is near its centre is enlarged.
 
     Args:
-        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image.
+        fill_value: Pixels outside the image, one value or one for each channel, saturated to the type of the image.
         interp_type: How a value between pixels is read: "linear" or "nn", the nearest.
         mask: Whether to change the image; any integer but 0 means yes.
 
@@ -459,7 +459,7 @@ def water(
     Args:
         ampl_x: How many pixels the waves move to the side.
         ampl_y: How many pixels they move up and down.
-        fill_value: What is outside the image, one value or one for each channel, saturated to the type of the image.
+        fill_value: Pixels outside the image, one value or one for each channel, saturated to the type of the image.
         freq_x: Radians from one row to the next.
         freq_y: Radians from one column to the next.
         interp_type: How a value between pixels is read: "linear" or "nn", the nearest.

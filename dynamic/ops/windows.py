@@ -1,4 +1,4 @@
-"""Windows in images: taking them, and normalising what is in them."""
+"""Windows in images, as they are and normalised."""
 
 # A kernel sees one value where a caller may give a Batch of them.
 # mypy: disable-error-code="arg-type"
@@ -51,7 +51,7 @@ def _fill(
     operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int,
     argument: str = "fill_values", made: int | None = None,
 ) -> Any:  # fmt: skip
-    """What to fill with, as it broadcasts to an image whose channels are dimension `place`.
+    """The fill, as it broadcasts to an image whose channels are dimension `place`.
 
     There may be a value for each channel, or for each that is `made`.
     """
@@ -158,8 +158,8 @@ def crop(
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        fill_values: What is outside of the image, one value or one for each channel.
-        out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
+        fill_values: Pixels outside of the image, one value or one for each channel.
+        out_of_bounds_policy: For a window that is larger than the image: "error", "pad" it with
             `fill_values` (or "constant"), "trim_to_shape", or go on with the image: "edge" (or "clamp"),
             "reflect_1001" (or "reflect"), "reflect_101", "wrap".
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
@@ -311,11 +311,11 @@ def crop_mirror_normalize(
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result; integers are rounded and saturated.
-        fill_values: What is outside of the image: one value or one for each channel, with those that are added or
+        fill_values: Pixels outside of the image: one value or one for each channel, with those that are added or
             without. It is not normalised.
         mean: Subtracted from each channel: one value, or one for each.
         mirror: Whether to swap left and right; any integer but 0 means yes.
-        out_of_bounds_policy: What to do with a window that is larger than the image: "error", "pad" it with
+        out_of_bounds_policy: For a window that is larger than the image: "error", "pad" it with
             `fill_values` (or "constant"), or "trim_to_shape".
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
         pad_output: Add channels until their number is a power of two: of 0, or where the policy is "pad" of what
@@ -323,7 +323,7 @@ def crop_mirror_normalize(
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
-        std: What each channel is divided by: one value, or one for each; not 0.
+        std: Divisor of each channel: one value, or one for each; not 0.
 
     Returns:
         Images of the layout `output_layout`, behind frames and with the depth before the height.
@@ -367,7 +367,7 @@ def crop_mirror_normalize(
 def _overlap(
     starts: Sequence[int], extents: Sequence[int], shape: tuple[int, ...], order: tuple[int, ...]
 ) -> tuple[Any, Any, Any]:
-    """What of a transposed image, but of its channels, is in a window; where in that it is, as it is or mirrored."""
+    """The overlap of a window with a transposed image, channels apart: in the image, in the window, and mirrored."""
     starts, extents, shape = (tuple(each[i] for i in order[:-1]) for each in (starts, extents, shape))
     inside, there = windows.overlap(starts, shape, extents)
     *before, last, rest = there
@@ -386,7 +386,7 @@ def _orders(layout: str, output_layout: str) -> tuple[tuple[int, ...], tuple[int
 def _factors(
     channels: int, mean: float | tuple[float, ...], std: float | tuple[float, ...], scale: float, shift: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What to multiply each channel by, and what to add."""
+    """The factor and the shift of each channel."""
     given = {}
     for name, values in (("mean", mean), ("std", std)):
         flat = numpy.asarray(values, numpy.float64).reshape(-1)

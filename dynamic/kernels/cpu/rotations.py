@@ -104,7 +104,7 @@ def rotation(
 
 
 def rotations(sizes: Any, output_sizes: Any, angles: Any) -> Any:
-    """What `rotation` says of many images at once.
+    """`rotation` of many images at once.
 
     Args:
         sizes: (N, 2), height and width of each.

@@ -1,4 +1,4 @@
-"""Affine warps and flips of one image: what is read for each pixel of the result.
+"""Affine warps and flips of one image.
 
 An image here has its spatial dimensions first, two (H, W) or three (D, H, W), and its channels last, in any strides:
 other orders are views. A matrix of n rows and n + 1 columns says where a pixel comes from: it maps the centre of an
@@ -44,7 +44,7 @@ __all__ = [
 _TILE = 1024, 1024  # rows and columns; OpenCV has coordinates in float32: at scale 1 exact to 1/4000 pixel there
 _FARTHEST = 2.0**52  # pixels; no image is so large
 OPENCV_LIMIT = 32000  # OpenCV takes no image with SHRT_MAX or more rows or columns
-#: For what threads of the pool run, which know nothing of their caller's state: infinities are results like others.
+#: For functions that threads of the pool run, without the state of their caller: infinities are results like others.
 QUIET = numpy.errstate(over="ignore", invalid="ignore")
 NO_MAP: Any = None  # the second map of cv2.remap, which may be missing, is declared as an array
 MOST_CHANNELS = 128  # of an image of OpenCV 5
@@ -56,11 +56,11 @@ _BLOCK = 1 << 14  # output pixels that the NumPy kernel computes at a time, so t
 _STRIP = 1 << 21  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
-_ALONG = [[1.0, 0.0], [0.0, 1.0]]  # what only shifts
-_DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # what OpenCV interpolates without fixed point
+_ALONG = [[1.0, 0.0], [0.0, 1.0]]  # a shift
+_DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # types that OpenCV interpolates without fixed point
 
 #: Called with an image, memory for some rows of the result, the number of the first of these, and the keywords of an
-#: OpenCV function that say what is outside; it fills the memory.
+#: OpenCV function for the border; it fills the memory.
 Into = Callable[[Any, Any, int, dict[str, Any]], None]
 
 
@@ -71,7 +71,7 @@ def affine(image: Any, matrix: Sequence[Sequence[float]], out: Any, *, fill: Any
         image: (H, W, C) or (D, H, W, C).
         matrix: From points of the output to points of the input, see the top of this module.
         out: Memory of the same number of dimensions and channels, of any dtype.
-        fill: What is read outside the image, one value or one for each channel, saturated to the dtype of the image; if
+        fill: Pixels outside the image, one value or one for each channel, saturated to the dtype of the image; if
             None, the nearest pixel.
         nearest: Take the pixel that a point lies in; otherwise interpolate linearly between the centres around it.
     """
@@ -284,7 +284,7 @@ def places_of(corners: Sequence[Any], shape: Sequence[int], steps: Sequence[int]
 
 
 def _along(indices: Any, extent: int, stride: int) -> tuple[Any, Any]:
-    """What indices along one axis add to flat ones, the nearest for those outside; and which are."""
+    """The part of flat indices that indices along one axis add, the nearest for those outside; and which are."""
     if indices.min() >= 0 and indices.max() < extent:
         return indices.astype(numpy.intp) * stride, None
     outside = (indices < 0) | (indices >= extent)
@@ -325,9 +325,9 @@ def in_groups(image: Any, out: Any, fill: Any, into: Into, border: int = cv2.BOR
     Args:
         image: (H, W, C), of a dtype that `in_float32` allows.
         out: Memory of the same number of channels, of any dtype.
-        fill: What is outside, for each channel, or None.
+        fill: Pixels outside, for each channel, or None.
         into: Interpolates.
-        border: What is outside where there is no fill, as OpenCV has it.
+        border: OpenCV's border where there is no fill.
     """
     work = image.dtype if image.dtype == out.dtype and image.dtype in _DIRECT else numpy.dtype("float32")
     planar = image.strides[-1] != image.itemsize
@@ -402,7 +402,7 @@ def _whole_places(matrix: Any, shape: Sequence[int], source: Sequence[int]) -> A
     for axis, (x, y, start) in enumerate(matrix):
         columns, rows = x * numpy.arange(shape[1]), y * numpy.arange(shape[0]) + (start + 0.5)
         if max(abs(rows[0]), abs(rows[-1])) + abs(columns[-1]) < OPENCV_LIMIT:
-            # In integers of 48 digits behind the point the upper 16 are what is before it.
+            # In integers of 48 digits behind the point the upper 16 are before it.
             down, across = (numpy.rint(each * _FIXED).astype(numpy.int64) for each in (rows, columns))
             places[..., axis] = numpy.add(down[:, None], across, out=exact).view(numpy.int16)[..., _UPPER::4]
         else:
@@ -428,7 +428,7 @@ def _tiles(
 
 
 def _read(start: float, right: float, bottom: float, extent: int) -> slice:
-    """What a tile reads along one axis, where its first pixel finds `start`, and its others up to so much more."""
+    """The pixels that a tile reads along one axis, where its first pixel finds `start`, and its others up to so much more."""
     low, high = start + min(0.0, right) + min(0.0, bottom), start + max(0.0, right) + max(0.0, bottom)
     first = min(max(math.floor(low) - 1, 0), extent - 1)
     return slice(first, min(max(math.floor(high) + 3, first + 1), extent))
