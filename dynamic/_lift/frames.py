@@ -166,7 +166,7 @@ def _as_video(
 ) -> Tensor | Batch:
     """The first input, laid out as frames; where it has no layout, as the operator takes it.
 
-    An input that is no video is repeated, where another input has values for each frame, or the operator takes no images.
+    An input that is no video is repeated where another one has values for each frame, or the operator takes no images.
     """
     layout = None if first is None else first.layout or operator.usual_layout(first.ndim)
     if first is not None and (layout or "").startswith("F"):

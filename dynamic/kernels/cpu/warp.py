@@ -57,7 +57,7 @@ _STRIP = 1 << 21  # bytes of the rows of a temporary result
 _MOST_WIDENED = 4  # times the pixels of a result; to widen an image of more costs more than it saves
 _SAME_SIZE = {size: numpy.dtype(name) for size, name in ((1, "uint8"), (2, "uint16"), (4, "float32"), (8, "float64"))}
 _ALONG = [[1.0, 0.0], [0.0, 1.0]]  # a shift
-_DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # types that OpenCV interpolates without fixed point
+_DIRECT = frozenset(map(numpy.dtype, ("uint8", "uint16", "float32")))  # that OpenCV interpolates in floats
 
 #: Called with an image, memory for some rows of the result, the number of the first of these, and the keywords of an
 #: OpenCV function for the border; it fills the memory.
@@ -428,7 +428,7 @@ def _tiles(
 
 
 def _read(start: float, right: float, bottom: float, extent: int) -> slice:
-    """The pixels that a tile reads along one axis, where its first pixel finds `start`, and its others up to so much more."""
+    """The pixels that a tile reads along one axis: its first one at `start`, its others up to so much further."""
     low, high = start + min(0.0, right) + min(0.0, bottom), start + max(0.0, right) + max(0.0, bottom)
     first = min(max(math.floor(low) - 1, 0), extent - 1)
     return slice(first, min(max(math.floor(high) + 3, first + 1), extent))
