@@ -100,9 +100,9 @@ def test_a_part_of_the_rows_is_all_that_a_thread_writes(monkeypatch):
     terms = filters._derivatives("laplacian", 5, None, 1.5, 2, normalized=False)
     expected, out = np.empty(image.shape), np.full(image.shape, -1.0)
     kernels.laplacian(image, terms, expected)
-    monkeypatch.setattr(kernels._pool, "WORTH_SPLITTING", 0)
+    monkeypatch.setattr(kernels.pool, "WORTH_SPLITTING", 0)
     for rows in (slice(0, 5), slice(5, 7)):
-        monkeypatch.setattr(kernels._pool, "split", lambda function, *_, rows=rows: function(rows))
+        monkeypatch.setattr(kernels.pool, "split", lambda function, *_, rows=rows: function(rows))
         kernels.laplacian(image, terms, out)
         np.testing.assert_array_equal(out[: rows.stop], expected[: rows.stop])
         assert (out[rows.stop :] == -1).all()
