@@ -7,10 +7,10 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from strategies import examples
+from strategies import arrays, examples
 
 import dynamic
 from dynamic.errors import ArgumentError
@@ -288,3 +288,22 @@ class _Capsule(OnlyDLPack):
 
 TestSharing = Sharing.TestCase
 TestSharing.settings = settings(examples(0.75), stateful_step_count=25)
+
+
+@given(arrays(), st.booleans())
+def test_capsules_are_taken_once(array, versioned):
+    """As `torch.utils.dlpack.to_dlpack` gives them, and DALI's tensors take them."""
+
+    array = array.astype(array.dtype.newbyteorder("="))
+
+    def capsule():
+        return array.copy().__dlpack__(max_version=(1, 0)) if versioned else array.copy().__dlpack__()
+
+    assert np.array_equal(dynamic.as_tensor(capsule()), array, equal_nan=array.dtype.kind == "f")
+    assert [np.shape(sample) for sample in dynamic.as_batch([capsule(), capsule()])] == [array.shape] * 2
+    if array.ndim:
+        assert len(dynamic.as_batch(capsule())) == len(array)
+    used = capsule()
+    dynamic.as_tensor(used)
+    with pytest.raises(ArgumentError, match="'data' must be data that DLPack can share"):
+        dynamic.as_tensor(used)

@@ -42,6 +42,9 @@ class OfReader:
     def next_epoch(self):
         return self._reader.next_epoch(self._size)
 
+    def step(self):
+        return self._reader(self._size)
+
     def length(self, epoch):
         return len(epoch)
 
@@ -73,6 +76,9 @@ class OfPipeline(OfReader):
 
     def next_epoch(self):
         return self._pipe.next_epoch()
+
+    def step(self):
+        return self._pipe.run()
 
     def state(self):
         return self._pipe.checkpoint()
@@ -159,7 +165,7 @@ KINDS = pytest.mark.parametrize(("kind", "share"), [(OfReader, 3), (OfPipeline, 
 
 @KINDS
 def test_any_program_of_loops_gives_epochs_one_after_another(folder, kind, share):
-    steps = st.tuples(st.sampled_from(["for", "len", "take", "restore"]), st.integers(1, 5))
+    steps = st.tuples(st.sampled_from(["for", "len", "take", "step", "restore"]), st.integers(1, 5))
 
     @examples(share)
     @given(setting=settings(), program=st.lists(steps, max_size=12))
@@ -172,7 +178,14 @@ def test_any_program_of_loops_gives_epochs_one_after_another(folder, kind, share
                 continue
             if over:
                 epoch, place, over = epoch + 1, 0, False
+            while step == "step" and not expected[epoch][place:]:
+                epoch, place = epoch + 1, 0
             left = expected[epoch][place:]
+            if step == "step":
+                assert samples(source.step()) == left[0]
+                place, over = place + 1, len(left) == 1
+                assert source.epoch == epoch + over
+                continue
             loop = source.next_epoch()
             if step == "for":
                 found = [samples(batch) for batch in loop]

@@ -100,10 +100,10 @@ def test_a_file_that_is_lost_in_an_epoch_is_named_or_passed_over(root, fault, on
     if on_error == "raise":
         with pytest.raises(DataError, match=lost) as caught:
             received.extend(rest)
-        position = reader.position
+        position, descriptors = reader.position, os.listdir("/dev/fd")
         with pytest.raises(DataError, match=lost):
             next(rest)
-        assert reader.position == position
+        assert (reader.position, len(os.listdir("/dev/fd"))) == (position, len(descriptors))
         assert [failure.source for failure in caught.value.failures] == [str(root / "class" / lost)]
         path = root / "class" / lost
         path.rmdir() if fault is become_a_folder else path.unlink(missing_ok=True)

@@ -187,6 +187,20 @@ def test_random_windows_resized():
     alike(dynamic.random_resized_crop(images, size=(20, 24), rng=random.RNG(5), device="gpu"), expected, part=0.5)
 
 
+def test_videos_without_frames_and_regions_in_channels():
+    videos, erase = dynamic.as_batch([numpy.ones((0, 5, 6, 3), "uint8")] * 2, layout="FHWC"), dynamic.erase
+    colours = {"anchor": (5.0, 1.0), "shape": (9.0, 2.0), "fill_value": (1.0, 2.0, 3.0), "axis_names": "HC"}
+    calls = [dynamic.equalize, dynamic.crop_mirror_normalize, dynamic.experimental.dilate, erase]
+    for call in (
+        *calls,
+        lambda x: dynamic.filter(x, numpy.ones((2, 3))),
+        lambda x: dynamic.clahe(x, tiles_x=2, tiles_y=3, clip_limit=2),
+    ):
+        alike(call(videos.gpu()), call(videos))
+    images = batch(numpy.random.default_rng(1))
+    alike(erase(images.gpu(), **colours), erase(images, **colours))
+
+
 def test_grey_and_coloured_images_in_one_batch():
     generator = numpy.random.default_rng(4)
     images = dynamic.as_batch([smooth(generator, (20, 30, channels), "HWC", "uint8") for channels in (1, 3, 1, 3)])

@@ -275,6 +275,7 @@ def test_a_run_has_two_halves(depth):
         return x
 
     with Pipeline(function=counted, batch_size=1, prefetch_queue_depth=depth) as pipe:
+        pipe.start_py_workers()
         pipe.schedule_run()
         pipe.schedule_run()
         assert [pipe.share_outputs()[0].tolist(), pipe.outputs()[0].tolist()] == [[0], [1]]

@@ -228,31 +228,6 @@ def test_empty_and_large_files_are_read_whole(tmp_path):
     assert empty.shape == (0,)
 
 
-def test_every_sample_that_cannot_be_read_is_named_and_can_be_tried_again(tmp_path):
-    written(tmp_path, *(f"{i}.jpg" for i in range(6)))
-    reader = File(files=[f"{i}.jpg" for i in range(6)], file_root=tmp_path)
-    steps = reader.next_epoch(4)
-    (tmp_path / "1.jpg").unlink()
-    (tmp_path / "2.jpg").unlink()
-    (tmp_path / "2.jpg").mkdir()
-    (tmp_path / "3.jpg").unlink()
-    os.mkfifo(tmp_path / "3.jpg")
-    before, descriptors = reader.get_state(), os.listdir("/dev/fd")
-    for attempt in (lambda: next(steps), lambda: reader(4)):
-        with pytest.raises(DataError, match="3 of 4 samples") as caught:
-            attempt()
-        reasons = ["No such file or directory", "is a directory, not a regular file", "is a fifo, not a regular file"]
-        assert [f.reason for f in caught.value.failures] == reasons
-        assert [(f.index, f.source) for f in caught.value.failures] == [
-            (i, str(tmp_path / f"{i}.jpg")) for i in (1, 2, 3)]  # fmt: skip
-        assert reader.get_state() == before
-        assert len(os.listdir("/dev/fd")) == len(descriptors)
-    for i in (2, 3):
-        (tmp_path / f"{i}.jpg").rmdir() if i == 2 else (tmp_path / f"{i}.jpg").unlink()
-    written(tmp_path, "1.jpg", "2.jpg", "3.jpg")
-    assert [contents(jpegs) for jpegs, _ in steps] == [[b"0.jpg", b"1.jpg", b"2.jpg", b"3.jpg"], [b"4.jpg", b"5.jpg"]]
-
-
 def test_a_fifo_among_the_files_is_refused_and_a_dangling_link_is_a_sample(tmp_path):
     written(tmp_path, "c/1.jpg")
     (tmp_path / "c" / "2.jpg").symlink_to("nowhere")

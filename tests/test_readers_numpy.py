@@ -266,6 +266,19 @@ def test_a_region_that_a_file_does_not_have_is_a_fault_of_that_file(tmp_path, ar
 # Damage
 
 
+def test_arrays_that_are_no_numbers_are_refused_and_never_unpickled(tmp_path):
+    arrays = {"O": np.array([{}, []], dtype=object), "complex": np.complex64([1]), "U1": np.array(["a"]),
+              "S1": np.array([b"a"]), "datetime": np.array(["2020"], "M8[D]"), "'a'": np.zeros(2, [("a", "i4")]),
+              "V3": np.zeros(2, "V3"), "float128": np.zeros(2, "longdouble")}  # fmt: skip
+    for name, array in arrays.items():
+        np.save(tmp_path / "a.npy", array, allow_pickle=True)
+        for region in ({}, {"roi_start": 0}):
+            with pytest.raises(
+                DataError, match=rf"a\.npy\): holds .*{'object' if name == 'O' else name}.*not supported"
+            ):
+                read(tmp_path / "a.npy", **region)
+
+
 def test_every_truncation_is_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(4, dtype=np.int16))
     whole = (tmp_path / "a.npy").read_bytes()

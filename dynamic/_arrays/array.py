@@ -120,7 +120,8 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
     """An array with the value's numbers: over the same memory where the value has any, else new.
 
     NumPy and CuPy arrays, torch tensors, DLPack producers, ``__cuda_array_interface__``, ``__array_interface__`` and
-    ``__array__``, buffers (bytes are uint8), numbers and nested sequences of numbers, tried in this order.
+    ``__array__``, DLPack's capsules, buffers (bytes are uint8), numbers and nested sequences of numbers, tried in this
+    order.
     """
     if is_array(value):
         return checked_array(value, operator, argument)
@@ -139,6 +140,8 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
         return _of_interface(value, operator, argument)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__") or isinstance(value, memoryview):
         return checked_array(numpy.asarray(value), operator, argument)
+    if dlpack.is_capsule(value):
+        return _from_dlpack(dlpack.Given(value), operator, argument)
     try:
         view = memoryview(value)
     except TypeError:

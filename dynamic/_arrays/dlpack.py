@@ -16,7 +16,7 @@ from dynamic.errors import ArgumentError, shown
 
 from . import cuda
 
-__all__ = ["Head", "exported", "has_whole_strides", "taken"]
+__all__ = ["Given", "Head", "exported", "has_whole_strides", "is_capsule", "taken"]
 
 _CPU = (1, 0)
 _READ_ONLY, _COPIED = 1, 2
@@ -99,10 +99,15 @@ class Head:
             self._managed.flags |= _COPIED
 
 
-class _Given:
-    """A capsule as a producer."""
+def is_capsule(value: object) -> bool:
+    """Whether a value is a capsule, as torch.utils.dlpack.to_dlpack gives."""
+    return type(value).__name__ == "PyCapsule"
 
-    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+
+class Given:
+    """A capsule as a producer; where nothing else is said, of the CPU, which is checked when it is taken."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int] = _CPU) -> None:
         self._capsule, self._device = capsule, device
 
     def __dlpack__(self, **_: Any) -> Any:
@@ -129,7 +134,7 @@ def taken(producer: Any, device_id: int, operator: str, argument: str) -> Any:
             got = f"{shown(type(producer))} of {name_of(*head.element)}"
             raise ArgumentError(operator, argument, "of an element type that arrays here can have", got,
                                 "Convert it first, for example to float32.")  # fmt: skip
-        array = cupy.from_dlpack(_Given(capsule, producer.__dlpack_device__()))
+        array = cupy.from_dlpack(Given(capsule, producer.__dlpack_device__()))
         return array.copy() if head.is_read_only else array
 
 

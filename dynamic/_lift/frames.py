@@ -174,7 +174,7 @@ def _as_video(
     if first is None or (marked and operator.layouts is not None):
         expected = "given only with a video, laid out as 'FHWC' or the like, for it has values for each frame"
         raise ArgumentError(operator.name, marked or "inputs", expected, f"an input laid out as {layout!r}")
-    layout = "F" + (layout or "*" * first.ndim)
+    layout = f"F{layout or '*' * first.ndim}"
     whole = zip(_samples(first, count), _counts(values, count), strict=True)
     videos = [library(sample).broadcast_to(sample, (n, *sample.shape)) for sample, n in whole]
     if count is None:

@@ -25,6 +25,7 @@ from dynamic._arrays.array import (
     library,
     only_numbers,
 )
+from dynamic._arrays.dlpack import is_capsule
 from dynamic._base.layout import checked
 from dynamic._base.origin import Origin
 from dynamic.devices import Device, DeviceLike, device_of_call
@@ -183,6 +184,7 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
         or isinstance(data, (bytearray, memoryview, Numbers))
         or any(hasattr(data, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
         or (hasattr(data, "__array__") and not isinstance(data, list))
+        or is_capsule(data)
     ):
         made = Batch(_with_samples(operator, asarray(data, operator, "tensors"), data))
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict, set, frozenset)):

@@ -47,7 +47,6 @@ class _Elsewhere:
 
 
 _MADE_ANEW = "Import its function where it is needed, call that, and give it checkpoint= what checkpoint() returned."
-_NO_WORKERS = "Sources are called in this process, ahead of the consumer."
 
 
 class Settings:
@@ -82,7 +81,9 @@ class Settings:
     deserialize_and_build = _Elsewhere(_MADE_ANEW)
     save_graph_to_dot_file = _Elsewhere("A pipeline is its function; there is no graph of operators to draw.")
     executor_statistics = _Elsewhere("Time a loop over run() instead.")
-    external_source_shm_statistics = _Elsewhere(_NO_WORKERS)
-    start_py_workers = _Elsewhere(_NO_WORKERS)
+    external_source_shm_statistics = _Elsewhere("Sources are called in this process, ahead of the consumer.")
     push_current = _Elsewhere("Write `with pipe:`.")
     pop_current = _Elsewhere("Write `with pipe:`.")
+
+    def start_py_workers(self) -> None:
+        """Makes no difference: sources are called in this process, ahead of the consumer."""
