@@ -26,7 +26,7 @@ __all__ = ["max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "varian
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """Names for completion."""
     return __all__
 
 
@@ -198,7 +198,7 @@ def _count(data: Array, places: _Places) -> int:
 
 
 def _kernels(data: Array) -> Any:
-    """What adds up an array where it is."""
+    """The kernels for an array, where it is."""
     return reductions if library(data) is numpy else arrays
 
 
@@ -215,7 +215,7 @@ def _mean(data: Array, places: _Places) -> Array:
 
 
 def _wide(kind: _Kind) -> _Kind:
-    """What a mean is added up in."""
+    """The dtype for the sum of a mean."""
     return _of_sums(kind) if kind.kind in "biu" and kind.itemsize < 8 else _FLOAT64
 
 
@@ -232,7 +232,7 @@ def _mean_square(data: Array, places: _Places) -> Array:
 
 
 def _adding(kind: _Kind) -> _Kind:
-    """What a sum is added up in."""
+    """The dtype for a sum."""
     return _FLOAT64 if kind.kind == "f" else _of_sums(kind)
 
 

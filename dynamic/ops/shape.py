@@ -323,7 +323,7 @@ def reinterpret(
     """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
 
     Args:
-        dtype: The element type. Without a shape, the last extent becomes what it must be.
+        dtype: The element type. Without a shape, the last extent changes with it.
         layout: Layout of the result; "" for none. By default the input's where the number of dimensions stays.
         rel_shape: The extents as multiples of the input's, rounded. A negative one is found from the others.
         shape: The extents. A negative one is found from the others.
