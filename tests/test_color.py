@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dynamic
 from dynamic import ArgumentError, as_tensor
 from dynamic.dtypes import convert
+from dynamic.kernels.cpu import color
 from dynamic.kernels.cpu.color import _bytes
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
@@ -163,6 +164,16 @@ def test_other_spaces_are_twisted_as_rgb_is(dtype):
             dynamic.color_twist(there, image_type=space, **arguments), image_type=space, output_type="RGB"
         )
         assert np.abs(back.array.astype(float) - expected.array).max() <= (3 if dtype == "uint8" else 1e-5)
+
+
+@given(st.lists(st.tuples(angles, factors, factors, factors), min_size=1, max_size=5), st.sampled_from(SPACES))
+def test_matrices_of_many_images_are_those_of_each(arguments, space):
+    kind = np.dtype("uint8")
+    if space != "GRAY":
+        many = color.twist(kind, *np.array(arguments).T, space)
+        assert [matrix.tobytes() for matrix in many] == [color.twist(kind, *own, space).tobytes() for own in arguments]
+    factors = color.linear(kind, kind, *np.array(arguments).T)
+    assert np.array([color.linear(kind, kind, *own) for own in arguments]).T.tobytes() == np.array(factors).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])

@@ -16,7 +16,7 @@ from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor, as_one
 from dynamic.devices import Device
 from dynamic.dtypes import dtype, numpy_dtype
-from dynamic.errors import DataError, Failure
+from dynamic.errors import ArgumentError, DataError, Failure
 
 __all__ = ["Call", "Plan", "Shape"]
 
@@ -198,6 +198,20 @@ class Call:
         except Exception as error:
             error.add_note(self.note(0))
             raise
+
+    def shapes_by(self, function: Callable[[Shape], Shape]) -> list[Shape]:
+        """Shapes of results, by those of the first input: a function is called once for each."""
+        known: dict[Shape, Shape] = {}
+        shapes = self.shapes[:1] if self.uniform() else self.shapes
+        for i, shape in enumerate(shapes):
+            if shape not in known:
+                try:
+                    known[shape] = function(shape)
+                except ArgumentError as error:
+                    self.noted(i, error)
+                    raise
+        results = [known[shape] for shape in shapes]
+        return results * self.count if len(results) == 1 else results
 
     def _keys(self) -> list[Any]:
         """For each sample its shapes and arguments, hashable; None where an argument is not."""

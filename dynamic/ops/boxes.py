@@ -1,4 +1,4 @@
-"""Operators on bounding boxes: those that follow what is done to an image, and the targets of a detector."""
+"""Operators on bounding boxes: to follow their image, and to make the targets of a detector."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def bbox_paste(
 
 
 def _inside(scale: Array, shift: Array) -> Array:
-    """Shifts that are made less where rounding would take what is scaled beyond 1."""
+    """Shifts, made less where rounding would take scaled boxes beyond 1."""
     shift = numpy.where(scale + shift > 1, 1 - scale, shift)
     while (beyond := scale + shift > 1).any():
         shift = numpy.where(beyond, numpy.nextafter(shift, -scale), shift)
@@ -348,11 +348,11 @@ def box_encoder(
     Args:
         anchors: Boxes (left, top, right, bottom), in one sequence or an array of shape (M, 4).
         criteria: The least overlap, 0 to 1.
-        means: What is subtracted from offsets: of x, y, width and height.
+        means: Subtracted from offsets: of x, y, width and height.
         offset: Whether the result is offsets from the anchors: of the centres in extents of the anchor, and the
             logarithms of the ratios of the extents; 0 for the background.
-        scale: What boxes and anchors are multiplied by before offsets are computed.
-        stds: What offsets are divided by, not 0.
+        scale: Factor of boxes and anchors before offsets are computed.
+        stds: Divisors of offsets, not 0.
 
     Returns:
         For each anchor its box as (x of the centre, y, width, height), or the anchor itself where it is background; and

@@ -102,7 +102,7 @@ def brightness_contrast(
 
     Args:
         brightness: Factor of every value.
-        brightness_shift: What is added, as a part of the range.
+        brightness_shift: Added to every value, as a part of the range.
         contrast: Factor of the distance to `contrast_center`.
         contrast_center: The value that contrast does not change; by default the middle of the range of the image's
             type: 128 for uint8, 0.5 for floats.
@@ -135,7 +135,7 @@ def brightness(
 
     Args:
         brightness: Factor of every value.
-        brightness_shift: What is added, as a part of the range.
+        brightness_shift: Added to every value, as a part of the range.
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
 
     Returns:
@@ -270,7 +270,7 @@ def color_twist(
         contrast: Factor of the distance to 128, for floats to 0.5.
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
         hue: Degrees.
-        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        image_type: The meaning of the channels: "RGB", "BGR", "YCbCr" or "GRAY".
         saturation: Factor of the colours' distance to grey.
 
     Returns:
@@ -303,7 +303,7 @@ def hue(
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
         hue: Degrees.
-        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        image_type: The meaning of the channels: "RGB", "BGR", "YCbCr" or "GRAY".
 
     Returns:
         Images of the same shapes and layout.
@@ -333,7 +333,7 @@ def saturation(
 
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
+        image_type: The meaning of the channels: "RGB", "BGR", "YCbCr" or "GRAY".
         saturation: Factor of the colours' distance to grey: 0 is grey, 1 changes nothing.
 
     Returns:
@@ -476,8 +476,8 @@ def color_space_conversion(
     YCbCr is that of ITU-R BT.601: in bytes, Y is 16 to 235 and Cb and Cr are 16 to 240. Floats are in [0, 1].
 
     Args:
-        image_type: What the channels are: "RGB", "BGR", "YCbCr" or "GRAY".
-        output_type: What they become: one of the same.
+        image_type: The meaning of the channels: "RGB", "BGR", "YCbCr" or "GRAY".
+        output_type: The same of the result.
 
     Returns:
         Images of the same dtype and layout with 3 channels, or 1 for "GRAY". Images without channels get them last.

@@ -17,7 +17,7 @@ from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import arrays
 
-from .shape import place_of, shapes_by
+from .shape import place_of
 
 __all__ = ["cat", "one_hot", "stack"]
 
@@ -149,7 +149,7 @@ def _plan_one_hot(call: Call) -> Plan:
     if name is not None and ndim and not call.layout:
         raise ArgumentError(call.name, "axis_name", "left out where the input has no layout", repr(name))
     place = place_of(call.name, "axis", -1 if given["axis"] is None else given["axis"], ndim + 1)
-    shapes = shapes_by(call, lambda shape: (*shape[:place], given["num_classes"], *shape[place:]))
+    shapes = call.shapes_by(lambda shape: (*shape[:place], given["num_classes"], *shape[place:]))
     layout = _inserted(call.layout, place, name)
     return Plan(shapes, call.asked, layout, ndim + 1, data=(ndim, place, *values))
 

@@ -21,7 +21,7 @@ from dynamic.kernels.gpu import arrays
 
 __all__ = ["normalize"]
 
-_FEW_STEPS = 1 << 23  # bytes; of more, which threads share, what the steps find stays in the cache
+_FEW_STEPS = 1 << 23  # bytes; threads share more, and the results of their steps stay in the cache
 _CACHED = 1 << 18  # bytes of small samples that are done at once
 _FLOAT32 = numpy.dtype("float32")
 _Axes: TypeAlias = int | Several[int]
@@ -200,7 +200,8 @@ def normalize(
 ) -> Array:
     """Subtract the mean and divide by the standard deviation: scale * (x - mean) / stddev + shift.
 
-    What is not given is found in the sample, or in all samples together. Where the deviation is 0, so is the quotient.
+    A mean or deviation that is not given is that of the sample, or of all samples together. Where the deviation is 0,
+    so is the quotient.
 
     Args:
         axes: Dimensions over which mean and deviation are found, one or several; negative ones count from the last. By
@@ -266,7 +267,7 @@ def _normalize(plan: _Plan, image: Array, out: Array, epsilon: float, scale: flo
 
 @numpy.errstate(over="ignore", invalid="ignore")
 def _factor(deviation: Array | None, variance: Any, epsilon: float, scale: float) -> Array:
-    """What to multiply by; 0 where the deviation is 0."""
+    """The factor of the result; 0 where the deviation is 0."""
     if deviation is not None and not epsilon:
         root = deviation
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -14,7 +14,7 @@ from dynamic._arrays.described import Described
 from dynamic._arrays.memory import checked_extents
 from dynamic._base.pool import run_steps
 from dynamic._lift.argument import GIVEN, DTypeArgument, PerSample, Several
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Plan
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
@@ -26,21 +26,6 @@ __all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
 _Integers: TypeAlias = Several[int] | int
 _Factors: TypeAlias = Several[float] | float
 _MOST = 63  # dimensions of a sample: NumPy has 64, of which a Batch needs one
-
-
-def shapes_by(call: Call, function: Callable[[Shape], Shape]) -> list[Shape]:
-    """Shapes of results, by those of the samples of the first input, each of which is looked at once."""
-    known: dict[Shape, Shape] = {}
-    shapes = call.shapes[:1] if call.uniform() else call.shapes
-    for i, shape in enumerate(shapes):
-        if shape not in known:
-            try:
-                known[shape] = function(shape)
-            except ArgumentError as error:
-                call.noted(i, error)
-                raise
-    results = [known[shape] for shape in shapes]
-    return results * call.count if len(results) == 1 else results
 
 
 def _each(values: Any) -> list[Any]:
@@ -90,7 +75,7 @@ def _plan_transpose(call: Call) -> Plan:
         raise ArgumentError("transpose", "output_layout", expected, repr(wanted))
     if not wanted:
         wanted = "".join(layout[i] for i in places) if layout and call.fixed["transpose_layout"] else layout
-    shapes = shapes_by(call, lambda shape: tuple([shape[i] for i in places]))
+    shapes = call.shapes_by(lambda shape: tuple([shape[i] for i in places]))
     large = max(map(math.prod, set(shapes)), default=0) * call.dtype.itemsize > SMALL
     apart = large and call.device.device_type == "cpu"  # then a sample is one call of OpenCV, but not several at once
     kernel = functools.partial(_transpose_many, places=places)
@@ -285,7 +270,7 @@ def _plan_reshape(call: Call) -> Plan:
 def _reshape_many(call: Call, _: Memory | None) -> list[list[Array]]:
     """`reshape` of separate samples."""
     kind, given = call.dtype, [call.fixed[name] for name in ("layout", "shape", "rel_shape", "src_dims")]
-    results = shapes_by(call, lambda shape: _shape_of("reshape", shape, len(shape), kind, None, *given)[1])
+    results = call.shapes_by(lambda shape: _shape_of("reshape", shape, len(shape), kind, None, *given)[1])
     return [[sample.reshape(extents) for sample, extents in zip(call.columns()[0], results, strict=True)]]
 
 
@@ -338,7 +323,7 @@ def reinterpret(
     """Read the same bytes as another element type, shape or layout; `shape_input` stands for `shape`.
 
     Args:
-        dtype: The element type. Without a shape, the last extent becomes what it must be.
+        dtype: The element type. Without a shape, the last extent changes with it.
         layout: Layout of the result; "" for none. By default the input's where the number of dimensions stays.
         rel_shape: The extents as multiples of the input's, rounded. A negative one is found from the others.
         shape: The extents. A negative one is found from the others.

@@ -56,7 +56,7 @@ def cast_like(input: Any, like: Any, /, *, batch_size: int | None = None, device
     """Convert to the element type of another array, saturating and rounding half away from zero.
 
     Args:
-        input: What to convert.
+        input: The data to convert.
         like: A Tensor or Batch, or an array, whose element type is wanted.
         batch_size: Number of samples, where none of the inputs is a Batch.
         device: Where to.

@@ -19,7 +19,7 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.memory import empty
 from dynamic._base import pool
 
-__all__ = ["NARROW", "extreme", "squares", "total", "totals"]
+__all__ = ["NARROW", "are_long", "extreme", "squares", "total", "totals"]
 
 _SHORT = 1 << 5  # elements; NumPy is slow where it gets fewer at once
 _LONG = 1 << 10  # elements; at so many the cost of a call no longer shows
@@ -55,20 +55,21 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
     return sums.reshape(form.kept)
 
 
+def are_long(shapes: Sequence[tuple[int, ...]], axes: Sequence[int], kind: numpy.dtype[Any]) -> bool:
+    """Whether `totals` takes arrays of such shapes and of a dtype: each sum is one call of OpenCV."""
+    forms = {_form(shape, tuple(axes)).blocks for shape in set(shapes)}
+    alike = {before for before, _, _ in forms} == {1} and len({behind for _, _, behind in forms}) == 1
+    return alike and all(_is_long(blocks, kind, _LONG_SUM) for blocks in forms)
+
+
 def totals(
     arrays: Sequence[Array], axes: Sequence[int], kind: numpy.dtype[Any]
-) -> tuple[Array, NDArray[numpy.float64]] | None:
-    """`total` of many arrays of one dtype as (N, B), and (N,) how many elements each number has been added up from.
+) -> tuple[Array, NDArray[numpy.float64]]:
+    """`total` of many arrays that `are_long` as (N, B), and (N,) how many elements each number is the sum of.
 
-    None where that is not one call of OpenCV for each. Threads would wait for each other if there were more steps
-    between these calls than need be.
+    Threads would wait for each other if there were more steps between the calls of OpenCV than need be.
     """
     shapes = [_form(array.shape, tuple(axes)).blocks for array in arrays]
-    before, _, behind = shapes[0]
-    if before != 1 or any(a != 1 or b != behind for a, _, b in shapes):
-        return None
-    if not all(_is_long(shape, arrays[0].dtype, _LONG_SUM) for shape in shapes):
-        return None
     sums: list[Any] = [None] * len(arrays)
 
     def some(part: slice) -> None:
@@ -76,7 +77,7 @@ def totals(
             sums[i] = cv2.sumElems(_blocks(arrays[i], _form(arrays[i].shape, tuple(axes))))
 
     pool.run_parts(some, len(arrays), 2 * sum(array.nbytes for array in arrays))
-    return numpy.array(sums)[:, :behind].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
+    return numpy.array(sums)[:, : shapes[0][2]].astype(kind), numpy.array([float(count) for _, count, _ in shapes])
 
 
 @numpy.errstate(all="ignore")
