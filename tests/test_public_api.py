@@ -84,9 +84,17 @@ def test_version_is_in_the_changelog_or_unreleased():
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_decision_is_listed_and_short():
+    folder = ROOT / "docs" / "decisions"
+    listed = set(re.findall(r"\(([a-z-]+\.md)\)", (folder / "README.md").read_text()))
+    pages = {path.name: path for path in folder.glob("*.md") if path.name != "README.md"}
+    assert listed == pages.keys()
+    assert [name for name, path in pages.items() if not 100 <= len(path.read_text().split()) <= 450] == []
 
 
 @pytest.mark.parametrize(("name", "least"), [("differences.md", 60), ("checkpoints.md", 12), ("pipelines.md", 6)])
