@@ -66,6 +66,12 @@ def test_flipped_boxes_are_those_of_the_flipped_image(array, horizontal, vertica
     np.testing.assert_allclose(bb_flip(found, ltrb=True, **arguments).array, array, atol=1e-6)
 
 
+@pytest.mark.parametrize(("ratio", "name"), [(0.5, "ratio"), (as_batch([1.0, 0.5]), r"ratio\[1\]")])
+def test_boxes_are_pasted_on_nothing_smaller_than_their_image(ratio, name):
+    with pytest.raises(ArgumentError, match=f"'{name}' must be a finite number of at least 1"):
+        bbox_paste(as_batch([np.array([[0.25, 0.5, 0.25, 0.25]])] * 2), ratio=ratio)
+
+
 @given(array=boxes(), ratio=st.floats(1, 5, width=32), x=units, y=units)
 def test_pasted_boxes_are_where_the_image_is(array, ratio, x, y):
     room = np.array([x, y]) * (ratio - 1)  # of the canvas that is beside the image, in units of the image
