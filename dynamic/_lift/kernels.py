@@ -67,8 +67,7 @@ def run(operator: Declared, call: Call) -> list[Any]:
     if plan.kernel is not None and call.count > 1 and not call.failures:
         filled = Memory(call) if plan.parts()[0].shapes is not None else None
         made = plan.kernel(call, filled)
-        if made is not NotImplemented:
-            return filled.storages if filled is not None and made is None else list(made)
+        return list(made) if filled is None else filled.storages
     return _one_by_one(operator, call)
 
 
