@@ -306,32 +306,6 @@ def test_the_fill_is_mixed_with_the_edge():
     assert rotate(np.full((2, 2, 1), 100, np.uint8), angle=0, size=(2, 3)).array[..., 0].tolist() == [[100] * 3] * 2
 
 
-def test_it_turns_counter_clockwise_about_the_centre():
-    image = np.zeros((101, 101), np.uint8)
-    image[50, 90] = 255
-    for angle, place in ((90, (10, 50)), (180, (50, 10)), (-90, (90, 50))):
-        assert np.argwhere(rotate(image, angle=angle).array == 255).tolist() == [list(place)]
-    turned = rotate(image, angle=30, keep_size=True, fill_value=0).array
-    y, x = np.unravel_index(turned.argmax(), turned.shape)
-    assert (y, x) == (round(50 - 40 * math.sin(math.radians(30))), round(50 + 40 * math.cos(math.radians(30))))
-
-
-def test_a_volume_turns_from_x_to_y_to_z():
-    volume = np.zeros((9, 9, 9), np.uint8)  # z, y, x
-    volume[4, 4, 7] = 1  # on the x axis
-    assert np.argwhere(rotate(as_tensor(volume, layout="DHW"), angle=90, axis=(0, 0, 1)).array).tolist() == [[4, 7, 4]]
-    assert np.argwhere(rotate(as_tensor(volume, layout="DHW"), angle=90, axis=(0, 1, 0)).array).tolist() == [[1, 4, 4]]
-    assert np.argwhere(rotate(as_tensor(volume, layout="DHW"), angle=90, axis=(5, 0, 0)).array).tolist() == [[4, 4, 7]]
-
-
-@given(angles, st.integers(1, 3))
-def test_a_volume_about_z_is_its_slices_the_other_way(angle, depth):
-    volume = noise((depth, 6, 8, 2), "float32")
-    turned = rotate(as_tensor(volume, layout="DHWC"), angle=angle, axis=(0, 0, 1), size=(depth, 9, 9), fill_value=0)
-    slices = rotate(as_tensor(volume, layout="FHWC"), angle=-angle, size=(9, 9), fill_value=0)
-    assert np.abs(turned.array - slices.array).max() < 1e-3
-
-
 def test_sizes():
     image = noise((5, 8, 3), "uint8")
     assert rotate(image, angle=20, keep_size=True).shape == (5, 8, 3)

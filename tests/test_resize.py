@@ -373,16 +373,6 @@ def test_what_keeps_its_size_keeps_its_values(kind, filter):
     assert np.array_equal(resize(image, size=[3, -4], interp_type="nn").array, image[:, ::-1])
 
 
-@given(
-    filter=st.sampled_from(FILTERS), size=st.tuples(st.integers(1, 30), st.integers(1, 30)), level=st.integers(0, 255)
-)
-def test_what_has_one_colour_keeps_it(filter, size, level):
-    for kind in ("uint8", "float32", "int32"):
-        assert (resize(np.full((7, 5, 3), level, kind), size=size, interp_type=filter).array == level).all() or (
-            kind == "float32" and filter != "nn"
-        )
-
-
 def test_infinity_and_nan_reach_no_farther_than_the_filter():
     image = np.zeros((40, 60), np.float32)
     image[20, 30] = np.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import os
 import pickle
@@ -108,6 +109,13 @@ def folder(tmp_path_factory):
     return laid_out(tmp_path_factory.mktemp("numbers"))
 
 
+def needs(*modules):
+    """Skip a test where there is no such module, without importing it: Lightning beside tensorflow ends the process."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+
+
 def run_of(trainer, folder, output, *arguments, processes=1, launched=False):
     """Run `trainers_job.py`, under torchrun where the trainer does not launch processes itself."""
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if launched else []
@@ -165,7 +173,7 @@ def test_epochs_are_whole_and_in_new_orders(folder):
 ])  # fmt: skip
 def test_lightning(folder, tmp_path, loader, workers, save):
     """Also from a checkpoint at the end of an epoch, which is where Lightning makes them by default."""
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    needs("lightning")
     place = 8 if save == "steps" else 6
     arguments = ["--loader", loader, "--workers", workers, "--save", save]
     if loader == "torch":  # which has no state that Lightning knows: it begins with the first epoch
@@ -176,21 +184,20 @@ def test_lightning(folder, tmp_path, loader, workers, save):
 
 
 def test_lightnings_own_processes(folder, tmp_path):
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    needs("lightning")
     assert_killed_and_gone_on("lightning", folder, tmp_path / "run", kill=5, place=4, processes=2)
 
 
 @pytest.mark.parametrize(("loader", "workers"), [("DataLoader", 0), ("torch", 2)])
 def test_the_trainer_of_transformers(folder, tmp_path, loader, workers):
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    needs("transformers", "accelerate")
     arguments = ["--loader", loader, "--workers", workers, "--prepare"]
     assert_killed_and_gone_on("transformers", folder, tmp_path / "run", *arguments, kill=9, place=8)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_that_the_trainer_of_transformers_tells_no_epoch_is_named(folder, tmp_path, workers):
-    pytest.importorskip("transformers", reason="transformers is not installed")
+    needs("transformers", "accelerate")
     arguments = ["--loader", "DataLoader", "--workers", workers]
     told = "Accelerate passes over 2 batches of epoch 0, as no other was told"
     killed = run_of("transformers", folder, tmp_path / "run", *arguments, "--kill-at", 9)
@@ -201,12 +208,12 @@ def test_a_loader_that_the_trainer_of_transformers_tells_no_epoch_is_named(folde
 
 
 def test_accelerate(folder, tmp_path):
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    needs("accelerate")
     assert_killed_and_gone_on("accelerate", folder, tmp_path / "run", kill=4, place=4, processes=2, launched=True)
 
 
 def test_accelerate_deals_out_all_samples_or_none(folder, tmp_path):
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    needs("accelerate")
     how = {"processes": 2, "launched": True}
     twice = run_of("accelerate", folder, tmp_path / "twice", "--prepare", **how)
     assert twice.returncode

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import ALL_DTYPES, arrays, read_only
 
 import dynamic as ndd
-from dynamic import ArgumentError, as_batch, as_tensor, coord_flip, coord_transform, rotate, transforms, warp_affine
+from dynamic import ArgumentError, as_batch, as_tensor, coord_flip, coord_transform, rotate, warp_affine
 from dynamic.experimental import remap, warp_perspective
 from dynamic.kernels.cpu import maps, warp
 
@@ -147,16 +147,6 @@ def test_a_matrix_may_be_given_in_many_forms(seed, flat, inverse_map):
     for several in (as_batch([nested, nested]), as_batch([flat, flat]), as_batch([square, square])):
         for call in (lambda m: warp_affine(batch, m), lambda m: warp_affine(image, matrix=m)):
             assert all(np.array_equal(s, warp_affine(image, flat).array) for s in call(several).samples)
-
-
-@given(st.floats(-400, 400, width=32), st.integers(2, 40), st.integers(2, 40), st.booleans())
-def test_a_rotation_is_that_of_rotate(angle, height, width, filled):
-    image = noise((height, width, 3), "uint8")
-    arguments = {"fill_value": 7} if filled else {}
-    matrix = transforms.rotation(angle=angle, center=[width / 2, height / 2])
-    warped = warp_affine(image, matrix=matrix, **arguments).array.astype(int)
-    rotated = rotate(image, angle=angle, keep_size=True, **arguments).array
-    assert np.abs(warped - rotated).max() <= 1
 
 
 @given(

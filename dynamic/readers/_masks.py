@@ -86,8 +86,8 @@ def _of_runs(runs: Runs, height: int, width: int) -> Array:
         raise Unusable(f"the run lengths of object {runs.number} are of {runs.height} x {runs.width} pixels, its image "
                        f"is of {height} x {width}")  # fmt: skip
     ends = numpy.cumsum(counts_of(runs))
-    ends = ends[: len(ends) // 2 * 2].reshape(-1, 2)
-    return numpy.stack([numpy.full(len(ends), runs.number), ends[:, 0], ends[:, 1]])
+    pairs = ends[: len(ends) // 2 * 2].reshape(-1, 2)
+    return numpy.stack([numpy.full(len(pairs), runs.number), pairs[:, 0], pairs[:, 1]])
 
 
 def counts_of(runs: Runs) -> Array:
