@@ -1,6 +1,4 @@
 """The operators: images from encoded bytes, windows of them, and NumPy's arrays."""
-# Some arguments have a default in words, as users write it, and a kernel sees one value where a caller has a choice.
-# mypy: disable-error-code="arg-type, assignment"
 
 from __future__ import annotations
 
@@ -394,9 +392,10 @@ def peek_image_shape(
     >>> ndd.peek_image_shape(b"P5 2 1 255 " + bytes([0, 255])).tolist()
     [1, 2, 3]
     """
-    limits = images.Limits(max_pixels, _LIMITS.scans, max_encoded_bytes, formats)
+    allowed: Any = formats
+    limits = images.Limits(max_pixels, _LIMITS.scans, max_encoded_bytes, allowed)
     head = images.header(buffer(encoded, "peek_image_shape"), limits)
-    channels = images.convert.channels(head.colours, image_type, head.extra)
+    channels = images.convert.channels(head.colours, str(image_type), head.extra)
     out[...] = head.shape(channels, adjust_orientation=adjust_orientation)
     return out
 

@@ -1,8 +1,5 @@
 """Operators that move pixels: rotate and flip."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools

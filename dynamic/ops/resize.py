@@ -1,8 +1,5 @@
 """Operators that change the size of images and arrays."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
@@ -70,8 +67,8 @@ def _plan_spans(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
 
 
 def _fill(
-    image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: str,
-    min_filter: str | None, mag_filter: str | None, last: int | None,
+    image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: Any,
+    min_filter: Any, mag_filter: Any, last: int | None,
 ) -> None:  # fmt: skip
     """Resample an image to its spans; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
@@ -426,7 +423,7 @@ def random_resized_crop(
     if not isinstance(image, (Tensor, Batch)):
         image = Tensor(asarray(image, name, "image"))
     filters = {"interp_type": interp_type, "mag_filter": mag_filter, "min_filter": min_filter}
-    given = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
+    given: dict[str, Any] = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
              "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts, **filters}  # fmt: skip
     call = Draw(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
     if device is not None:
@@ -476,7 +473,7 @@ def _shown(draw: Draw, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
         memory = Memory(call)
         if image.device.device_type == "cpu":
             usual = antialias and layout == "HWC" and plan.dtype == numpy.uint8 and set(filters) == {_BY_DEFAULT}
-            parts = scaled.windows(samples, windows[:, 0], windows[:, 1], sizes) if usual else [None] * n
+            parts = scaled.windows(samples, windows[:, 0], windows[:, 1], (sizes[0], sizes[1])) if usual else [None] * n
             pool.run(one, n, plan.weight * (call.bytes() + memory.nbytes))
         else:
             (data,) = call.described()

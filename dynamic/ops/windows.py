@@ -1,8 +1,5 @@
 """Windows in images, as they are and normalised."""
 
-# A kernel sees one value where a caller may give a Batch of them.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import functools
@@ -48,7 +45,7 @@ _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
 def _fill(
-    operator: str, values: float | tuple[float, ...], channels: int, place: int | None, ndim: int,
+    operator: str, values: Any, channels: int, place: int | None, ndim: int,
     argument: str = "fill_values", made: int | None = None,
 ) -> Any:  # fmt: skip
     """The fill, as it broadcasts to an image whose channels are dimension `place`.
@@ -341,7 +338,8 @@ def crop_mirror_normalize(
     if len(starts) < image.ndim:  # many images
         starts, extents = (0, *starts), (len(image), *extents)
     channels = image.shape[layout.index("C")]
-    factors, shifts = _factors(channels, mean, std, scale, shift)
+    numbers: tuple[Any, ...] = mean, std, scale, shift
+    factors, shifts = _factors(channels, *numbers)
     order, places = _orders(layout, output_layout)
     pixels, results = image.transpose(order), out.transpose(places)
     fill = numpy.asarray(_fill(_CMN, fill_values, channels, 0, out.ndim, made=len(results)), numpy.float64)
