@@ -12,7 +12,7 @@ import numpy
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
 from dynamic._lift.argument import GIVEN, Between, Four, Numbers, PerItem, PerSample, Several, Two, Word, beside, chosen
-from dynamic._lift.call import Call, Plan
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.kernels import Memory, together
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
@@ -37,10 +37,13 @@ _Mode: TypeAlias = Annotated[str, Word({"expand": (), "halfway": (), "fixed": ()
 
 def _plan_boxes(call: Call) -> Plan:
     """Boxes of the same shape and dtype."""
-    for i, shape in enumerate(call.shapes):
+
+    def checked(shape: Shape) -> Shape:
         if not shape or shape[-1] % 4:
-            raise call.noted(i, ArgumentError(call.name, "input", "boxes of four numbers each", f"shape {shape}"))
-    return Plan(call.shapes, call.dtype)
+            raise ArgumentError(call.name, "input", "boxes of four numbers each", f"shape {shape}")
+        return shape
+
+    return Plan(call.shapes_by(checked), call.dtype)
 
 
 def _fours(boxes: Array) -> Array:

@@ -13,7 +13,7 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.pool import Step, run_steps
 from dynamic._lift.argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
-from dynamic._lift.call import Call, Plan
+from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import uint8
@@ -401,16 +401,18 @@ def _plan_conversion(call: Call) -> Plan:
     layout, have, want = call.layout or "", call.fixed["image_type"], call.fixed["output_type"]
     place = layout.index("C") if "C" in layout else len(layout)
     before, after = (1 if space == "GRAY" else 3 for space in (have, want))
-    for i, shape in enumerate(call.shapes):
+    new = "C" if "C" in layout or after > 1 else ""
+    result = layout[:place] + new + layout[place + 1 :]
+
+    def shape_of(shape: Shape) -> Shape:
         (count,) = shape[place : place + 1] or (1,)
         if count != before:
             expected = f"of {before} channel{'s' * (before > 1)} ({have})"
-            raise call.noted(i, ArgumentError(call.name, "image", expected, f"{count} channels"))
-    new = "C" if "C" in layout or after > 1 else ""
-    result = layout[:place] + new + layout[place + 1 :]
-    shapes = [(*shape[:place], *[after] * len(new), *shape[place + 1 :]) for shape in call.shapes]
+            raise ArgumentError(call.name, "image", expected, f"{count} channels")
+        return (*shape[:place], *[after] * len(new), *shape[place + 1 :])
+
     weight = 1.0 if have == want or _is_copy(have, want) else 4.0
-    return Plan(shapes, call.dtype, result, data=_conversion(have, want, call.dtype), weight=weight)
+    return Plan(call.shapes_by(shape_of), call.dtype, result, data=_conversion(have, want, call.dtype), weight=weight)
 
 
 def _is_copy(have: str, want: str) -> bool:

@@ -27,15 +27,17 @@ _Order: TypeAlias = Annotated[str, Word(dict.fromkeys(_ORDERS, ()))]
 
 def _plan_flip(call: Call) -> Plan:
     layout = call.fixed["layout"]
-    for i, shape in enumerate(call.shapes):
+
+    def checked(shape: Shape) -> Shape:
         extent = shape[-1] if shape else 0
         if not shape or (not layout and not 1 <= extent <= 3):
-            error = ArgumentError(call.name, "points", "points of one to three coordinates", f"shape {shape}")
-            raise call.noted(i, error)
+            raise ArgumentError(call.name, "points", "points of one to three coordinates", f"shape {shape}")
         if layout and len(layout) != extent:
             expected = f"a letter for each of the {extent} coordinates"
-            raise call.noted(i, ArgumentError(call.name, "layout", expected, repr(layout)))
-    return Plan(call.shapes, call.dtype if call.dtype.kind == "f" else _FLOAT32)
+            raise ArgumentError(call.name, "layout", expected, repr(layout))
+        return shape
+
+    return Plan(call.shapes_by(checked), call.dtype if call.dtype.kind == "f" else _FLOAT32)
 
 
 @operator(plan=_plan_flip, gpu=True, unit="row")
