@@ -135,8 +135,11 @@ ALL = (bool_, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16,
 _BY_NUMPY: dict[Any, DType] = {numpy.dtype(t.word): t for t in ALL}
 _NUMPY: dict[DType, numpy.dtype[Any]] = {t: d for d, t in _BY_NUMPY.items()}
 _BY_WORD: dict[str, DType] = {w: t for t in (*ALL, bfloat16) for w in (t.name, t.word)} | {
-    "half": float16, "float": float32, "double": float64, "int": int32,
-}  # fmt: skip
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "int": int32,
+}
 #: Python's own types; a Python int or float becomes the type that a Python number in a list does.
 _BY_PYTHON: dict[type, DType] = {bool: bool_, float: float32, int: int32}
 WORDS = "a dtype such as 'float32', 'u8', numpy.int16 or dynamic.bool"

@@ -21,9 +21,36 @@ from .dtypes import numpy_dtype, of_32_bits, promote
 from .errors import ArgumentError
 
 __all__ = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp", "cos", "cosh", "exp",
-    "fabs", "floor", "fpow", "log", "log2", "log10", "max", "min", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
-]  # fmt: skip
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "cos",
+    "cosh",
+    "exp",
+    "fabs",
+    "floor",
+    "fpow",
+    "log",
+    "log2",
+    "log10",
+    "max",
+    "min",
+    "pow",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
 
 
 def __dir__() -> list[str]:

@@ -191,8 +191,9 @@ def salt_and_pepper(
     [[255, 0, 255], [100, 100, 0]]
     """
     given = {"prob": prob, "salt_vs_pepper": salt_vs_pepper, "salt_val": salt_val, "pepper_val": pepper_val}
-    image, call, old, kind = _call("salt_and_pepper", image, batch_size, device, rng, bool_too=True,
-                                    **given, per_channel=per_channel)  # fmt: skip
+    image, call, old, kind = _call(
+        "salt_and_pepper", image, batch_size, device, rng, bool_too=True, **given, per_channel=per_channel
+    )
     likely, salty = call.float32("prob"), call.float32("salt_vs_pepper")
     shapes = call.shapes
     axis = None if call.values["per_channel"] else _channels(image)

@@ -91,8 +91,17 @@ def random_mask_pixel(
     [1, 1]
     """
     mask = on_cpu(_PIXEL, "input", input)
-    call = Call(_PIXEL, None, batch_size, device, rng, inputs={"input": mask},
-                foreground=foreground, threshold=threshold, value=value)  # fmt: skip
+    call = Call(
+        _PIXEL,
+        None,
+        batch_size,
+        device,
+        rng,
+        inputs={"input": mask},
+        foreground=foreground,
+        threshold=threshold,
+        value=value,
+    )
     return sampled(call, [mask], _check_pixels, _pixel, [(1, "int64")])[0]
 
 
@@ -167,10 +176,24 @@ def random_object_bbox(
     [0, 3, 2, 4]
     """
     mask = on_cpu(_OBJECT, "input", input)
-    call = Call(_OBJECT, None, batch_size, device, rng, inputs={"input": mask}, background=background,
-                cache_objects=cache_objects, class_weights=class_weights, classes=classes,
-                foreground_prob=foreground_prob, format=format, ignore_class=ignore_class, k_largest=k_largest,
-                output_class=output_class, threshold=threshold)  # fmt: skip
+    call = Call(
+        _OBJECT,
+        None,
+        batch_size,
+        device,
+        rng,
+        inputs={"input": mask},
+        background=background,
+        cache_objects=cache_objects,
+        class_weights=class_weights,
+        classes=classes,
+        foreground_prob=foreground_prob,
+        format=format,
+        ignore_class=ignore_class,
+        k_largest=k_largest,
+        output_class=output_class,
+        threshold=threshold,
+    )
     kind = numpy_dtype(mask.dtype)
     if kind.kind not in "biu":
         raise ArgumentError(_OBJECT, "input", "of integers or bool", str(kind))
@@ -236,9 +259,7 @@ def _object(kind: str, words: Words, mask: Array, /, **values: Any) -> tuple[Arr
     return (*results, numpy.array(label).astype(kind)) if values["output_class"] else results
 
 
-def _classes(
-    classes: Any, weights: Any, background: int | None
-) -> tuple[Sequence[int] | None, list[float], int]:  # fmt: skip
+def _classes(classes: Any, weights: Any, background: int | None) -> tuple[Sequence[int] | None, list[float], int]:
     """The labels that are classes, or None for all; their weights as float32 numbers; and the background."""
     known = None if classes is None else _several(classes)
     if background is None:

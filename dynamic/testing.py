@@ -204,8 +204,12 @@ def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any
     ):
         taken = {name: value[order] if isinstance(value, Batch) else value for name, value in arguments.items()}
         _same(operator, expected, _results(operator, [x[order] for x in inputs], taken), order, when)
-    turned = [as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in map(_at_least_1d, x.samples)], layout=x.layout)
-              if x.ndim else x for x in inputs]  # fmt: skip
+    turned = [
+        as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in map(_at_least_1d, x.samples)], layout=x.layout)
+        if x.ndim
+        else x
+        for x in inputs
+    ]
     _same(operator, expected, _results(operator, turned, arguments), places, "samples with other strides")
     with EvalContext(num_threads=4), pool.sharing_all():
         _same(operator, expected, _results(operator, inputs, arguments), places, "4 threads")
@@ -277,9 +281,11 @@ def _compare(epochs: list[list[_Record]], expected: list[dict[Any, Any]], when: 
         found = _as_dict(records, f"{when}, epoch {number}")
         if found.keys() != wanted.keys():
             missing, extra = wanted.keys() - found.keys(), found.keys() - wanted.keys()
-            raise AssertionError(f"{when}, epoch {number}: {len(missing)} samples never came, such as "
-                                 f"{sorted(map(str, missing))[:3]}, and {len(extra)} should not have, such as "
-                                 f"{sorted(map(str, extra))[:3]}.")  # fmt: skip
+            raise AssertionError(
+                f"{when}, epoch {number}: {len(missing)} samples never came, such as "
+                f"{sorted(map(str, missing))[:3]}, and {len(extra)} should not have, such as "
+                f"{sorted(map(str, extra))[:3]}."
+            )
         for sample, value in found.items():
             if value != wanted[sample]:
                 raise AssertionError(f"{when}, epoch {number}: sample {sample!r} has other values than without a stop.")

@@ -236,9 +236,14 @@ def _after(second: Array, first: Array) -> Array:
 
 @_transform
 def translation(
-    input: Any = None, /, *, offset: PerSample[Numbers], reverse_order: bool = False, batch_size: int | None = None,
+    input: Any = None,
+    /,
+    *,
+    offset: PerSample[Numbers],
+    reverse_order: bool = False,
+    batch_size: int | None = None,
     device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+) -> Tensor | Batch:
     """Move points by a vector.
 
     Args:
@@ -264,9 +269,16 @@ def translation(
 
 @_transform
 def scale(
-    input: Any = None, /, *, scale: PerSample[Numbers], center: PerSample[Numbers | None] = None,
-    ndim: int | None = None, reverse_order: bool = False, batch_size: int | None = None, device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+    input: Any = None,
+    /,
+    *,
+    scale: PerSample[Numbers],
+    center: PerSample[Numbers | None] = None,
+    ndim: int | None = None,
+    reverse_order: bool = False,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+) -> Tensor | Batch:
     """Multiply coordinates by factors.
 
     Args:
@@ -296,10 +308,16 @@ def scale(
 
 @_transform
 def rotation(
-    input: Any = None, /, *, angle: PerSample[float], axis: PerSample[Numbers | None] = None,
-    center: PerSample[Numbers | None] = None, reverse_order: bool = False, batch_size: int | None = None,
+    input: Any = None,
+    /,
+    *,
+    angle: PerSample[float],
+    axis: PerSample[Numbers | None] = None,
+    center: PerSample[Numbers | None] = None,
+    reverse_order: bool = False,
+    batch_size: int | None = None,
     device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+) -> Tensor | Batch:
     """Turn points about a centre, from x to y; or, in three dimensions, about an axis.
 
     Args:
@@ -351,10 +369,16 @@ def _about(axis: Array, cos: Array, sin: Array) -> Array:
 
 @_transform
 def shear(
-    input: Any = None, /, *, angles: PerSample[Numbers | None] = None, center: PerSample[Numbers | None] = None,
-    reverse_order: bool = False, shear: PerSample[Numbers | None] = None, batch_size: int | None = None,
+    input: Any = None,
+    /,
+    *,
+    angles: PerSample[Numbers | None] = None,
+    center: PerSample[Numbers | None] = None,
+    reverse_order: bool = False,
+    shear: PerSample[Numbers | None] = None,
+    batch_size: int | None = None,
     device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+) -> Tensor | Batch:
     """Move points along each axis in proportion to their other coordinates.
 
     Args:
@@ -400,10 +424,18 @@ def shear(
 
 @_transform
 def crop(
-    input: Any = None, /, *, absolute: bool = False, from_end: PerSample[Numbers] = 1.0,
-    from_start: PerSample[Numbers] = 0.0, reverse_order: bool = False, to_end: PerSample[Numbers] = 1.0,
-    to_start: PerSample[Numbers] = 0.0, batch_size: int | None = None, device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+    input: Any = None,
+    /,
+    *,
+    absolute: bool = False,
+    from_end: PerSample[Numbers] = 1.0,
+    from_start: PerSample[Numbers] = 0.0,
+    reverse_order: bool = False,
+    to_end: PerSample[Numbers] = 1.0,
+    to_start: PerSample[Numbers] = 0.0,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+) -> Tensor | Batch:
     """Map one box to another: `from_start` to `to_start`, and `from_end` to `to_end`.
 
     A corner is a number for each dimension, or one for all.
@@ -428,9 +460,16 @@ def crop(
     [[0.5, 0.0, -0.5], [0.0, 0.25, -0.5]]
     """
     call = _Call(
-        "crop", [input], batch_size, device, reverse_order,
-        from_end=from_end, from_start=from_start, to_end=to_end, to_start=to_start,
-    )  # fmt: skip
+        "crop",
+        [input],
+        batch_size,
+        device,
+        reverse_order,
+        from_end=from_end,
+        from_start=from_start,
+        to_end=to_end,
+        to_start=to_start,
+    )
     matrices = call.identity(call.dims(None, "from_start", "from_end", "to_start", "to_end"))
     start, end, to, until = (call.vectors[name] for name in ("from_start", "from_end", "to_start", "to_end"))
     if _declared[call.name].arguments["absolute"].one(absolute):

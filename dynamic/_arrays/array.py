@@ -146,8 +146,9 @@ def asarray(value: Any, operator: str = "as_tensor", argument: str = "data") -> 
         view = memoryview(value)
     except TypeError:
         hint = _NO_TEXT if isinstance(value, (str, os.PathLike)) else ""
-        raise ArgumentError(operator, argument, "numbers: an array, a buffer, a number or nested lists of numbers",
-                            shown(value), hint) from None  # fmt: skip
+        raise ArgumentError(
+            operator, argument, "numbers: an array, a buffer, a number or nested lists of numbers", shown(value), hint
+        ) from None
     return checked_array(numpy.asarray(view), operator, argument)
 
 
@@ -162,8 +163,9 @@ def _of_interface(value: Any, operator: str, argument: str) -> Array:
 def from_torch(tensor: Any, operator: str, argument: str) -> Array:
     """A view of a torch tensor; on the CPU by `Tensor.numpy`, which is five times as fast as DLPack, and as strict."""
     if tensor.requires_grad:
-        raise ArgumentError(operator, argument, "data without a gradient", "a torch tensor that requires_grad",
-                            "Pass tensor.detach().")  # fmt: skip
+        raise ArgumentError(
+            operator, argument, "data without a gradient", "a torch tensor that requires_grad", "Pass tensor.detach()."
+        )
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
     place = tensor.device.type
     if place == "meta":
@@ -219,8 +221,13 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
     except OverflowError:
         raise ArgumentError(operator, argument, "integers of at most 64 bits", shown(value)) from None
     except ValueError as error:
-        raise ArgumentError(operator, argument, "sequences of equal lengths", shown(value),
-                            "For samples of different shapes use as_batch.") from error  # fmt: skip
+        raise ArgumentError(
+            operator,
+            argument,
+            "sequences of equal lengths",
+            shown(value),
+            "For samples of different shapes use as_batch.",
+        ) from error
     except (TypeError, RuntimeError) as error:  # of a torch tensor in it, which says why it is no array
         raise ArgumentError(operator, argument, "numbers", shown(value), str(error)) from error
     if not all(map(_is_plain, leaves)):

@@ -137,8 +137,9 @@ def _of_whole(whole: Array) -> Described:
     places = numpy.arange(count, dtype=numpy.int64) * step + _address(whole)
     extents, steps = numpy.array(shape, numpy.int64), numpy.array(strides, numpy.int64)
     size = (count, len(shape))
-    return Described(places.astype(numpy.uint64), numpy.broadcast_to(extents, size), numpy.broadcast_to(steps, size),
-                     whole.dtype)  # fmt: skip
+    return Described(
+        places.astype(numpy.uint64), numpy.broadcast_to(extents, size), numpy.broadcast_to(steps, size), whole.dtype
+    )
 
 
 def _address(array: Array) -> int:

@@ -33,19 +33,30 @@ class DLTensor(ctypes.Structure):
     """``DLTensor`` of the standard."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
 
 
 class _Versioned(ctypes.Structure):
     """``DLManagedTensorVersioned`` of the standard."""
 
     _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", DLTensor),
-    )  # fmt: skip
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    )
 
 
 #: The element types that arrays here can have, by their names.
@@ -132,8 +143,13 @@ def taken(producer: Any, device_id: int, operator: str, argument: str) -> Any:
         head = Head(capsule)
         if dtype_of(*head.element) is None:
             got = f"{shown(type(producer))} of {name_of(*head.element)}"
-            raise ArgumentError(operator, argument, "of an element type that arrays here can have", got,
-                                "Convert it first, for example to float32.")  # fmt: skip
+            raise ArgumentError(
+                operator,
+                argument,
+                "of an element type that arrays here can have",
+                got,
+                "Convert it first, for example to float32.",
+            )
         array = cupy.from_dlpack(Given(capsule, producer.__dlpack_device__()))
         return array.copy() if head.is_read_only else array
 

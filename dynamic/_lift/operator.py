@@ -149,8 +149,18 @@ class Operator(Generic[P]):
                 break
         there = inputs[0].device if inputs and not self.on_host else self._device(where)
         is_batch = count is not None
-        return Call(self.name, inputs, there, count if count is not None else 1, is_batch, fixed, varying, layout,
-                    origin, frames)  # fmt: skip
+        return Call(
+            self.name,
+            inputs,
+            there,
+            count if count is not None else 1,
+            is_batch,
+            fixed,
+            varying,
+            layout,
+            origin,
+            frames,
+        )
 
     def data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
         """An input as data on the device where the operator takes it."""

@@ -16,8 +16,16 @@ from dynamic.random import Keyed
 from ._draws import Source, handed
 
 __all__ = [
-    "SignedMagnitudeBin", "bins_of", "chosen", "each_of", "is_range", "is_whole", "plain", "signed_bin", "sizes_of",
-]  # fmt: skip
+    "SignedMagnitudeBin",
+    "bins_of",
+    "chosen",
+    "each_of",
+    "is_range",
+    "is_whole",
+    "plain",
+    "signed_bin",
+    "sizes_of",
+]
 
 
 def chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
@@ -62,9 +70,14 @@ class SignedMagnitudeBin:
 
 
 def signed_bin(
-    magnitude_bin: int | Batch, random_sign: Batch | None = None, seed: int | None = None,
-    shape: int | Sequence[int] | None = None, *, batch_size: int | None = None, rng: Source | None = None,
-) -> SignedMagnitudeBin:  # fmt: skip
+    magnitude_bin: int | Batch,
+    random_sign: Batch | None = None,
+    seed: int | None = None,
+    shape: int | Sequence[int] | None = None,
+    *,
+    batch_size: int | None = None,
+    rng: Source | None = None,
+) -> SignedMagnitudeBin:
     """Give magnitudes signs, so that several augmentations negate alike.
 
     Args:

@@ -22,9 +22,17 @@ from dynamic.random import RNG, Keyed, get_default_rng
 from dynamic.random._drawing import OfInput
 
 __all__ = [
-    "Source", "by_place", "drawn", "handed", "laid_out", "on_samples", "recorder", "sample_scheme", "scheme",
+    "Source",
+    "by_place",
+    "drawn",
+    "handed",
+    "laid_out",
+    "on_samples",
+    "recorder",
+    "sample_scheme",
+    "scheme",
     "whole_number",
-]  # fmt: skip
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,8 +59,13 @@ def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], argum
         found: R = hand(path, inputs, arguments, function)
         return found
     if arguments.pop("seed", None) is not None:
-        raise ArgumentError(path, "seed", "left out but in the function of a pipeline", "one",
-                            "Pass rng=dynamic.random.RNG(seed), which goes on from call to call.")  # fmt: skip
+        raise ArgumentError(
+            path,
+            "seed",
+            "left out but in the function of a pipeline",
+            "one",
+            "Pass rng=dynamic.random.RNG(seed), which goes on from call to call.",
+        )
     return function(*inputs, **arguments)
 
 

@@ -226,8 +226,14 @@ def auto_contrast(samples: Batch, _: None) -> Any:
     least = dynamic.reductions.min(laid, axis_names="HW", keep_dims=True)
     span = dynamic.reductions.max(laid, axis_names="HW", keep_dims=True) - least
     flat = span == 0
-    scaled = dynamic.normalize(laid, axis_names="HW", mean=least * (flat ^ True), stddev=span + flat * numpy.uint8(255),
-                               scale=255.0, dtype="uint8")  # fmt: skip
+    scaled = dynamic.normalize(
+        laid,
+        axis_names="HW",
+        mean=least * (flat ^ True),
+        stddev=span + flat * numpy.uint8(255),
+        scale=255.0,
+        dtype="uint8",
+    )
     return scaled
 
 
@@ -241,9 +247,15 @@ def identity(samples: Batch, _: None) -> Any:
 
 
 def suite(
-    moves: list[Augmentation], *, shear: float, angle: float, enhance: tuple[float, float], bits: tuple[float, float],
-    threshold: tuple[float, float], centred: bool = True,
-) -> list[Augmentation]:  # fmt: skip
+    moves: list[Augmentation],
+    *,
+    shear: float,
+    angle: float,
+    enhance: tuple[float, float],
+    bits: tuple[float, float],
+    threshold: tuple[float, float],
+    centred: bool = True,
+) -> list[Augmentation]:
     """The augmentations that all policies have, in the ranges of one.
 
     Args:
@@ -260,9 +272,13 @@ def suite(
 
 @functools.cache
 def _suite(
-    shear: float, angle: float, enhance: tuple[float, float], bits: tuple[float, float], threshold: tuple[float, float],
+    shear: float,
+    angle: float,
+    enhance: tuple[float, float],
+    bits: tuple[float, float],
+    threshold: tuple[float, float],
     centred: bool,
-) -> tuple[Augmentation, ...]:  # fmt: skip
+) -> tuple[Augmentation, ...]:
     param, kernel = (shift_enhance_range, sharpness_kernel) if centred else (None, sharpness_kernel_shifted)
     return (
         *(each.augmentation((0, shear)) for each in (shear_x, shear_y)),

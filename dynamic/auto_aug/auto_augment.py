@@ -136,10 +136,18 @@ equalize 0.8 -, equalize 0.6 -"""
 
 @sample_scheme
 def auto_augment(
-    data: Any, policy_name: str = "image_net", shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
-    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
-    batch_size: int | None = None, rng: Source | None = None,
-) -> Tensor | Batch:  # fmt: skip
+    data: Any,
+    policy_name: str = "image_net",
+    shape: Any = None,
+    fill_value: int | None = 128,
+    interp_type: Any = None,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+    seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    *,
+    batch_size: int | None = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
     """Give each image the augmentations of one sequence out of a policy (https://arxiv.org/abs/1805.09501).
 
     Args:
@@ -184,10 +192,17 @@ def auto_augment(
 
 @sample_scheme
 def auto_augment_image_net(
-    data: Any, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None, max_translate_abs: Any = None,
-    max_translate_rel: Any = None, seed: int | None = None, *, batch_size: int | None = None,
+    data: Any,
+    shape: Any = None,
+    fill_value: int | None = 128,
+    interp_type: Any = None,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+    seed: int | None = None,
+    *,
+    batch_size: int | None = None,
     rng: Source | None = None,
-) -> Tensor | Batch:  # fmt: skip
+) -> Tensor | Batch:
     """The same as `auto_augment` with the policy "image_net"."""
     further = shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed
     found: Tensor | Batch = auto_augment(data, "image_net", *further, batch_size=batch_size, rng=rng)
@@ -241,8 +256,14 @@ def _applied(
                 which = numpy.where(done, numpy.array([kinds.index(kind) for kind, _, _ in here])[sequence], 0)
                 magnitude = Batch(numpy.array([magnitude or 0 for _, _, magnitude in here])[sequence])
                 sign = Batch((numbers[:, 2 + 2 * step] < 0.5).astype(numpy.int32))
-                batch = select(kinds, which, batch, magnitude_bin=SignedMagnitudeBin(magnitude, sign),
-                               num_magnitude_bins=policy.num_magnitude_bins, **kwargs)  # fmt: skip
+                batch = select(
+                    kinds,
+                    which,
+                    batch,
+                    magnitude_bin=SignedMagnitudeBin(magnitude, sign),
+                    num_magnitude_bins=policy.num_magnitude_bins,
+                    **kwargs,
+                )
         return batch
 
     return on_samples(name, augmented, data, rng, *kwargs.values(), batch_size=batch_size)

@@ -30,15 +30,22 @@ class Augmentation:
     """A function of samples and a parameter, called with the number of a magnitude: made by `augmentation`."""
 
     def __init__(
-        self, op: Callable[..., Any], mag_range: tuple[float, float] | NDArray[Any] | None = None,
-        randomly_negate: bool | None = None, mag_to_param: Callable[[Any], ArrayLike] | None = None,
-        param_device: str | None = None, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        op: Callable[..., Any],
+        mag_range: tuple[float, float] | NDArray[Any] | None = None,
+        randomly_negate: bool | None = None,
+        mag_to_param: Callable[[Any], ArrayLike] | None = None,
+        param_device: str | None = None,
+        name: str | None = None,
+    ) -> None:
         self._op = op
         self._given: dict[str, Any] = {
-            "mag_range": mag_range, "randomly_negate": randomly_negate, "mag_to_param": mag_to_param,
-            "param_device": param_device, "name": name,
-        }  # fmt: skip
+            "mag_range": mag_range,
+            "randomly_negate": randomly_negate,
+            "mag_to_param": mag_to_param,
+            "param_device": param_device,
+            "name": name,
+        }
         if by_place(op) < 2:
             expected = "a function that takes samples and a parameter"
             raise ArgumentError("augmentation", "function", expected, shown(op))
@@ -83,19 +90,35 @@ class Augmentation:
         return str(self._given["name"] or getattr(self._op, "__name__", type(self._op).__name__))
 
     def augmentation(
-        self, mag_range: Any = _KEEP, randomly_negate: Any = _KEEP, mag_to_param: Any = _KEEP,
-        param_device: Any = _KEEP, name: Any = _KEEP, augmentation_cls: type[Augmentation] | None = None,
-    ) -> Augmentation:  # fmt: skip
+        self,
+        mag_range: Any = _KEEP,
+        randomly_negate: Any = _KEEP,
+        mag_to_param: Any = _KEEP,
+        param_device: Any = _KEEP,
+        name: Any = _KEEP,
+        augmentation_cls: type[Augmentation] | None = None,
+    ) -> Augmentation:
         """The same function with other magnitudes: what is not given stays."""
-        given = {"mag_range": mag_range, "randomly_negate": randomly_negate, "mag_to_param": mag_to_param,
-                 "param_device": param_device, "name": name}  # fmt: skip
+        given = {
+            "mag_range": mag_range,
+            "randomly_negate": randomly_negate,
+            "mag_to_param": mag_to_param,
+            "param_device": param_device,
+            "name": name,
+        }
         changed = {key: value for key, value in given.items() if value is not _KEEP}
         return (augmentation_cls or type(self))(self._op, **{**self._given, **changed})
 
     def __call__(
-        self, data: Any, *, magnitude_bin: Bin | None = None, num_magnitude_bins: int | None = None,
-        batch_size: int | None = None, rng: Source | None = None, **kwargs: Any,
-    ) -> Tensor | Batch:  # fmt: skip
+        self,
+        data: Any,
+        *,
+        magnitude_bin: Bin | None = None,
+        num_magnitude_bins: int | None = None,
+        batch_size: int | None = None,
+        rng: Source | None = None,
+        **kwargs: Any,
+    ) -> Tensor | Batch:
         """Change samples.
 
         Args:
@@ -114,16 +137,27 @@ class Augmentation:
         arguments = {"magnitude_bin": magnitude_bin, "num_magnitude_bins": num_magnitude_bins, **kwargs}
         if not (bare and self.randomly_negate):
             beside = magnitude_bin._beside() if isinstance(magnitude_bin, SignedMagnitudeBin) else (magnitude_bin,)
-            return on_samples(f"auto_aug.{self.name}", lambda batch: self._applied(batch, **arguments), data, *beside,
-                              *kwargs.values(), batch_size=batch_size)  # fmt: skip
+            return on_samples(
+                f"auto_aug.{self.name}",
+                lambda batch: self._applied(batch, **arguments),
+                data,
+                *beside,
+                *kwargs.values(),
+                batch_size=batch_size,
+            )
         own = {"rng": rng, "batch_size": batch_size}
         arguments |= {key: value for key, value in own.items() if value is not None}
         return handed(f"auto_aug.{self.name}", self._negated, (data,), arguments)
 
     def _negated(
-        self, data: Any, *, rng: Source | None = None, batch_size: int | None = None, magnitude_bin: Any,
+        self,
+        data: Any,
+        *,
+        rng: Source | None = None,
+        batch_size: int | None = None,
+        magnitude_bin: Any,
         **arguments: Any,
-    ) -> Tensor | Batch:  # fmt: skip
+    ) -> Tensor | Batch:
         name = f"auto_aug.{self.name}"
 
         def signed(batch: Batch) -> Batch:
@@ -152,8 +186,10 @@ class Augmentation:
 
     def _undecided(self, condition: Batch) -> bool:
         hint = "For one of each sample: dynamic.auto_aug.core.select."
-        raise ValueError(f"auto_aug.{self.name}() is called for {len(condition)} samples at once, so no Batch is a "
-                         f"condition in it. {hint}")  # fmt: skip
+        raise ValueError(
+            f"auto_aug.{self.name}() is called for {len(condition)} samples at once, so no Batch is a "
+            f"condition in it. {hint}"
+        )
 
     @functools.cached_property
     def _takes(self) -> dict[str, bool] | None:
@@ -247,15 +283,25 @@ class Augmentation:
 def augmentation(function: Callable[..., Any], /) -> Augmentation: ...
 @overload
 def augmentation(
-    function: None = None, *, mag_range: tuple[float, float] | NDArray[Any] | None = None,
-    randomly_negate: bool | None = None, mag_to_param: Callable[[Any], ArrayLike] | None = None,
-    param_device: str | None = None, name: str | None = None, augmentation_cls: type[Augmentation] | None = None,
-) -> Callable[[Callable[..., Any]], Augmentation]: ...  # fmt: skip
+    function: None = None,
+    *,
+    mag_range: tuple[float, float] | NDArray[Any] | None = None,
+    randomly_negate: bool | None = None,
+    mag_to_param: Callable[[Any], ArrayLike] | None = None,
+    param_device: str | None = None,
+    name: str | None = None,
+    augmentation_cls: type[Augmentation] | None = None,
+) -> Callable[[Callable[..., Any]], Augmentation]: ...
 def augmentation(
-    function: Callable[..., Any] | None = None, *, mag_range: tuple[float, float] | NDArray[Any] | None = None,
-    randomly_negate: bool | None = None, mag_to_param: Callable[[Any], ArrayLike] | None = None,
-    param_device: str | None = None, name: str | None = None, augmentation_cls: type[Augmentation] | None = None,
-) -> Augmentation | Callable[[Callable[..., Any]], Augmentation]:  # fmt: skip
+    function: Callable[..., Any] | None = None,
+    *,
+    mag_range: tuple[float, float] | NDArray[Any] | None = None,
+    randomly_negate: bool | None = None,
+    mag_to_param: Callable[[Any], ArrayLike] | None = None,
+    param_device: str | None = None,
+    name: str | None = None,
+    augmentation_cls: type[Augmentation] | None = None,
+) -> Augmentation | Callable[[Callable[..., Any]], Augmentation]:
     """Make an augmentation of a function of samples and a parameter.
 
     The function is called with a Batch, of some of the samples, and a Batch of as many parameters. As in the function
@@ -451,9 +497,11 @@ class Policy:
     """
 
     def __init__(
-        self, name: str, num_magnitude_bins: int,
+        self,
+        name: str,
+        num_magnitude_bins: int,
         sub_policies: Sequence[Sequence[tuple[Augmentation, float, int | None]]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.num_magnitude_bins = name, bins_of("Policy", num_magnitude_bins)
         if not isinstance(sub_policies, (list, tuple)) or any(not isinstance(s, (list, tuple)) for s in sub_policies):
             raise ArgumentError("Policy", "sub_policies", "lists of steps", shown(sub_policies))

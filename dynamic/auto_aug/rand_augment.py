@@ -25,11 +25,22 @@ __all__ = [
 
 @sample_scheme
 def rand_augment(
-    data: Any, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128,
-    interp_type: Any = None, max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
-    monotonic_mag: bool = True, excluded: Sequence[str] | None = None, *, batch_size: int | None = None,
+    data: Any,
+    n: int,
+    m: int,
+    num_magnitude_bins: int = 31,
+    shape: Any = None,
+    fill_value: int | None = 128,
+    interp_type: Any = None,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+    seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    monotonic_mag: bool = True,
+    excluded: Sequence[str] | None = None,
+    *,
+    batch_size: int | None = None,
     rng: Source | None = None,
-) -> Tensor | Batch:  # fmt: skip
+) -> Tensor | Batch:
     """Give each image `n` augmentations, drawn for it, of strength `m` (https://arxiv.org/abs/1909.13719).
 
     Args:
@@ -69,10 +80,17 @@ def rand_augment(
 
 @scheme
 def apply_rand_augment(
-    augmentations: Sequence[Augmentation], data: Any, n: int, m: int, num_magnitude_bins: int = 31,
-    seed: int | None = None, *, batch_size: int | None = None,  # noqa: ARG001 - of `scheme`
-    rng: Source | None = None, **kwargs: Any,
-) -> Tensor | Batch:  # fmt: skip
+    augmentations: Sequence[Augmentation],
+    data: Any,
+    n: int,
+    m: int,
+    num_magnitude_bins: int = 31,
+    seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    *,
+    batch_size: int | None = None,
+    rng: Source | None = None,
+    **kwargs: Any,
+) -> Tensor | Batch:
     """Give each image `n` augmentations of strength `m`, drawn for it from a list of one's own.
 
     Args:
@@ -93,9 +111,16 @@ def apply_rand_augment(
 
 
 def _applied(
-    name: str, augmentations: Sequence[Augmentation], data: Any, n: int, m: int, num_magnitude_bins: int,
-    batch_size: int | None, rng: Source | None, kwargs: dict[str, Any],
-) -> Tensor | Batch:  # fmt: skip
+    name: str,
+    augmentations: Sequence[Augmentation],
+    data: Any,
+    n: int,
+    m: int,
+    num_magnitude_bins: int,
+    batch_size: int | None,
+    rng: Source | None,
+    kwargs: dict[str, Any],
+) -> Tensor | Batch:
     bins = bins_of(name, num_magnitude_bins)
     for argument, value, most in (("n", n, None), ("m", m, bins - 1)):
         whole = isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)

@@ -19,10 +19,19 @@ __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_a
 
 @sample_scheme
 def trivial_augment_wide(
-    data: Any, num_magnitude_bins: int = 31, shape: Any = None, fill_value: int | None = 128, interp_type: Any = None,
-    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,  # noqa: ARG001 - of `scheme`
-    excluded: Sequence[str] | None = None, *, batch_size: int | None = None, rng: Source | None = None,
-) -> Tensor | Batch:  # fmt: skip
+    data: Any,
+    num_magnitude_bins: int = 31,
+    shape: Any = None,
+    fill_value: int | None = 128,
+    interp_type: Any = None,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+    seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    excluded: Sequence[str] | None = None,
+    *,
+    batch_size: int | None = None,
+    rng: Source | None = None,
+) -> Tensor | Batch:
     """Give each image one augmentation, drawn for it with its strength (https://arxiv.org/abs/2103.10158).
 
     Args:
@@ -58,9 +67,15 @@ def trivial_augment_wide(
 
 @scheme
 def apply_trivial_augment(
-    augmentations: Sequence[Augmentation], data: Any, num_magnitude_bins: int = 31, seed: int | None = None, *,  # noqa: ARG001 - of `scheme`
-    batch_size: int | None = None, rng: Source | None = None, **kwargs: Any,
-) -> Tensor | Batch:  # fmt: skip
+    augmentations: Sequence[Augmentation],
+    data: Any,
+    num_magnitude_bins: int = 31,
+    seed: int | None = None,  # noqa: ARG001 - of `scheme`
+    *,
+    batch_size: int | None = None,
+    rng: Source | None = None,
+    **kwargs: Any,
+) -> Tensor | Batch:
     """Give each image one augmentation of any strength, drawn for it from a list of one's own.
 
     Args:
@@ -79,9 +94,14 @@ def apply_trivial_augment(
 
 
 def _applied(
-    name: str, augmentations: Sequence[Augmentation], data: Any, num_magnitude_bins: int, batch_size: int | None,
-    rng: Source | None, kwargs: dict[str, Any],
-) -> Tensor | Batch:  # fmt: skip
+    name: str,
+    augmentations: Sequence[Augmentation],
+    data: Any,
+    num_magnitude_bins: int,
+    batch_size: int | None,
+    rng: Source | None,
+    kwargs: dict[str, Any],
+) -> Tensor | Batch:
     bins = bins_of(name, num_magnitude_bins)
     if not augmentations:
         raise ArgumentError(name, "augmentations", "at least one", "none")

@@ -6,5 +6,15 @@ from ._save import load, load_latest, save
 from ._values import array_from_json, array_to_json
 from ._verify import VerifiedEpoch, verify_epoch
 
-__all__ = ["Checkpoint", "VerifiedEpoch", "array_from_json", "array_to_json", "current", "legacy", "load",
-           "load_latest", "save", "verify_epoch"]  # fmt: skip
+__all__ = [
+    "Checkpoint",
+    "VerifiedEpoch",
+    "array_from_json",
+    "array_to_json",
+    "current",
+    "legacy",
+    "load",
+    "load_latest",
+    "save",
+    "verify_epoch",
+]

@@ -37,8 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     diff.add_argument("files", nargs=2, type=Path)
     verify = commands.add_parser("verify", help="tell whether checkpoints are whole; 1 if one is not")
     verify.add_argument("files", nargs="+", type=Path)
-    verify.add_argument("--epoch", metavar="NAME", help="prove as well, from the reader of this name in the files of "
-                        "all ranks, that the epoch gave every sample once")  # fmt: skip
+    verify.add_argument(
+        "--epoch",
+        metavar="NAME",
+        help="prove as well, from the reader of this name in the files of "
+        "all ranks, that the epoch gave every sample once",
+    )
     scan = commands.add_parser("scan", help="tell what files are, in folders too; 1 if there are pickles or damage")
     scan.add_argument("files", nargs="+", type=Path)
     scan.add_argument("--json", action="store_true", help="print a list of objects with path, kind and more, as JSON")
@@ -229,11 +233,12 @@ def _scan(chosen: argparse.Namespace) -> int:
 #: A line for what is found in a file.
 _TOLD: Mapping[str, Callable[[Path, Any], str]] = {
     "checkpoint": lambda path, what: f"{path}: a checkpoint of {', '.join(map(repr, what['names']))}",
-    "pickle": lambda path, what: f"{path}: a pickle of protocol {what['protocol']}{_referred(what['names'])}: "
-                                 "loading it could run any code",
+    "pickle": lambda path, what: (
+        f"{path}: a pickle of protocol {what['protocol']}{_referred(what['names'])}: loading it could run any code"
+    ),
     "damaged": lambda _, what: str(what["reason"]),
     "other": lambda path, what: what.get("reason") or f"{path}: neither a checkpoint nor a pickle",
-}  # fmt: skip
+}
 
 
 def _referred(names: Sequence[str]) -> str:

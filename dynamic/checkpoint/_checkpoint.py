@@ -118,11 +118,13 @@ class Checkpoint:
         if name is None:
             return f"{_AUTOMATIC}{len(self._objects)}" if known is None else known
         if not isinstance(name, str) or not name or name.startswith(_AUTOMATIC):
-            raise ArgumentError("Checkpoint.register", "name", f"a str that does not start with {_AUTOMATIC!r}",
-                                shown(name))  # fmt: skip
+            raise ArgumentError(
+                "Checkpoint.register", "name", f"a str that does not start with {_AUTOMATIC!r}", shown(name)
+            )
         if known not in (None, name):
-            raise ArgumentError("Checkpoint.register", "name", f"{known!r}, by which this object is there already",
-                                shown(name))  # fmt: skip
+            raise ArgumentError(
+                "Checkpoint.register", "name", f"{known!r}, by which this object is there already", shown(name)
+            )
         other = self._objects.get(name)
         if other is not None and type(other) is not type(op):
             raise ArgumentError("Checkpoint.register", "op", f"a {type_name(other)}, as {name!r} is", shown(op))

@@ -17,10 +17,26 @@ from dynamic.random import RNG
 __all__ = ["Foreign", "entries"]
 
 _VERSION = 2
-_READERS = frozenset({"COCO", "Caffe", "Caffe2", "File", "Fits", "MXNet", "NemoAsr", "Numpy", "TFRecord", "Video",
-                      "VideoResize", "Webdataset"})  # fmt: skip
-_PLACE = ("it counts what DALI's own shuffle and shards gave, an order that is not made here, and does not say where "
-          "the epoch ends. Let a new reader begin an epoch instead")  # fmt: skip
+_READERS = frozenset(
+    {
+        "COCO",
+        "Caffe",
+        "Caffe2",
+        "File",
+        "Fits",
+        "MXNet",
+        "NemoAsr",
+        "Numpy",
+        "TFRecord",
+        "Video",
+        "VideoResize",
+        "Webdataset",
+    }
+)
+_PLACE = (
+    "it counts what DALI's own shuffle and shards gave, an order that is not made here, and does not say where "
+    "the epoch ends. Let a new reader begin an epoch instead"
+)
 _TEXT = "it is text that DALI made of a value of another class, which cannot be read back. Save that object anew"
 
 
@@ -51,8 +67,10 @@ def entries(document: Any, source: str) -> dict[str, Foreign] | None:
         return None
     version, states = document["version"], document["states"]
     if type(version) is not int or version != _VERSION:
-        raise StateError(f"{source} looks like a checkpoint of DALI, of version {shown(version)}; version {_VERSION} "
-                         "is known here. Load it with the library that saved it.")  # fmt: skip
+        raise StateError(
+            f"{source} looks like a checkpoint of DALI, of version {shown(version)}; version {_VERSION} "
+            "is known here. Load it with the library that saved it."
+        )
     if len(document) != 2:
         raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")
     if not isinstance(states, dict) or not states:
@@ -87,11 +105,15 @@ def _entry(value: dict[str, Any], name: str, source: str, generators: list[str])
             base64.b64decode(text.encode(), validate=True)
         except (binascii.Error, ValueError) as error:
             raise _damaged(where, f"the state of the reader is not base64: {error}") from None
-    refusal = (f"{source} is a checkpoint of DALI, and its state of {name!r} ({kind or 'of no known type'}) cannot be "
-               f"used: {_PLACE if kind in _READERS else _TEXT}.")  # fmt: skip
+    refusal = (
+        f"{source} is a checkpoint of DALI, and its state of {name!r} ({kind or 'of no known type'}) cannot be "
+        f"used: {_PLACE if kind in _READERS else _TEXT}."
+    )
     if generators:
-        refusal += (f" Only {', '.join(map(repr, generators))} can be taken: states = Checkpoint(); "
-                    f"states.load(path); states.register(rng, {generators[0]!r}).")  # fmt: skip
+        refusal += (
+            f" Only {', '.join(map(repr, generators))} can be taken: states = Checkpoint(); "
+            f"states.load(path); states.register(rng, {generators[0]!r})."
+        )
     return Foreign(kind, text, refusal)
 
 

@@ -56,8 +56,10 @@ def encoded(entries: Mapping[str, Entry]) -> bytes:
             raise StateError(entry.refusal)
     data = _text(_library(), entries)
     if len(data) > LARGEST:
-        raise StateError(f"The states are {len(data)} bytes of JSON; a checkpoint has at most {LARGEST}. "
-                         "Keep data in files of its own.")  # fmt: skip
+        raise StateError(
+            f"The states are {len(data)} bytes of JSON; a checkpoint has at most {LARGEST}. "
+            "Keep data in files of its own."
+        )
     if told := _too_many(data):
         raise StateError(f"The states have {told}. Keep data in files of its own.")
     return data
@@ -89,14 +91,17 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
     if of_dali is not None:
         return {name: Entry(*entry) for name, entry in of_dali.items()}
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise StateError(f"{source} is not a checkpoint: its format is not {FORMAT!r}. Name a file that "
-                         "dynamic.checkpoint saved.")  # fmt: skip
+        raise StateError(
+            f"{source} is not a checkpoint: its format is not {FORMAT!r}. Name a file that dynamic.checkpoint saved."
+        )
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         library = document.get("library")
         written = f", written by {library[:40]!r}" if isinstance(library, str) else ""
-        raise StateError(f"{source} is a checkpoint of version {shown(version)}{written}, and this library knows "
-                         f"{VERSION}. Load it with the library that saved it, or a newer one.")  # fmt: skip
+        raise StateError(
+            f"{source} is a checkpoint of version {shown(version)}{written}, and this library knows "
+            f"{VERSION}. Load it with the library that saved it, or a newer one."
+        )
     if document.keys() != set(_KEYS):
         raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")
     states = document["states"]
@@ -135,15 +140,22 @@ def _parsed(data: bytes, source: str) -> Any:
         raise StateError(f"{source} is not a checkpoint: it is larger than {LARGEST} bytes.")
     pickle = recognise(data)
     if pickle is not None:
-        raise StateError(f"{source} is not a checkpoint: it is a pickle of protocol {pickle.protocol}, which could run "
-                         "any code if it were loaded. See dynamic.checkpoint.legacy.read.")  # fmt: skip
+        raise StateError(
+            f"{source} is not a checkpoint: it is a pickle of protocol {pickle.protocol}, which could run "
+            "any code if it were loaded. See dynamic.checkpoint.legacy.read."
+        )
     if told := _too_many(data):
         raise _damaged(source, f"it has {told}")
     if not data.strip(b"\0 \t\r\n"):
         raise _damaged(source, f"it has {len(data)} bytes, all of them zeros or blanks" if data else "it is empty")
     try:
-        return json.loads(data.decode("ascii"), object_pairs_hook=_unique, parse_constant=_refused, parse_int=_integer,
-                          parse_float=_finite)  # fmt: skip
+        return json.loads(
+            data.decode("ascii"),
+            object_pairs_hook=_unique,
+            parse_constant=_refused,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
     except RecursionError:
         raise _damaged(source, "it is nested too deep") from None
     except UnicodeDecodeError as error:

@@ -122,8 +122,13 @@ class _Pattern:
         found = list(_SEQ.finditer(name))
         rest = _SEQ.sub("", name)
         if not name or len(found) > 1 or "{" in rest or "}" in rest or _SEQ.search(folder):
-            raise ArgumentError("Checkpoint", "filename", "a path whose last part has at most one {seq}",
-                                shown(filename), "A number is put for {seq} or {seq:04d}, and no more.")  # fmt: skip
+            raise ArgumentError(
+                "Checkpoint",
+                "filename",
+                "a path whose last part has at most one {seq}",
+                shown(filename),
+                "A number is put for {seq} or {seq:04d}, and no more.",
+            )
         self.numbered = bool(found)
         if found:
             start, end = found[0].span()

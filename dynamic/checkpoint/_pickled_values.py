@@ -104,8 +104,12 @@ class _Builder:
         if item.name in ("copy_reg._reconstructor", "copyreg._reconstructor"):
             item = _reconstructed(item, where)
         arguments = self._arguments(item, where, depth)
-        items = [tuple(self.value(part, f"an item of {where}", depth) for part in pair) if type(pair) is tuple else
-                 self.value(pair, f"an item of {where}", depth) for pair in item.items]  # fmt: skip
+        items = [
+            tuple(self.value(part, f"an item of {where}", depth) for part in pair)
+            if type(pair) is tuple
+            else self.value(pair, f"an item of {where}", depth)
+            for pair in item.items
+        ]
         state = self.value(item.state, f"the state of {where}", depth)
         return self._decode(Item(item.name, arguments, state, item.has_state, items), where)
 
@@ -151,8 +155,9 @@ class _Builder:
         arguments = self._plain_arguments(item, where, depth)
         if len(arguments) > 1 or (arguments and type(arguments[0]) not in (list, tuple)):
             raise Refused(f"{where} is no set of a list")
-        elements = dict(self._keyed(((part, None) for part in
-                                     (*item.items, *(arguments[0] if arguments else ()))), where, depth))  # fmt: skip
+        elements = dict(
+            self._keyed(((part, None) for part in (*item.items, *(arguments[0] if arguments else ()))), where, depth)
+        )
         return (frozenset if item.name.endswith("frozenset") else set)(elements)
 
     def _keyed(self, pairs: Iterable[tuple[Any, Any]], where: str, depth: int) -> dict[Any, Any]:
@@ -295,14 +300,16 @@ def _reconstructed(item: Item, where: str) -> Item:
 _Recipe = Callable[[_Builder, Item, str, int], Any]
 _RECIPES: Mapping[str, _Recipe] = {
     "_codecs.encode": _Builder._encoded,
-    **dict.fromkeys(("builtins.bytes", "__builtin__.bytes", "builtins.bytearray", "__builtin__.bytearray"),
-                    _Builder._bytes),
+    **dict.fromkeys(
+        ("builtins.bytes", "__builtin__.bytes", "builtins.bytearray", "__builtin__.bytearray"), _Builder._bytes
+    ),
     **dict.fromkeys((SET, "builtins.set", "__builtin__.set"), _Builder._set),
     **dict.fromkeys((FROZENSET, "builtins.frozenset", "__builtin__.frozenset"), _Builder._set),
     **dict.fromkeys(("builtins.complex", "__builtin__.complex"), _Builder._complex),
     **dict.fromkeys((DICT, "collections.OrderedDict"), _Builder._dict),
-    **dict.fromkeys(("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
-                    _Builder._reconstructed_array),
+    **dict.fromkeys(
+        ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"), _Builder._reconstructed_array
+    ),
     **dict.fromkeys(("numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer"), _Builder._array_of_buffer),
     **dict.fromkeys(("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"), _Builder._scalar),
-}  # fmt: skip
+}

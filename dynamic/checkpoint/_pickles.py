@@ -333,8 +333,26 @@ class Machine:
 
 
 #: Opcodes after which there is one thing more that holds others.
-_CONTAINERS = frozenset(("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3",
-                         "LIST", "DICT", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ"))  # fmt: skip
+_CONTAINERS = frozenset(
+    (
+        "EMPTY_TUPLE",
+        "EMPTY_LIST",
+        "EMPTY_DICT",
+        "EMPTY_SET",
+        "TUPLE",
+        "TUPLE1",
+        "TUPLE2",
+        "TUPLE3",
+        "LIST",
+        "DICT",
+        "FROZENSET",
+        "REDUCE",
+        "NEWOBJ",
+        "NEWOBJ_EX",
+        "INST",
+        "OBJ",
+    )
+)
 _FIXED = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_TUPLE": tuple,

@@ -110,8 +110,10 @@ def _give(entries: Mapping[str, Entry], path: str, objects: Mapping[str, Statefu
             warnings.warn(f"Left out: {entry.refusal}", StateWarning, stacklevel=3)
             entries = {key: entries[key] for key in entries if key != name}
     if entries.keys() != objects.keys():
-        raise StateError(f"{path} holds the states of {_listed(entries)}; the objects given are {_listed(objects)}. "
-                         "Give it the objects that were saved, by the same names.")  # fmt: skip
+        raise StateError(
+            f"{path} holds the states of {_listed(entries)}; the objects given are {_listed(objects)}. "
+            "Give it the objects that were saved, by the same names."
+        )
     applied(entries, objects)
 
 
@@ -143,8 +145,10 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
             raise StateError(entries[name].refusal)
         kind = entries[name].type
         if kind is not None and kind != type_name(value):
-            raise StateError(f"The state of {name!r} is that of a {kind}, not of a {type_name(value)}. "
-                             "Give the object that it was saved from, or one like it.")  # fmt: skip
+            raise StateError(
+                f"The state of {name!r} is that of a {kind}, not of a {type_name(value)}. "
+                "Give the object that it was saved from, or one like it."
+            )
     back = {name: way_back(value) for name, value in objects.items()}
     touched: list[str] = []
     try:
@@ -170,15 +174,18 @@ def _returned(back: Callable[[], None]) -> bool:
 def _check(function: str, unnamed: Sequence[Any], objects: Mapping[str, Any]) -> None:
     example = f"Write {function}(path, reader=reader, rng=rng)."
     if unnamed:
-        raise ArgumentError(f"checkpoint.{function}", "objects", "takes objects by name, as they are in the file", "",
-                            example)  # fmt: skip
+        raise ArgumentError(
+            f"checkpoint.{function}", "objects", "takes objects by name, as they are in the file", "", example
+        )
     if not objects:
-        raise ArgumentError(f"checkpoint.{function}", "objects", "at least one object with a state, by a name", "none",
-                            example)  # fmt: skip
+        raise ArgumentError(
+            f"checkpoint.{function}", "objects", "at least one object with a state, by a name", "none", example
+        )
     for name, value in objects.items():
         if isinstance(value, type) or not isinstance(value, Stateful):
-            raise ArgumentError(f"checkpoint.{function}", name, "an object with get_state() and set_state()",
-                                shown(value))  # fmt: skip
+            raise ArgumentError(
+                f"checkpoint.{function}", name, "an object with get_state() and set_state()", shown(value)
+            )
 
 
 def _listed(names: Mapping[str, object]) -> str:

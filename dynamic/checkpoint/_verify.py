@@ -77,12 +77,16 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
         raise StateError(f"Epoch {epoch} is not over: {first['position']} of {samples} samples have been given.")
     given = sum(count for count, _ in tallies)
     if given != samples:
-        raise StateError(f"In epoch {epoch} {given} samples were given by {len(states)} shards, and there are "
-                         f"{samples}. Give the states of all shards, each once.")  # fmt: skip
+        raise StateError(
+            f"In epoch {epoch} {given} samples were given by {len(states)} shards, and there are "
+            f"{samples}. Give the states of all shards, each once."
+        )
     whole = _tally(first, "whole")[1]
     if sum(digest for _, digest in tallies) % 2**64 != whole:
-        raise StateError(f"In epoch {epoch} as many samples were given as there are, but some of them were given more "
-                         "than once, and others not at all.")  # fmt: skip
+        raise StateError(
+            f"In epoch {epoch} as many samples were given as there are, but some of them were given more "
+            "than once, and others not at all."
+        )
     skipped: dict[str, None] = {}
     for state in states:
         ids: Any = state["skipped"]

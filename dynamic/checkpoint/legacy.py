@@ -127,9 +127,11 @@ def read(
     if known is None:
         raise StateError(f"{where} is no pickle. Name a file that was saved with pickle.")
     if allow is None:
-        raise StateError(f"{described(known, where)} Nothing of it has been run. Read it with "
-                         'dynamic.checkpoint.legacy.read(..., allow="plain"), and save what that gives with '
-                         "dynamic.checkpoint.")  # fmt: skip
+        raise StateError(
+            f"{described(known, where)} Nothing of it has been run. Read it with "
+            'dynamic.checkpoint.legacy.read(..., allow="plain"), and save what that gives with '
+            "dynamic.checkpoint."
+        )
     if not known.complete:
         raise _refusal(known, where, known.reason)
     ignored: list[str] = []
@@ -153,8 +155,9 @@ def _check_arguments(allow: Any, classes: Mapping[str, Policy]) -> None:
         raise ArgumentError("legacy.read", "classes", "left out with allow='unsafe', which ignores nothing", "some")
     for name, policy in classes.items():
         if policy not in ("stateless", "stateful") and not callable(policy):
-            raise ArgumentError("legacy.read", f"classes[{name!r}]", "'stateless', 'stateful' or a function",
-                                shown(policy))  # fmt: skip
+            raise ArgumentError(
+                "legacy.read", f"classes[{name!r}]", "'stateless', 'stateful' or a function", shown(policy)
+            )
 
 
 def _examined(data: bytes) -> tuple[Pickle | None, Any, list[Item]]:
@@ -200,8 +203,10 @@ def _decoded(item: Item, place: str, classes: Mapping[str, Policy], ignored: lis
 
 def _unpickled(source: str | os.PathLike[str] | bytes, where: str) -> Any:
     if os.environ.get(_SWITCH) != "1":
-        raise StateError(f"{where} is not unpickled: allow='unsafe' needs {_SWITCH}=1 in the environment as well. "
-                         "Whoever wrote it could run any code.")  # fmt: skip
+        raise StateError(
+            f"{where} is not unpickled: allow='unsafe' needs {_SWITCH}=1 in the environment as well. "
+            "Whoever wrote it could run any code."
+        )
     warnings.warn(f"{where} is unpickled, which runs whatever its author wanted.", StateWarning, stacklevel=3)
     data = source if isinstance(source, bytes) else Path(source).read_bytes()
     return pickle.loads(data)  # noqa: S301 - asked for twice

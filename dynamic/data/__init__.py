@@ -6,5 +6,17 @@ from ._joined import as_one
 from ._operators import checked_batch_size, first_shape
 from ._tensor import Tensor
 
-__all__ = ["Batch", "Shapes", "Tensor", "TensorList", "as_batch", "as_one", "as_tensor", "batch", "checked_batch_size",
-           "first_shape", "is_batch", "tensor"]  # fmt: skip
+__all__ = [
+    "Batch",
+    "Shapes",
+    "Tensor",
+    "TensorList",
+    "as_batch",
+    "as_one",
+    "as_tensor",
+    "batch",
+    "checked_batch_size",
+    "first_shape",
+    "is_batch",
+    "tensor",
+]

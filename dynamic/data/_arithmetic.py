@@ -46,10 +46,19 @@ _LARGEST = float(numpy.finfo(numpy.float32).max)
 
 _SHAPED = "of a shape that broadcasts with the other's"
 _SYMBOLS: dict[Any, str] = {
-    numpy.add: "+", numpy.subtract: "-", numpy.multiply: "*", numpy.divide: "/", numpy.floor_divide: "//",
-    numpy.remainder: "%", numpy.power: "**", numpy.left_shift: "<<", numpy.right_shift: ">>",
-    numpy.bitwise_and: "&", numpy.bitwise_or: "|", numpy.bitwise_xor: "^",
-}  # fmt: skip
+    numpy.add: "+",
+    numpy.subtract: "-",
+    numpy.multiply: "*",
+    numpy.divide: "/",
+    numpy.floor_divide: "//",
+    numpy.remainder: "%",
+    numpy.power: "**",
+    numpy.left_shift: "<<",
+    numpy.right_shift: ">>",
+    numpy.bitwise_and: "&",
+    numpy.bitwise_or: "|",
+    numpy.bitwise_xor: "^",
+}
 _BITWISE = (numpy.bitwise_and, numpy.bitwise_or, numpy.bitwise_xor)
 _SHIFTS = (numpy.left_shift, numpy.right_shift)
 _WHOLE_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.divmod)
@@ -87,8 +96,11 @@ def together(values: Sequence[Any], arrays: list[Array]) -> list[Array]:
     """
     if _first_on_gpu(arrays) is None:
         return arrays
-    fixed = {device_of(array) for value, array in zip(values, arrays, strict=True)
-             if array.ndim and not isinstance(value, (list, tuple))}  # fmt: skip
+    fixed = {
+        device_of(array)
+        for value, array in zip(values, arrays, strict=True)
+        if array.ndim and not isinstance(value, (list, tuple))
+    }
     if len(fixed) > 1:
         raise DeviceError(f"Operands are on {' and '.join(sorted(map(str, fixed)))}; move them to one device first.")
     there = fixed.pop() if fixed else device_of(_first_on_gpu(arrays))
@@ -230,8 +242,12 @@ def _of_alike(
     if any(array is not given for array, given in zip(arrays, first, strict=True)):
         return None
     out = empty((n, *shape), kind)
-    columns = [[_with_long_rows(array, shape) for array in operand] if isinstance(operand, Sequence)
-               else [_with_long_rows(operand, shape)] * n for operand in operands]  # fmt: skip
+    columns = [
+        [_with_long_rows(array, shape) for array in operand]
+        if isinstance(operand, Sequence)
+        else [_with_long_rows(operand, shape)] * n
+        for operand in operands
+    ]
 
     def some(part: slice) -> None:
         with numpy.errstate(all="ignore"):
@@ -284,8 +300,9 @@ def _prepared(ufunc: numpy.ufunc, arrays: Sequence[Array]) -> tuple[Sequence[Arr
     if ufunc in (numpy.negative, numpy.absolute) and arrays[0].dtype == _BOOL:
         hint = "Use ~, or make it a number with cast()."
         raise ArgumentError(ufunc.__name__, "operand", "a number", "a bool", hint)
-    return [a.astype(_FLOAT32) if a.dtype.kind != "f" and _takes_floats(ufunc, i) else a
-            for i, a in enumerate(arrays)], {}  # fmt: skip
+    return [
+        a.astype(_FLOAT32) if a.dtype.kind != "f" and _takes_floats(ufunc, i) else a for i, a in enumerate(arrays)
+    ], {}
 
 
 def _common(ufunc: Any, a: Array, b: Array) -> numpy.dtype[Any]:

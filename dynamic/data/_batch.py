@@ -253,9 +253,13 @@ class Batch(Data):
         return Tensor(self.dense(pad)).cupy()
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         if copy is False and self._whole is None:
             raise BufferError("A Batch of separate samples cannot be exported through DLPack without a copy.")
         return dlpack.exported(self.dense(), stream, max_version, dl_device, copy)

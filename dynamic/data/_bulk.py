@@ -70,8 +70,14 @@ def refuse_first_different(operator: str, values: Sequence[Any], what: str, hint
 
 
 def _of_torch(torch: Any, operator: str, items: Sequence[Any]) -> Views:
-    _refuse_any(operator, items, attrgetter("requires_grad"), "data without a gradient", "requires_grad",
-                "Pass tensor.detach().")  # fmt: skip
+    _refuse_any(
+        operator,
+        items,
+        attrgetter("requires_grad"),
+        "data without a gradient",
+        "requires_grad",
+        "Pass tensor.detach().",
+    )
     _refuse_any(
         operator, items, lambda item: item.layout != torch.strided, "dense", "is not", "Pass tensor.to_dense()."
     )
@@ -116,10 +122,14 @@ def _by_attributes(operator: str, items: Sequence[Any]) -> Described:
 
 # DLPack's exchange table: C functions of a type of tensors
 
-_TABLE = numpy.dtype({
-    "names": ["data", "device_type", "device_id", "ndim", "code", "bits", "lanes", "shape", "strides", "offset"],
-    "formats": ["u8", "i4", "i4", "i4", "u1", "u1", "u2", "u8", "u8", "u8"],
-    "offsets": [0, 8, 12, 16, 20, 21, 22, 24, 32, 40], "itemsize": 48})  # fmt: skip
+_TABLE = numpy.dtype(
+    {
+        "names": ["data", "device_type", "device_id", "ndim", "code", "bits", "lanes", "shape", "strides", "offset"],
+        "formats": ["u8", "i4", "i4", "i4", "u1", "u1", "u2", "u8", "u8", "u8"],
+        "offsets": [0, 8, 12, 16, 20, 21, 22, 24, 32, 40],
+        "itemsize": 48,
+    }
+)
 _FUNCTION = 5  # place of `dltensor_from_py_object_no_sync` among the pointers of the table
 
 

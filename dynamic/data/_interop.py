@@ -195,8 +195,9 @@ def _batch(operator: str, data: Any, to: DTypeLike, where: DeviceLike, layout: s
         made = _batch_as_dtype(operator, made, to)
     layout = checked(layout, made.ndim, operator, "sample")
     if layout is not None and layout != (made.layout or None):
-        made = Batch(made.whole if made.whole is not None else made.samples, layout, made.origin,
-                     made._numpy_dtype, made.ndim)  # fmt: skip
+        made = Batch(
+            made.whole if made.whole is not None else made.samples, layout, made.origin, made._numpy_dtype, made.ndim
+        )
     return _on_device(operator, made, where)
 
 
@@ -234,8 +235,13 @@ def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
 
 def _with_samples(operator: str, array: Array, data: Any) -> Array:
     if not array.ndim:
-        raise ArgumentError(operator, "tensors", "an array with at least one dimension", shown(data),
-                            "For many copies of one sample use Batch.broadcast(sample, batch_size).")  # fmt: skip
+        raise ArgumentError(
+            operator,
+            "tensors",
+            "an array with at least one dimension",
+            shown(data),
+            "For many copies of one sample use Batch.broadcast(sample, batch_size).",
+        )
     return array
 
 
@@ -399,8 +405,12 @@ def _taken(operator: str, items: list[Any], take: Callable[[Any, str, str], Arra
 
 def _element(operator: str, index: int, item: Any) -> Array:
     if item is None or isinstance(item, (Batch, str)):
-        raise ArgumentError(operator, f"tensors[{index}]", "a sample: an array, a number or nested lists of numbers",
-                            "a Batch" if isinstance(item, Batch) else shown(item))  # fmt: skip
+        raise ArgumentError(
+            operator,
+            f"tensors[{index}]",
+            "a sample: an array, a number or nested lists of numbers",
+            "a Batch" if isinstance(item, Batch) else shown(item),
+        )
     return item.array if isinstance(item, Tensor) else asarray(item, operator, f"tensors[{index}]")
 
 

@@ -55,8 +55,16 @@ class File(NamedTuple):
 
     def decode(self, out: Array) -> None:
         """Decode here."""
-        images.decode(self.data, self.head, self.limits, self.output_type, adjust_orientation=self.adjust_orientation,
-                      fast_idct=self.fast_idct, out=out, corner=self.corner)  # fmt: skip
+        images.decode(
+            self.data,
+            self.head,
+            self.limits,
+            self.output_type,
+            adjust_orientation=self.adjust_orientation,
+            fast_idct=self.fast_idct,
+            out=out,
+            corner=self.corner,
+        )
 
 
 class Refused(NamedTuple):
@@ -78,12 +86,22 @@ def buffer(encoded: Array, operator: str) -> memoryview:
 
 
 def opened(
-    operator: str, window: Callable[..., Window] | None, encoded: Array, /, *others: Array | None,
-    adjust_orientation: bool, output_type: str, use_fast_idct: bool, max_pixels: int, max_scans: int,
-    max_encoded_bytes: int, formats: tuple[str, ...] | None, on_error: str,
+    operator: str,
+    window: Callable[..., Window] | None,
+    encoded: Array,
+    /,
+    *others: Array | None,
+    adjust_orientation: bool,
+    output_type: str,
+    use_fast_idct: bool,
+    max_pixels: int,
+    max_scans: int,
+    max_encoded_bytes: int,
+    formats: tuple[str, ...] | None,
+    on_error: str,
     jpeg_fancy_upsampling: bool,
     **arguments: Any,
-) -> tuple[Shape, File | Refused]:  # fmt: skip
+) -> tuple[Shape, File | Refused]:
     """Read the header of a file: the shape of the image, or of the window in it, and the file.
 
     Args:
@@ -174,8 +192,11 @@ def _decoded_there(
     call: Call, codec: Any, files: Mapping[int, File], chosen: Sequence[int], target: Described, *, gray: bool
 ) -> dict[int, Array]:
     """Pixels of the files that the GPU decodes, ready to be copied."""
-    windows = {i: images.window(files[i].head, files[i].orientation, files[i].corner, target.shapes[i].tolist())
-               for i in chosen if target.shapes[i].all()}  # fmt: skip
+    windows = {
+        i: images.window(files[i].head, files[i].orientation, files[i].corner, target.shapes[i].tolist())
+        for i in chosen
+        if target.shapes[i].all()
+    }
     if not windows:
         return {}
     data = [numpy.frombuffer(files[i].data, numpy.uint8) for i in windows]

@@ -63,10 +63,19 @@ def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) 
 
 #: Arguments of DALI that change no result.
 _OF_DECODERS = (
-    "affine", "device_memory_padding", "device_memory_padding_jpeg2k", "host_memory_padding",
-    "host_memory_padding_jpeg2k", "hw_decoder_load", "hybrid_huffman_threshold", "memory_stats",
-    "preallocate_height_hint", "preallocate_width_hint", "split_stages", "use_chunk_allocator",
-)  # fmt: skip
+    "affine",
+    "device_memory_padding",
+    "device_memory_padding_jpeg2k",
+    "host_memory_padding",
+    "host_memory_padding_jpeg2k",
+    "hw_decoder_load",
+    "hybrid_huffman_threshold",
+    "memory_stats",
+    "preallocate_height_hint",
+    "preallocate_width_hint",
+    "split_stages",
+    "use_chunk_allocator",
+)
 _OF_CACHES = ("cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type")
 
 
@@ -74,12 +83,22 @@ _OF_CACHES = ("cache_batch_copy", "cache_debug", "cache_size", "cache_threshold"
 @from_host
 @without_effect(*_OF_DECODERS, *_OF_CACHES)
 def image(
-    encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "uint8",
-    jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", use_fast_idct: bool = False,
-    max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
-    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    encoded: Array,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    dtype: DTypeArgument = "uint8",
+    jpeg_fancy_upsampling: bool = False,
+    output_type: ImageType = "RGB",
+    use_fast_idct: bool = False,
+    max_pixels: _AtLeastOne = _LIMITS.pixels,
+    max_scans: _AtLeastOne = _LIMITS.scans,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
+    formats: _Formats | None = None,
+    on_error: _OnError = "raise",
+    plan: File | Refused = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Decode image files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
     With ``device="gpu"`` the images are on a GPU, and JPEG is decoded there: its pixels are a few levels off those of
@@ -126,15 +145,30 @@ def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
 @from_host
 @without_effect(*_OF_DECODERS)
 def image_crop(
-    encoded: Array, /, *, adjust_orientation: bool = True, crop: PerSample[Two[_Extent] | None] = None,
-    crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
-    crop_w: PerSample[_Extent | None] = None, crop_pos_x: PerSample[_Position] = 0.5,
-    crop_pos_y: PerSample[_Position] = 0.5, crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = "uint8",
-    jpeg_fancy_upsampling: bool = False, output_type: ImageType = "RGB", rounding: _Rounding = "round",
-    use_fast_idct: bool = False, max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
-    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    encoded: Array,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    crop: PerSample[Two[_Extent] | None] = None,
+    crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None,
+    crop_w: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5,
+    crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5,
+    dtype: DTypeArgument = "uint8",
+    jpeg_fancy_upsampling: bool = False,
+    output_type: ImageType = "RGB",
+    rounding: _Rounding = "round",
+    use_fast_idct: bool = False,
+    max_pixels: _AtLeastOne = _LIMITS.pixels,
+    max_scans: _AtLeastOne = _LIMITS.scans,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
+    formats: _Formats | None = None,
+    on_error: _OnError = "raise",
+    plan: File | Refused = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Decode a window of each image file: as `image` and then `crop`, and faster.
 
     Rows of a JPEG below the window are not decoded, so damage there is not found; progressive files are decoded whole.
@@ -184,16 +218,34 @@ def _window_of_slice(size: Shape, anchor: Array = None, extent: Array = None, **
 @from_host
 @without_effect(*_OF_DECODERS)
 def image_slice(
-    encoded: Array, anchor: Array = None, extent: Array = None, /, *, adjust_orientation: bool = True,
-    axes: PerSample[int | Several[int] | None] = None, axis_names: str = "WH", dtype: DTypeArgument = "uint8",
-    end: PerSample[_Whole | None] = None, jpeg_fancy_upsampling: bool = False, normalized_anchor: bool = True,
-    normalized_shape: bool = True, output_type: ImageType = "RGB", rel_end: PerSample[_Parts | None] = None,
-    rel_shape: PerSample[_Parts | None] = None, rel_start: PerSample[_Parts | None] = None,
-    shape: PerSample[_Whole | None] = None, start: PerSample[_Whole | None] = None, use_fast_idct: bool = False,
-    max_pixels: _AtLeastOne = _LIMITS.pixels, max_scans: _AtLeastOne = _LIMITS.scans,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
-    on_error: _OnError = "raise", plan: File | Refused = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    encoded: Array,
+    anchor: Array = None,
+    extent: Array = None,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    axes: PerSample[int | Several[int] | None] = None,
+    axis_names: str = "WH",
+    dtype: DTypeArgument = "uint8",
+    end: PerSample[_Whole | None] = None,
+    jpeg_fancy_upsampling: bool = False,
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    output_type: ImageType = "RGB",
+    rel_end: PerSample[_Parts | None] = None,
+    rel_shape: PerSample[_Parts | None] = None,
+    rel_start: PerSample[_Parts | None] = None,
+    shape: PerSample[_Whole | None] = None,
+    start: PerSample[_Whole | None] = None,
+    use_fast_idct: bool = False,
+    max_pixels: _AtLeastOne = _LIMITS.pixels,
+    max_scans: _AtLeastOne = _LIMITS.scans,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
+    formats: _Formats | None = None,
+    on_error: _OnError = "raise",
+    plan: File | Refused = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Decode a window of each image file: as `image` and then `slice`, and faster.
 
     An anchor and an extent may be given as inputs instead of by name: integers are positions, floats parts of the
@@ -315,23 +367,34 @@ def image_random_crop(
     if not isinstance(encoded, (Tensor, Batch)):
         encoded = Tensor(asarray(encoded, name, "encoded"))
     drawing: dict[str, Any] = {
-        "random_area": random_area, "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts,
-    }  # fmt: skip
+        "random_area": random_area,
+        "random_aspect_ratio": random_aspect_ratio,
+        "num_attempts": num_attempts,
+    }
     decoding: dict[str, Any] = {
-        "adjust_orientation": adjust_orientation, "dtype": dtype, "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
-        "output_type": output_type, "use_fast_idct": use_fast_idct, "max_pixels": max_pixels, "max_scans": max_scans,
-        "max_encoded_bytes": max_encoded_bytes, "formats": formats, "on_error": on_error,
-    }  # fmt: skip
-    call = Draw(name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None,
-                **drawing, **decoding)  # fmt: skip
+        "adjust_orientation": adjust_orientation,
+        "dtype": dtype,
+        "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
+        "output_type": output_type,
+        "use_fast_idct": use_fast_idct,
+        "max_pixels": max_pixels,
+        "max_scans": max_scans,
+        "max_encoded_bytes": max_encoded_bytes,
+        "formats": formats,
+        "on_error": on_error,
+    }
+    call = Draw(
+        name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None, **drawing, **decoding
+    )
     there = device_of_call(device, name)
     if encoded.device.device_type != "cpu":
         raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
     if numpy_dtype(encoded.dtype) != np.uint8:
         raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(numpy_dtype(encoded.dtype)))
     files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
-    limits = images.Limits(call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"],
-                           call.values["formats"])  # fmt: skip
+    limits = images.Limits(
+        call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"], call.values["formats"]
+    )
     try:
         sizes = _sizes(name, files, limits, adjust_orientation=call.values["adjust_orientation"])
         if None in sizes and call.values["on_error"] == "raise":
@@ -367,11 +430,18 @@ def _plan_peek(call: Call) -> Plan:
 
 @operator(dtypes="uint8", plan=_plan_peek)
 def peek_image_shape(
-    encoded: Array, /, *, adjust_orientation: bool = True, dtype: DTypeArgument = "int64",
-    image_type: ImageType = "RGB", max_pixels: _AtLeastOne = _LIMITS.pixels,
-    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes, formats: _Formats | None = None,
-    on_error: _OnError = "raise", out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    encoded: Array,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    dtype: DTypeArgument = "int64",
+    image_type: ImageType = "RGB",
+    max_pixels: _AtLeastOne = _LIMITS.pixels,
+    max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
+    formats: _Formats | None = None,
+    on_error: _OnError = "raise",
+    out: Array = GIVEN,
+) -> Array:
     """Read the shape of images from the headers of their files, without decoding them.
 
     Args:
@@ -402,9 +472,13 @@ def peek_image_shape(
 
 @operator(dtypes="uint8", plan=plan_arrays, name=OPERATOR)
 def numpy(
-    encoded: Array, /, *, dtype: DTypeArgument | None = None,
-    plan: Any = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    encoded: Array,
+    /,
+    *,
+    dtype: DTypeArgument | None = None,
+    plan: Any = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Decode ``.npy`` files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
     All arrays of a batch must have one number of dimensions and, without `dtype`, one element type; their shapes may

@@ -19,8 +19,13 @@ from dynamic.errors import ArgumentError, shown
 
 __all__ = ["Changed", "Opened", "Version", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
 
-_KINDS = ((stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "fifo"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"),
-          (stat.S_ISBLK, "device"))  # fmt: skip
+_KINDS = (
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISFIFO, "fifo"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
 
 #: O_NONBLOCK: opening a fifo that nobody writes to must not wait; it changes nothing for regular files.
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -95,9 +100,13 @@ class Version(NamedTuple):
 
 
 def contents(
-    path: str, start: int = 0, size: int | None = None, most: int | None = None,
-    wanted: Callable[[bytes], bool] | None = None, version: Version | None = None,
-) -> Array:  # fmt: skip
+    path: str,
+    start: int = 0,
+    size: int | None = None,
+    most: int | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
+    version: Version | None = None,
+) -> Array:
     """The bytes of a regular file: uint8, one dimension.
 
     Args:

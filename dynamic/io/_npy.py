@@ -119,8 +119,15 @@ def header(data: bytes) -> Header:
     try:
         shape, fortran, kind = parse(io.BytesIO(cleaned), max_header_size=_LONGEST)
     except (
-        ValueError, SyntaxError, TypeError, IndexError, RecursionError, MemoryError, tokenize.TokenError, Warning
-    ) as error:  # fmt: skip
+        ValueError,
+        SyntaxError,
+        TypeError,
+        IndexError,
+        RecursionError,
+        MemoryError,
+        tokenize.TokenError,
+        Warning,
+    ) as error:
         told = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise NoArray(f"has a header that cannot be understood: {told}") from None
     if kind.kind not in "biuf" or of_numpy(kind.newbyteorder("=")) is None:  # others may have no order, or no hash

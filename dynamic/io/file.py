@@ -29,9 +29,14 @@ class Bytes(NamedTuple):
 
 
 def read(
-    filepaths: Any, /, *, dont_use_mmap: bool = False, use_o_direct: bool = False,  # noqa: ARG001
-    batch_size: int | None = None, device: DeviceLike = None,
-) -> Tensor | Batch:  # fmt: skip
+    filepaths: Any,
+    /,
+    *,
+    dont_use_mmap: bool = False,  # noqa: ARG001
+    use_o_direct: bool = False,  # noqa: ARG001
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+) -> Tensor | Batch:
     """Read whole files.
 
     Args:

@@ -51,11 +51,18 @@ ROUNDINGS: dict[str, Callable[[float], int]] = {
 
 
 def _spans(
-    extents: Sequence[int], wanted: Sequence[float], *, mode: str = "default",
-    max_size: Sequence[float] | None = None, region: tuple[Sequence[float], Sequence[float]] | None = None,
-    relative: bool = False, subpixel_scale: bool = True, alignment: Sequence[float] | None = None,
-    rounding: str = "round", empty: bool = False,
-) -> list[Span]:  # fmt: skip
+    extents: Sequence[int],
+    wanted: Sequence[float],
+    *,
+    mode: str = "default",
+    max_size: Sequence[float] | None = None,
+    region: tuple[Sequence[float], Sequence[float]] | None = None,
+    relative: bool = False,
+    subpixel_scale: bool = True,
+    alignment: Sequence[float] | None = None,
+    rounding: str = "round",
+    empty: bool = False,
+) -> list[Span]:
     """What each dimension becomes.
 
     Args:
@@ -149,9 +156,19 @@ def _sizes(
 
 #: What the size of an image depends on, in the order of `image_spans`.
 SIZE_ARGUMENTS = (
-    "size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size", "roi_start",
-    "roi_end", "roi_relative", "subpixel_scale",
-)  # fmt: skip
+    "size",
+    "resize_x",
+    "resize_y",
+    "resize_z",
+    "resize_shorter",
+    "resize_longer",
+    "mode",
+    "max_size",
+    "roi_start",
+    "roi_end",
+    "roi_relative",
+    "subpixel_scale",
+)
 _SINGLE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 _METHODS = ("size", "resize_shorter", "resize_longer", "resize_x, resize_y or resize_z")
 
@@ -195,10 +212,23 @@ def _check_near(operator: str, extents: Sequence[int], spans: Sequence[Span], ro
 
 @functools.lru_cache(1024)  # photos often are alike
 def image_spans(
-    operator: str, shape: tuple[int, ...], layout: str, size: Any, resize_x: float | None, resize_y: float | None,
-    resize_z: float | None, resize_shorter: float | None, resize_longer: float | None, mode: str, max_size: Any,
-    roi_start: Any, roi_end: Any, roi_relative: bool, subpixel_scale: bool, /,
-) -> dict[int, Span]:  # fmt: skip
+    operator: str,
+    shape: tuple[int, ...],
+    layout: str,
+    size: Any,
+    resize_x: float | None,
+    resize_y: float | None,
+    resize_z: float | None,
+    resize_shorter: float | None,
+    resize_longer: float | None,
+    mode: str,
+    max_size: Any,
+    roi_start: Any,
+    roi_end: Any,
+    roi_relative: bool,
+    subpixel_scale: bool,
+    /,
+) -> dict[int, Span]:
     """What each spatial dimension of an image becomes."""
     places = spatial(layout)
     single = {"D": resize_z, "H": resize_y, "W": resize_x}
@@ -220,11 +250,15 @@ def image_spans(
         extent = resize_longer if resize_shorter is None else resize_shorter
         wanted = _each(operator, given[0], extent, len(places), _MOST)
     found = _spans(
-        [shape[place] for place in places], wanted, mode=mode,
+        [shape[place] for place in places],
+        wanted,
+        mode=mode,
         max_size=None if max_size is None else _each(operator, "max_size", max_size, len(places)),
-        region=_given_region(operator, roi_start, roi_end, len(places)), relative=roi_relative,
-        subpixel_scale=subpixel_scale, empty=0 in shape,
-    )  # fmt: skip
+        region=_given_region(operator, roi_start, roi_end, len(places)),
+        relative=roi_relative,
+        subpixel_scale=subpixel_scale,
+        empty=0 in shape,
+    )
     _check_near(operator, [shape[place] for place in places], found, roi_end)
     return dict(zip(places, found, strict=True))
 
@@ -253,11 +287,23 @@ def _axes_of(axes: Any, axis_names: str | None, ndim: int, layout: str | None) -
 
 
 def tensor_spans(
-    shape: tuple[int, ...], layout: str | None, *, sizes: Any = None, scales: Any = None, axes: Any = None,
-    axis_names: str | None = None, alignment: Any = 0.5, mode: str = "default", max_size: Any = None,
-    roi_start: Any = None, roi_end: Any = None, roi_relative: bool = False, size_rounding: str = "round",
-    subpixel_scale: bool = True, **_: Any,
-) -> dict[int, Span]:  # fmt: skip
+    shape: tuple[int, ...],
+    layout: str | None,
+    *,
+    sizes: Any = None,
+    scales: Any = None,
+    axes: Any = None,
+    axis_names: str | None = None,
+    alignment: Any = 0.5,
+    mode: str = "default",
+    max_size: Any = None,
+    roi_start: Any = None,
+    roi_end: Any = None,
+    roi_relative: bool = False,
+    size_rounding: str = "round",
+    subpixel_scale: bool = True,
+    **_: Any,
+) -> dict[int, Span]:
     """What each dimension of an array becomes."""
     name = "tensor_resize"
     if (sizes is None) == (scales is None):
@@ -282,9 +328,16 @@ def tensor_spans(
         ends = [1.0] * len(shape) if roi_relative else shape
         region = spread("roi_start", tuple(region[0]), none), spread("roi_end", tuple(region[1]), ends)
     found = _spans(
-        shape, wanted, mode=mode, max_size=None if max_size is None else spread("max_size", max_size, none),
-        region=region, relative=roi_relative, subpixel_scale=subpixel_scale,
-        alignment=spread("alignment", alignment, [0.5] * len(shape)), rounding=size_rounding, empty=0 in shape,
-    )  # fmt: skip
+        shape,
+        wanted,
+        mode=mode,
+        max_size=None if max_size is None else spread("max_size", max_size, none),
+        region=region,
+        relative=roi_relative,
+        subpixel_scale=subpixel_scale,
+        alignment=spread("alignment", alignment, [0.5] * len(shape)),
+        rounding=size_rounding,
+        empty=0 in shape,
+    )
     _check_near(name, shape, found, roi_end)
     return dict(enumerate(found))

@@ -120,13 +120,30 @@ def random_bbox_crop(
     inputs = {"boxes": on_cpu(_NAME, "boxes", boxes)}
     if labels is not None:
         inputs["labels"] = on_cpu(_NAME, "labels", labels)
-    call = Call(_NAME, None, batch_size, device, rng, inputs=inputs,
-                all_boxes_above_threshold=all_boxes_above_threshold, allow_no_crop=allow_no_crop,
-                aspect_ratio=aspect_ratio, bbox_layout=bbox_layout, bbox_prune_threshold=bbox_prune_threshold,
-                crop_shape=crop_shape, input_shape=input_shape, ltrb=ltrb, num_attempts=num_attempts,
-                output_bbox_indices=output_bbox_indices, quiet=quiet, scaling=scaling, thresholds=thresholds,
-                shape_layout=shape_layout, threshold_type=threshold_type,
-                total_num_attempts=total_num_attempts)  # fmt: skip
+    call = Call(
+        _NAME,
+        None,
+        batch_size,
+        device,
+        rng,
+        inputs=inputs,
+        all_boxes_above_threshold=all_boxes_above_threshold,
+        allow_no_crop=allow_no_crop,
+        aspect_ratio=aspect_ratio,
+        bbox_layout=bbox_layout,
+        bbox_prune_threshold=bbox_prune_threshold,
+        crop_shape=crop_shape,
+        input_shape=input_shape,
+        ltrb=ltrb,
+        num_attempts=num_attempts,
+        output_bbox_indices=output_bbox_indices,
+        quiet=quiet,
+        scaling=scaling,
+        thresholds=thresholds,
+        shape_layout=shape_layout,
+        threshold_type=threshold_type,
+        total_num_attempts=total_num_attempts,
+    )
     rules = _rules(call)
     given = numpy_dtype(inputs["boxes"].dtype)
     if given.kind != "f":
@@ -165,10 +182,14 @@ def _rules(call: Call) -> _box_windows.Rules:
             raise ArgumentError(_NAME, name, f"at most {most}", str(values[name]))
     return _box_windows.Rules(
         thresholds=(*thresholds, None) if whole else tuple(thresholds),
-        attempts=values["num_attempts"], most=values["total_num_attempts"] or _MOST, scaling=scaling,
-        ratios=tuple(zip(ratios[::2], ratios[1::2], strict=True)), of_boxes=values["threshold_type"] == "overlap",
-        all_boxes=values["all_boxes_above_threshold"], prune=values["bbox_prune_threshold"],
-    )  # fmt: skip
+        attempts=values["num_attempts"],
+        most=values["total_num_attempts"] or _MOST,
+        scaling=scaling,
+        ratios=tuple(zip(ratios[::2], ratios[1::2], strict=True)),
+        of_boxes=values["threshold_type"] == "overlap",
+        all_boxes=values["all_boxes_above_threshold"],
+        prune=values["bbox_prune_threshold"],
+    )
 
 
 def _check(boxes: Array, labels: Array | None = None, /, **values: Any) -> None:
@@ -283,10 +304,11 @@ def _windows(group: _Group, rules: _box_windows.Rules, draw: Draw, values: Mappi
     parts = [slice(end - count, end) for end, count in zip(last, counts.tolist(), strict=True)]
     kept = [found.kept[part] for part in parts]
     results: list[Sequence[Array]] = [
-        list(starts.astype(numpy.float32, copy=False)), list(shapes.astype(numpy.float32, copy=False)),
+        list(starts.astype(numpy.float32, copy=False)),
+        list(shapes.astype(numpy.float32, copy=False)),
         rows_left(left, found.kept, counts.tolist()),
         *([own[keep] for own, keep in zip(column, kept, strict=True)] for column in group.labels),
-    ]  # fmt: skip
+    ]
     if values["output_bbox_indices"]:
         results.append([numpy.flatnonzero(keep).astype(numpy.int32) for keep in kept])
     return results

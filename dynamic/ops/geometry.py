@@ -119,11 +119,20 @@ def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 @operator(layouts=LAYOUTS, plan=_plan_rotation, gpu=_rotate_on_gpu)
 def rotate(
-    image: Array, /, *, angle: PerSample[float], axis: PerSample[Three[float] | None] = None,
-    dtype: DTypeArgument | None = None, fill_value: float | Several[float] | None = None,
-    interp_type: WarpInterp = "linear", keep_size: bool = False, size: PerSample[Several[Extent] | None] = None,
-    layout: Layout = GIVEN, plan: Turn = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    angle: PerSample[float],
+    axis: PerSample[Three[float] | None] = None,
+    dtype: DTypeArgument | None = None,
+    fill_value: float | Several[float] | None = None,
+    interp_type: WarpInterp = "linear",
+    keep_size: bool = False,
+    size: PerSample[Several[Extent] | None] = None,
+    layout: Layout = GIVEN,
+    plan: Turn = GIVEN,
+    out: Array = None,
+) -> Array:
     """Rotate each image counter-clockwise about its centre, or each volume about an axis.
 
     Quarter turns move pixels and change none. All frames of a video turn by the same angle.
@@ -184,9 +193,15 @@ def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
 
 @operator(layouts=LAYOUTS, plan=_plan_flip, gpu=_flip_on_gpu, unit="array")
 def flip(
-    image: Array, /, *, horizontal: PerSample[int] = 1, vertical: PerSample[int] = 0, depthwise: PerSample[int] = 0,
-    layout: Layout = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    horizontal: PerSample[int] = 1,
+    vertical: PerSample[int] = 0,
+    depthwise: PerSample[int] = 0,
+    layout: Layout = GIVEN,
+    out: Array = None,
+) -> Array:
     """Mirror each image or volume.
 
     Args:

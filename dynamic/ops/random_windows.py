@@ -78,8 +78,10 @@ def random_crop_generator(
     call = Call(name, None, batch_size, device, rng, shape if isinstance(shape, Batch) else None, **given)
     if call.device.device_type != "cpu" or shape.device.device_type != "cpu":
         raise DeviceError("random_crop_generator() runs on cpu; pass device='cpu', and its input as shape.cpu().")
-    images = [_image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
-              for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])]  # fmt: skip
+    images = [
+        _image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
+        for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])
+    ]
     n = 1 if call.n is None else call.n
     both = drawn(call, images * n if isinstance(shape, Tensor) else images)
     anchors, shapes = both[:, 0].copy(), both[:, 1].copy()
@@ -140,8 +142,19 @@ def roi_random_crop(
         raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
     if input is not None and not isinstance(input, (Tensor, Batch)):
         input = Tensor(asarray(input, name, "input"))
-    call = Call(name, None, batch_size, device, rng, input, crop_shape=crop_shape, in_shape=in_shape, roi_end=roi_end,
-                roi_shape=roi_shape, roi_start=roi_start)  # fmt: skip
+    call = Call(
+        name,
+        None,
+        batch_size,
+        device,
+        rng,
+        input,
+        crop_shape=crop_shape,
+        in_shape=in_shape,
+        roi_end=roi_end,
+        roi_shape=roi_shape,
+        roi_start=roi_start,
+    )
     if call.device.device_type != "cpu":
         raise DeviceError("roi_random_crop() runs on cpu; pass device='cpu'.")
     n = 1 if call.n is None else call.n
@@ -149,17 +162,22 @@ def roi_random_crop(
     if input is not None:
         columns["in_shape"] = input.shape if isinstance(input, Batch) else [input.shape] * n
     rooms = [_rooms(**{key: values[i] for key, values in columns.items()}) for i in range(n)]
-    starts = [numpy.array([low + below(words, count) for low, count in room], numpy.int64)
-              for words, room in zip(streams(call.source.draw(call.n), n), rooms, strict=True)]  # fmt: skip
+    starts = [
+        numpy.array([low + below(words, count) for low, count in room], numpy.int64)
+        for words, room in zip(streams(call.source.draw(call.n), n), rooms, strict=True)
+    ]
     if call.n is None:
         return Tensor(starts[0])
     return Batch(together(starts), None, None if input is None else input.origin, numpy.dtype("int64"), 1)
 
 
 def _rooms(
-    crop_shape: tuple[int, ...], roi_start: tuple[int, ...], in_shape: tuple[int, ...] | None = None,
-    roi_end: tuple[int, ...] | None = None, roi_shape: tuple[int, ...] | None = None,
-) -> list[tuple[int, int]]:  # fmt: skip
+    crop_shape: tuple[int, ...],
+    roi_start: tuple[int, ...],
+    in_shape: tuple[int, ...] | None = None,
+    roi_end: tuple[int, ...] | None = None,
+    roi_shape: tuple[int, ...] | None = None,
+) -> list[tuple[int, int]]:
     """For each dimension the first place where a window may begin, and how many such places there are."""
     name = "roi_random_crop"
     for argument, values in {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape}.items():

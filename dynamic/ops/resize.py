@@ -67,9 +67,15 @@ def _plan_spans(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
 
 
 def _fill(
-    image: Array, found: dict[int, Span], out: Array, antialias: bool, interp_type: Any,
-    min_filter: Any, mag_filter: Any, last: int | None,
-) -> None:  # fmt: skip
+    image: Array,
+    found: dict[int, Span],
+    out: Array,
+    antialias: bool,
+    interp_type: Any,
+    min_filter: Any,
+    mag_filter: Any,
+    last: int | None,
+) -> None:
     """Resample an image to its spans; `last` is the one that DALI takes for the columns."""
     along: list[Along | None] = [None] * image.ndim
     for place, span in found.items():
@@ -80,15 +86,20 @@ def _fill(
 @functools.lru_cache(256)  # images of a batch are often alike
 def _along(
     span: Span, antialias: bool, interp_type: str, min_filter: str | None, mag_filter: str | None, *, running: bool
-) -> Along:  # fmt: skip
+) -> Along:
     """The resampling along one dimension."""
     return Along(span.start, span.end, filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
 
 
 def _fill_on_gpu(
-    operator: str, layout: str, data: Described, target: Described, found: list[dict[int, Span]], antialias: bool,
+    operator: str,
+    layout: str,
+    data: Described,
+    target: Described,
+    found: list[dict[int, Span]],
+    antialias: bool,
     filters: list[tuple[str, str | None, str | None]],
-) -> None:  # fmt: skip
+) -> None:
     """The same for many images."""
     source, result = images(operator, data, layout), images(operator, target, layout)
     steps = []
@@ -148,16 +159,31 @@ def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
 @_resizing
 @without_effect("image_type", "minibatch_size", "temp_buffer_hint")
 def resize(
-    image: Array, /, *, antialias: bool = True, dtype: DTypeArgument | None = None,
-    interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
-    max_size: _Extents | None = None, min_filter: PerSample[Interp | None] = None, mode: _Mode = "default",
-    resize_longer: PerSample[float | None] = None, resize_shorter: PerSample[float | None] = None,
-    resize_x: PerSample[float | None] = None, resize_y: PerSample[float | None] = None,
-    resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
-    roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, save_attrs: bool = False,
-    size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    antialias: bool = True,
+    dtype: DTypeArgument | None = None,
+    interp_type: PerSample[Interp] = "linear",
+    mag_filter: PerSample[Interp | None] = None,
+    max_size: _Extents | None = None,
+    min_filter: PerSample[Interp | None] = None,
+    mode: _Mode = "default",
+    resize_longer: PerSample[float | None] = None,
+    resize_shorter: PerSample[float | None] = None,
+    resize_x: PerSample[float | None] = None,
+    resize_y: PerSample[float | None] = None,
+    resize_z: PerSample[float | None] = None,
+    roi_end: PerSample[_Extents | None] = None,
+    roi_relative: bool = False,
+    roi_start: PerSample[_Extents | None] = None,
+    save_attrs: bool = False,
+    size: PerSample[_Extents | None] = None,
+    subpixel_scale: bool = True,
+    layout: Layout = GIVEN,
+    plan: dict[int, Span] = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Resize each image, each frame of a video, or each volume.
 
     Args:
@@ -231,20 +257,39 @@ def _cut_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
 @operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_cut_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def resize_crop_mirror(
-    image: Array, /, *, antialias: bool = True, crop: PerSample[Several[_Extent] | None] = None,
-    crop_d: PerSample[_Extent | None] = None, crop_h: PerSample[_Extent | None] = None,
-    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
-    crop_pos_z: PerSample[_Position] = 0.5, crop_w: PerSample[_Extent | None] = None,
-    dtype: DTypeArgument | None = None, interp_type: PerSample[Interp] = "linear",
-    mag_filter: PerSample[Interp | None] = None, max_size: _Extents | None = None,
-    min_filter: PerSample[Interp | None] = None, mirror: PerSample[int] = 0, mode: _Mode = "default",
-    resize_longer: PerSample[float | None] = None, resize_shorter: PerSample[float | None] = None,
-    resize_x: PerSample[float | None] = None, resize_y: PerSample[float | None] = None,
-    resize_z: PerSample[float | None] = None, roi_end: PerSample[_Extents | None] = None,
-    roi_relative: bool = False, roi_start: PerSample[_Extents | None] = None, rounding: _Rounding = "round",
-    size: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    antialias: bool = True,
+    crop: PerSample[Several[_Extent] | None] = None,
+    crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5,
+    crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5,
+    crop_w: PerSample[_Extent | None] = None,
+    dtype: DTypeArgument | None = None,
+    interp_type: PerSample[Interp] = "linear",
+    mag_filter: PerSample[Interp | None] = None,
+    max_size: _Extents | None = None,
+    min_filter: PerSample[Interp | None] = None,
+    mirror: PerSample[int] = 0,
+    mode: _Mode = "default",
+    resize_longer: PerSample[float | None] = None,
+    resize_shorter: PerSample[float | None] = None,
+    resize_x: PerSample[float | None] = None,
+    resize_y: PerSample[float | None] = None,
+    resize_z: PerSample[float | None] = None,
+    roi_end: PerSample[_Extents | None] = None,
+    roi_relative: bool = False,
+    roi_start: PerSample[_Extents | None] = None,
+    rounding: _Rounding = "round",
+    size: PerSample[_Extents | None] = None,
+    subpixel_scale: bool = True,
+    layout: Layout = GIVEN,
+    plan: dict[int, Span] = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Resize each image, take a window of it and mirror it, all at once: nothing outside of the window is computed.
 
     A window that is larger than the resized image shows its edges again and again.
@@ -310,15 +355,30 @@ def _arrays_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 @operator(plan=_plan_tensor_resize, gpu=_arrays_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def tensor_resize(
-    array: Array, /, *, alignment: PerSample[_Extents] = 0.5, antialias: bool = True,
-    axes: int | Several[int] | None = None, axis_names: str | None = None, dtype: DTypeArgument | None = None,
-    interp_type: PerSample[Interp] = "linear", mag_filter: PerSample[Interp | None] = None,
-    max_size: _Extents | None = None, min_filter: PerSample[Interp | None] = None, mode: _Mode = "default",
-    roi_end: PerSample[_Extents | None] = None, roi_relative: bool = False,
-    roi_start: PerSample[_Extents | None] = None, scales: PerSample[_Extents | None] = None,
-    size_rounding: _SizeRounding = "round", sizes: PerSample[_Extents | None] = None, subpixel_scale: bool = True,
-    layout: Layout = GIVEN, plan: dict[int, Span] = GIVEN, out: Array = GIVEN,
-) -> Array:  # fmt: skip
+    array: Array,
+    /,
+    *,
+    alignment: PerSample[_Extents] = 0.5,
+    antialias: bool = True,
+    axes: int | Several[int] | None = None,
+    axis_names: str | None = None,
+    dtype: DTypeArgument | None = None,
+    interp_type: PerSample[Interp] = "linear",
+    mag_filter: PerSample[Interp | None] = None,
+    max_size: _Extents | None = None,
+    min_filter: PerSample[Interp | None] = None,
+    mode: _Mode = "default",
+    roi_end: PerSample[_Extents | None] = None,
+    roi_relative: bool = False,
+    roi_start: PerSample[_Extents | None] = None,
+    scales: PerSample[_Extents | None] = None,
+    size_rounding: _SizeRounding = "round",
+    sizes: PerSample[_Extents | None] = None,
+    subpixel_scale: bool = True,
+    layout: Layout = GIVEN,
+    plan: dict[int, Span] = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
     """Resize arrays along any dimensions.
 
     Args:
@@ -423,8 +483,15 @@ def random_resized_crop(
     if not isinstance(image, (Tensor, Batch)):
         image = Tensor(asarray(image, name, "image"))
     filters = {"interp_type": interp_type, "mag_filter": mag_filter, "min_filter": min_filter}
-    given: dict[str, Any] = {"size": size, "antialias": antialias, "dtype": dtype, "random_area": random_area,
-             "random_aspect_ratio": random_aspect_ratio, "num_attempts": num_attempts, **filters}  # fmt: skip
+    given: dict[str, Any] = {
+        "size": size,
+        "antialias": antialias,
+        "dtype": dtype,
+        "random_area": random_area,
+        "random_aspect_ratio": random_aspect_ratio,
+        "num_attempts": num_attempts,
+        **filters,
+    }
     call = Draw(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
     if device is not None:
         image = image.to_device(call.device)

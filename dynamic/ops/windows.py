@@ -45,9 +45,14 @@ _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 
 
 def _fill(
-    operator: str, values: Any, channels: int, place: int | None, ndim: int,
-    argument: str = "fill_values", made: int | None = None,
-) -> Any:  # fmt: skip
+    operator: str,
+    values: Any,
+    channels: int,
+    place: int | None,
+    ndim: int,
+    argument: str = "fill_values",
+    made: int | None = None,
+) -> Any:
     """The fill, as it broadcasts to an image whose channels are dimension `place`.
 
     There may be a value for each channel, or for each that is `made`.
@@ -136,13 +141,24 @@ def _crop_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
 @operator(layouts=(*LAYOUTS, "CFHW"), plan=_plan_crop, gpu=_crop_on_gpu, unit="array")
 @without_effect("image_type")
 def crop(
-    image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
-    crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
-    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
-    crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument | None = None, fill_values: _Values = 0.0,
-    out_of_bounds_policy: _AnyPolicy = "error", rounding: _Rounding = "round", layout: Layout = GIVEN,
-    plan: Sequence[int] = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    crop: PerSample[Several[_Extent] | None] = None,
+    crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None,
+    crop_w: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5,
+    crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5,
+    dtype: DTypeArgument | None = None,
+    fill_values: _Values = 0.0,
+    out_of_bounds_policy: _AnyPolicy = "error",
+    rounding: _Rounding = "round",
+    layout: Layout = GIVEN,
+    plan: Sequence[int] = GIVEN,
+    out: Array = None,
+) -> Array:
     """Take a window of each image, of each frame of a video, or of a volume.
 
     Args:
@@ -254,8 +270,14 @@ def _normalise_on_gpu(call: Call, inputs: list[Described], target: Described) ->
     starts = places[:, [layout.index("H"), layout.index("W")]]
     mirror = source.each(numpy.array(call.column("mirror")) != 0)
     fill = _checked_fill(_CMN, call, channels, target.shapes[:, made.index("C")].tolist())
-    pixels.normalised(source, result, *numbers, starts=source.each(starts), mirror=mirror,
-                      fill=fill if call.fixed["out_of_bounds_policy"] == "pad" else 0.0)  # fmt: skip
+    pixels.normalised(
+        source,
+        result,
+        *numbers,
+        starts=source.each(starts),
+        mirror=mirror,
+        fill=fill if call.fixed["out_of_bounds_policy"] == "pad" else 0.0,
+    )
 
 
 def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
@@ -287,15 +309,31 @@ def _normalise_all(call: Call, memory: Memory) -> None:
 @operator(layouts=_WITH_CHANNELS, plan=_plan_normalisation, gpu=_normalise_on_gpu, unit="array")
 @without_effect("image_type")
 def crop_mirror_normalize(
-    image: Array, /, *, crop: PerSample[Several[_Extent] | None] = None, crop_d: PerSample[_Extent | None] = None,
-    crop_h: PerSample[_Extent | None] = None, crop_w: PerSample[_Extent | None] = None,
-    crop_pos_x: PerSample[_Position] = 0.5, crop_pos_y: PerSample[_Position] = 0.5,
-    crop_pos_z: PerSample[_Position] = 0.5, dtype: DTypeArgument = float32, fill_values: _Values = 0.0,
-    mean: PerSample[_Values] = 0.0, mirror: PerItem[int] = 0, out_of_bounds_policy: _Policy = "error",
-    output_layout: _Order = "CHW", pad_output: bool = False, rounding: _Rounding = "round", scale: float = 1.0,
-    shift: float = 0.0, std: PerSample[_Values] = 1.0, layout: Layout = GIVEN,
-    plan: Window = GIVEN, out: Array = None,
-) -> Array:  # fmt: skip
+    image: Array,
+    /,
+    *,
+    crop: PerSample[Several[_Extent] | None] = None,
+    crop_d: PerSample[_Extent | None] = None,
+    crop_h: PerSample[_Extent | None] = None,
+    crop_w: PerSample[_Extent | None] = None,
+    crop_pos_x: PerSample[_Position] = 0.5,
+    crop_pos_y: PerSample[_Position] = 0.5,
+    crop_pos_z: PerSample[_Position] = 0.5,
+    dtype: DTypeArgument = float32,
+    fill_values: _Values = 0.0,
+    mean: PerSample[_Values] = 0.0,
+    mirror: PerItem[int] = 0,
+    out_of_bounds_policy: _Policy = "error",
+    output_layout: _Order = "CHW",
+    pad_output: bool = False,
+    rounding: _Rounding = "round",
+    scale: float = 1.0,
+    shift: float = 0.0,
+    std: PerSample[_Values] = 1.0,
+    layout: Layout = GIVEN,
+    plan: Window = GIVEN,
+    out: Array = None,
+) -> Array:
     """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
 
     Args:
@@ -376,8 +414,10 @@ def _overlap(
 def _orders(layout: str, output_layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How to transpose an image to (samples, frames, depth,) height, width, channels; a result to channels first."""
     made = _normalised_layout(layout, output_layout)
-    return (tuple(layout.index(letter) for letter in "NFDHWC" if letter in layout),
-            tuple(made.index(letter) for letter in "CNFDHW" if letter in made))  # fmt: skip
+    return (
+        tuple(layout.index(letter) for letter in "NFDHWC" if letter in layout),
+        tuple(made.index(letter) for letter in "CNFDHW" if letter in made),
+    )
 
 
 @functools.lru_cache(256)

@@ -26,16 +26,34 @@ __all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 
 #: Names that operators and readers of DALI had, or have as well, and what they are now.
 FORMER: Mapping[str, str] = {
-    "coco_reader": "readers.coco", "coin_flip": "random.coin_flip", "fast_resize_crop_mirror": "resize_crop_mirror",
-    "file_reader": "readers.file", "image_decoder": "decoders.image", "image_decoder_crop": "decoders.image_crop",
-    "image_decoder_random_crop": "decoders.image_random_crop", "image_decoder_slice": "decoders.image_slice",
-    "normal_distribution": "random.normal", "numpy_reader": "readers.numpy",
-    "tfrecord_reader": "readers.tfrecord", "transform_translation": "transforms.translation",
+    "coco_reader": "readers.coco",
+    "coin_flip": "random.coin_flip",
+    "fast_resize_crop_mirror": "resize_crop_mirror",
+    "file_reader": "readers.file",
+    "image_decoder": "decoders.image",
+    "image_decoder_crop": "decoders.image_crop",
+    "image_decoder_random_crop": "decoders.image_random_crop",
+    "image_decoder_slice": "decoders.image_slice",
+    "normal_distribution": "random.normal",
+    "numpy_reader": "readers.numpy",
+    "tfrecord_reader": "readers.tfrecord",
+    "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
-    **{f"experimental.{name}": name for name in (
-        "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice", "equalize",
-        "filter", "peek_image_shape", "resize", "tensor_resize")},
-}  # fmt: skip
+    **{
+        f"experimental.{name}": name
+        for name in (
+            "decoders.image",
+            "decoders.image_crop",
+            "decoders.image_random_crop",
+            "decoders.image_slice",
+            "equalize",
+            "filter",
+            "peek_image_shape",
+            "resize",
+            "tensor_resize",
+        )
+    },
+}
 _SHORT = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
@@ -76,9 +94,13 @@ class Scalar(Tensor):
 
 
 def Constant(  # noqa: N802, as in DALI
-    value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None, layout: str | None = None,
-    device: Any = None, name: str | None = None,  # noqa: ARG001 - DALI's
-) -> Tensor:  # fmt: skip
+    value: Any,
+    dtype: Any = None,
+    shape: int | Sequence[int] | None = None,
+    layout: str | None = None,
+    device: Any = None,
+    name: str | None = None,  # noqa: ARG001 - DALI's
+) -> Tensor:
     """A value that is the same for all samples. A number has a method for each type: ``Constant(5).uint8()``.
 
     Args:
@@ -131,13 +153,20 @@ def _laid_out(
 
 
 def _constant(
-    *, fdata: Any = None, idata: Any = None, dtype: Any = None, layout: str | None = None,
-    shape: int | Sequence[int] | None = None, device: Any = None, batch_size: int | None = None,
-) -> Batch | Tensor:  # fmt: skip
+    *,
+    fdata: Any = None,
+    idata: Any = None,
+    dtype: Any = None,
+    layout: str | None = None,
+    shape: int | Sequence[int] | None = None,
+    device: Any = None,
+    batch_size: int | None = None,
+) -> Batch | Tensor:
     """The same numbers for each sample: DALI's ``fn.constant``."""
     if (fdata is None) == (idata is None):
-        raise ArgumentError("fn.constant", "fdata", "given, or 'idata', and not both",
-                            "neither" if fdata is None else "both")  # fmt: skip
+        raise ArgumentError(
+            "fn.constant", "fdata", "given, or 'idata', and not both", "neither" if fdata is None else "both"
+        )
     kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
     given = dynamic.as_tensor(data)
     if argument == "idata" and numpy_dtype(given.dtype).kind not in "biu":
@@ -155,9 +184,14 @@ def _of_each(made: Tensor, device: Any, batch_size: int | None) -> Batch | Tenso
 
 
 def _python_function(
-    *inputs: Any, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: str | Sequence[str] | None = None, device: Any = None, batch_size: int | None = None,
-) -> Batch | tuple[Batch, ...] | None:  # fmt: skip
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: str | Sequence[str] | None = None,
+    device: Any = None,
+    batch_size: int | None = None,
+) -> Batch | tuple[Batch, ...] | None:
     """What a function makes of the arrays of each sample, or of all of them: DALI's ``fn.python_function``."""
     name = "fn.python_function"
     if not callable(function):

@@ -25,13 +25,45 @@ __all__ = ["Call", "Record", "call_of", "function_of", "seed_of"]
 _OF_ALL = frozenset(["device", "num_threads", "prefetch_queue_depth", "on_error", "bytes_per_sample_hint", "preserve"])
 #: Those of readers and sources: where data lies, what a reader compares by itself, and what makes no difference.
 _OF_READERS = frozenset(
-    ["shard", "shard_id", "num_shards", "file_root", "files", "labels", "file_list", "paths", "index_paths", "path",
-     "index_path", "annotations_file", "preprocessed_annotations", "save_preprocessed_annotations",
-     "save_preprocessed_annotations_dir", "meta_files_path", "dump_meta_files", "dump_meta_files_path", "images",
-     "random_shuffle", "shuffle_after_epoch", "shuffle_after_epoch_seed", "fingerprint", "on_mismatch", "lazy_init",
-     "source", "read_ahead", "dont_use_mmap", "use_o_direct", "register_buffers", "cache_header_information",
-     "skip_cached_images", "tensor_init_bytes", "initial_fill", "enable_checkpointing", "max_batch_size"]
-)  # fmt: skip
+    [
+        "shard",
+        "shard_id",
+        "num_shards",
+        "file_root",
+        "files",
+        "labels",
+        "file_list",
+        "paths",
+        "index_paths",
+        "path",
+        "index_path",
+        "annotations_file",
+        "preprocessed_annotations",
+        "save_preprocessed_annotations",
+        "save_preprocessed_annotations_dir",
+        "meta_files_path",
+        "dump_meta_files",
+        "dump_meta_files_path",
+        "images",
+        "random_shuffle",
+        "shuffle_after_epoch",
+        "shuffle_after_epoch_seed",
+        "fingerprint",
+        "on_mismatch",
+        "lazy_init",
+        "source",
+        "read_ahead",
+        "dont_use_mmap",
+        "use_o_direct",
+        "register_buffers",
+        "cache_header_information",
+        "skip_cached_images",
+        "tensor_init_bytes",
+        "initial_fill",
+        "enable_checkpointing",
+        "max_batch_size",
+    ]
+)
 _MOST_LINES, _LONGEST = 20, 200  # of an error
 
 
@@ -211,10 +243,14 @@ class Record:
         differences = _differences(self.calls if moved else gone.elements(), calls if moved else new.elements())
         lines = "\n".join(differences)
         if moved or changed or not all(call.plain for call in others):
-            raise StateMismatch(f"Pipeline: the checkpoint is of another pipeline: - there, + here\n{lines}\n{_HINT}",
-                                differences)  # fmt: skip
-        warnings.warn(f"Pipeline: these calls are not those of the checkpoint: - there, + here\n{lines}\n{_NO_DRAWS}",
-                      StateWarning, stacklevel=2)  # fmt: skip
+            raise StateMismatch(
+                f"Pipeline: the checkpoint is of another pipeline: - there, + here\n{lines}\n{_HINT}", differences
+            )
+        warnings.warn(
+            f"Pipeline: these calls are not those of the checkpoint: - there, + here\n{lines}\n{_NO_DRAWS}",
+            StateWarning,
+            stacklevel=2,
+        )
         return None
 
 
@@ -234,8 +270,10 @@ class _First(NamedTuple):
             raise StateMismatch(told, differences)
 
 
-_HINT = ("What plain Python changes from run to run is known as such once it has changed before a checkpoint; numbers "
-         "that it computes may be given as arrays, which are not compared.")  # fmt: skip
+_HINT = (
+    "What plain Python changes from run to run is known as such once it has changed before a checkpoint; numbers "
+    "that it computes may be given as arrays, which are not compared."
+)
 _NO_DRAWS = "They draw nothing, so all draws are as they were."
 
 
@@ -289,8 +327,11 @@ def _merged(known: Sequence[Call], run: Sequence[Call]) -> list[Call]:
 
 def _differences(there: Iterable[Any], here: Iterable[Any]) -> list[str]:
     """The lines that differ, as many and as long as one reads."""
-    told = [line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-            for line in difflib.ndiff([*map(str, there)], [*map(str, here)]) if line[0] in "-+"]  # fmt: skip
+    told = [
+        line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+        for line in difflib.ndiff([*map(str, there)], [*map(str, here)])
+        if line[0] in "-+"
+    ]
     more = len(told) - _MOST_LINES
     return told if more <= 1 else [*told[:_MOST_LINES], f"... and {more} more"]
 

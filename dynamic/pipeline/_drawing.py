@@ -77,9 +77,10 @@ class Drawing:
     def _draw(self) -> Callable[[], None]:
         """Begin to draw the graph here; returns what ends that."""
         tokens: list[tuple[Any, Token[Any]]] = [
-            (current, current.set(weakref.ref(self))), (drawing, drawing.set(self._drawn)),
+            (current, current.set(weakref.ref(self))),
+            (drawing, drawing.set(self._drawn)),
             (recorder, recorder.set(self._drawn.policy)),
-        ]  # fmt: skip
+        ]
 
         def end() -> None:
             for variable, token in tokens:

@@ -85,8 +85,10 @@ class Epochs:
             self._pipeline(states)
             return
         if set(states) != {"reader"}:
-            raise StateMismatch(f"{self._operator}: the state is of a pipeline, and this has a reader.",
-                                ["a pipeline in the state, a reader here"])  # fmt: skip
+            raise StateMismatch(
+                f"{self._operator}: the state is of a pipeline, and this has a reader.",
+                ["a pipeline in the state, a reader here"],
+            )
         back = way_back(self._reader)
         try:
             self._reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there

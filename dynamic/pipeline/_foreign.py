@@ -33,9 +33,11 @@ def refuse(data: bytes) -> None:
     pickled = [part for part in around if legacy.recognise(part) is not None]
     written = "DALI 1, which pickled a part of it" if pickled else "DALI 2"
     names = ", ".join(repr(operator[1].decode(errors="replace")) for operator in operators if operator.get(2))
-    raise StateError(f"Pipeline: the checkpoint was written by {written}, in pipeline mode{_place(around[0])}. Its "
-                     f"states ({names}) are places in DALI's own shuffle and random numbers, where nothing can go on "
-                     "here. Let DALI end that epoch, and begin the next one here without checkpoint=.")  # fmt: skip
+    raise StateError(
+        f"Pipeline: the checkpoint was written by {written}, in pipeline mode{_place(around[0])}. Its "
+        f"states ({names}) are places in DALI's own shuffle and random numbers, where nothing can go on "
+        "here. Let DALI end that epoch, and begin the next one here without checkpoint=."
+    )
 
 
 def _place(data: bytes) -> str:

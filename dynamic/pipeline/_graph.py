@@ -321,8 +321,10 @@ class Graph:
             parts = ways or self._expected.branches
             if waiting := {name for name in self._waiting if not (parts and name.startswith("stream "))}:
                 names = ", ".join(map(repr, sorted(waiting)))
-                raise StateMismatch(f"Pipeline: the checkpoint has states of {names}, which this pipeline has not.",
-                                    [f"{names} in the state, missing here"])  # fmt: skip
+                raise StateMismatch(
+                    f"Pipeline: the checkpoint has states of {names}, which this pipeline has not.",
+                    [f"{names} in the state, missing here"],
+                )
             self._record, self._expected = self._expected, None
         self._record.learn(calls)
 
@@ -412,11 +414,15 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
     kinds = {key: type(value) for key, value in own.items()} if isinstance(own, dict) else {}
     if kinds not in (_OWN_STATE, _FIRST_STATE) or not isinstance(own, dict):
         hint = "dynamic.checkpoint.load is for objects that a program names itself."
-        raise StateMismatch(f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
-                            ["pipeline: missing in the state"])  # fmt: skip
+        raise StateMismatch(
+            f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
+            ["pipeline: missing in the state"],
+        )
     if own["version"] not in (range(_FORMER_ORDERS, _VERSION + 1) if kinds == _OWN_STATE else (1,)):
-        raise StateMismatch(f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
-                            [f"version: {own['version']} in the state, {_VERSION} here"])  # fmt: skip
+        raise StateMismatch(
+            f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
+            [f"version: {own['version']} in the state, {_VERSION} here"],
+        )
     return own
 
 

@@ -20,8 +20,9 @@ _FAMILIES = ("decoders", "experimental", "io.file", "noise", "random", "reductio
 #: Readers, in DALI's spelling, and sources.
 SOURCES: dict[str, Any] = {
     f"readers.{name.lower()}": getattr(dynamic.readers, name)
-    for name in dynamic.readers.__all__ if name not in ("ExternalSource", "Reader")
-} | {"external_source": dynamic.ExternalSource}  # fmt: skip
+    for name in dynamic.readers.__all__
+    if name not in ("ExternalSource", "Reader")
+} | {"external_source": dynamic.ExternalSource}
 
 
 def reads(path: str) -> bool:

@@ -229,9 +229,10 @@ class Declared:
 
     def __init__(self, output_dtype: Any, output_ndim: Any, output_layout: Any) -> None:
         self._all = (
-            ("dtype", _of_all(output_dtype, _element_type)), ("ndim", _of_all(output_ndim, _number_of_dimensions)),
+            ("dtype", _of_all(output_dtype, _element_type)),
+            ("ndim", _of_all(output_ndim, _number_of_dimensions)),
             ("layout", _of_all(output_layout, _layout)),
-        )  # fmt: skip
+        )
 
     def of_each(self, what: str, count: int) -> list[Any]:
         """What was said of each of so many outputs: their "dtype", "ndim" or "layout"; None is any."""

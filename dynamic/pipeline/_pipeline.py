@@ -199,8 +199,17 @@ class Pipeline(Drawing, Settings):
         """What its runs need, at a place."""
         seed = self._seed if seed is None else seed
         function, check = self._function_to_run(), self._declared.check
-        return Graph(function, self._batch_size, seed, states, self._last_batch, self._fed, check,
-                     conditionals=self._conditionals, answers=answers)  # fmt: skip
+        return Graph(
+            function,
+            self._batch_size,
+            seed,
+            states,
+            self._last_batch,
+            self._fed,
+            check,
+            conditionals=self._conditionals,
+            answers=answers,
+        )
 
     def _peek(self) -> Step:
         """The next batch, which stays the next."""
@@ -256,9 +265,13 @@ class Pipeline(Drawing, Settings):
         self._ahead = None
 
     def feed_input(
-        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None,  # noqa: ARG002 - DALI's
+        self,
+        data_node: str | DataNode,
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,  # noqa: ARG002 - DALI's
         use_copy_kernel: bool = False,  # noqa: ARG002 - DALI's
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Give a source that has no function of its own, ``fn.external_source(name="x")``, its next batch.
 
         Each run takes one; several may wait. From the first on nothing is made ahead. A pipeline that goes on from a

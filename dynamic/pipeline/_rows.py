@@ -18,8 +18,19 @@ from dynamic.readers._placed import Progress
 from dynamic.readers._reader import Reader, _Share, epoch_ended
 from dynamic.readers._stored import Stored
 
-__all__ = ["Rows", "check_beside", "columns", "from_samples", "left", "pair", "pass_over", "passed", "rows_of_first",
-           "rows_of_shard", "taken"]  # fmt: skip
+__all__ = [
+    "Rows",
+    "check_beside",
+    "columns",
+    "from_samples",
+    "left",
+    "pair",
+    "pass_over",
+    "passed",
+    "rows_of_first",
+    "rows_of_shard",
+    "taken",
+]
 
 
 class Rows(NamedTuple):
@@ -207,7 +218,10 @@ def _joined(parts: list[tuple[Batch, ...]]) -> tuple[Batch, ...]:
     if len(parts) == 1:
         return parts[0]
     return tuple(
-        Batch([sample for batch in column for sample in batch.samples], column[0].layout,
-              Origin.joined([batch.origin for batch in column]))
+        Batch(
+            [sample for batch in column for sample in batch.samples],
+            column[0].layout,
+            Origin.joined([batch.origin for batch in column]),
+        )
         for column in zip(*parts, strict=True)
-    )  # fmt: skip
+    )

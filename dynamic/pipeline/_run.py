@@ -29,8 +29,7 @@ from ._nodes import drawing
 from ._output import Output
 from ._rows import Rows, check_beside, columns, from_samples, pair, pass_over, rows_of_first, rows_of_shard, taken
 
-__all__ = ["ITERATOR", "OWN", "Kept", "Outputs", "Run", "Source", "called_in_run", "columns",
-           "in_run"]  # fmt: skip
+__all__ = ["ITERATOR", "OWN", "Kept", "Outputs", "Run", "Source", "called_in_run", "columns", "in_run"]
 
 Outputs: TypeAlias = tuple[Output, ...]
 Source: TypeAlias = Reader[Any] | ExternalSource
@@ -100,9 +99,11 @@ class _Fork(BaseException):
 
 
 #: What a function is told that does not let itself be left.
-_KEPT = ("Pipeline: the function must be called once more, for samples that go another way or for draws before the "
-         "first reader, and has caught what says so. Write `except Exception:` where it has `except:` or "
-         "`except BaseException:`, and no `return` in a `finally:`.")  # fmt: skip
+_KEPT = (
+    "Pipeline: the function must be called once more, for samples that go another way or for draws before the "
+    "first reader, and has caught what says so. Write `except Exception:` where it has `except:` or "
+    "`except BaseException:`, and no `return` in a `finally:`."
+)
 
 
 class Run:
@@ -264,8 +265,10 @@ class Run:
             self._record.append(self._known[len(self._record)])
             before, found = self._record[-1]
             if before != path:
-                raise RuntimeError(f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
-                                   "call the same for all samples")  # fmt: skip
+                raise RuntimeError(
+                    f"fn.{path}() is called where fn.{before}() was: before a condition a function must "
+                    "call the same for all samples"
+                )
             return _own(found)
         found = self._done(path, inputs, arguments, function)
         if self._conditionals:
@@ -336,8 +339,9 @@ class Run:
             raise ArgumentError(f"fn.{path}", "name", expected, shown(label))
         self._read_already.add(label)
         if label not in self._taken and self.decided:
-            raise ArgumentError(f"fn.{path}", "name", "that of a reader or source that is called before any condition",
-                                shown(label))  # fmt: skip
+            raise ArgumentError(
+                f"fn.{path}", "name", "that of a reader or source that is called before any condition", shown(label)
+            )
         new = label not in self.graph.sources
         source = self.graph.source(label, functools.partial(self._make, path, label, inputs, arguments))
         if label not in self._taken:
@@ -471,15 +475,26 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
     order = numpy.argsort(numpy.concatenate([places for places, _ in parts]))
     merged = []
     for i, (one, other) in enumerate(zip(first, second, strict=True)):
-        for what, a, b in (("dtype", one.dtype, other.dtype), ("number of dimensions", one.ndim, other.ndim),
-                           ("layout", one._layout, other._layout), ("device", one.device, other.device)):  # fmt: skip
+        for what, a, b in (
+            ("dtype", one.dtype, other.dtype),
+            ("number of dimensions", one.ndim, other.ndim),
+            ("layout", one._layout, other._layout),
+            ("device", one.device, other.device),
+        ):
             if a != b:
                 _differ(f"one {what} for output {i}", f"{a} and {b}")
         samples = [*one.samples, *other.samples]
         origins = [output.origin for output in (one, other)]
         origin = Origin.joined(origins)
-        merged.append(Output([samples[place] for place in order], one._layout,
-                             origin and origin.take(order.tolist()), numpy_dtype(one.dtype), one.ndim))  # fmt: skip
+        merged.append(
+            Output(
+                [samples[place] for place in order],
+                one._layout,
+                origin and origin.take(order.tolist()),
+                numpy_dtype(one.dtype),
+                one.ndim,
+            )
+        )
     return tuple(merged)
 
 
@@ -488,8 +503,14 @@ def _differ(expected: str, got: str) -> NoReturn:
 
 
 #: Operators for which a sample is not alone, and the argument that makes it so; None where it never is.
-_ACROSS = {"permute_batch": None, "batch_permutation": None, "random.batch_permutation": None, "normalize": "batch",
-           "multi_paste": "in_ids", "python_function": "batch_processing"}  # fmt: skip
+_ACROSS = {
+    "permute_batch": None,
+    "batch_permutation": None,
+    "random.batch_permutation": None,
+    "normalize": "batch",
+    "multi_paste": "in_ids",
+    "python_function": "batch_processing",
+}
 
 #: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
 _FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}

@@ -10,16 +10,38 @@ from dynamic import ArgumentError
 __all__ = ["ARGUMENTS", "SETTINGS", "Settings"]
 
 #: The arguments of `Pipeline` that make a difference.
-ARGUMENTS = ("batch_size", "num_threads", "device_id", "seed", "enable_checkpointing", "prefetch_queue_depth",
-             "checkpoint", "max_batch_size", "enable_conditionals", "output_dtype", "output_ndim",
-             "output_layout")  # fmt: skip
+ARGUMENTS = (
+    "batch_size",
+    "num_threads",
+    "device_id",
+    "seed",
+    "enable_checkpointing",
+    "prefetch_queue_depth",
+    "checkpoint",
+    "max_batch_size",
+    "enable_conditionals",
+    "output_dtype",
+    "output_ndim",
+    "output_layout",
+)
 #: Those that make none, with their defaults.
 SETTINGS: Mapping[str, Any] = {
-    "bytes_per_sample": 0, "concurrency": None, "debug": False, "default_cuda_stream_priority": 0,
-    "enable_memory_stats": False, "exec_async": True, "exec_dynamic": True, "exec_pipelined": True,
-    "experimental_exec_dynamic": None, "max_streams": None, "py_callback_pickler": None, "py_num_workers": 1,
-    "py_start_method": "fork", "set_affinity": False, "stream_policy": None,
-}  # fmt: skip
+    "bytes_per_sample": 0,
+    "concurrency": None,
+    "debug": False,
+    "default_cuda_stream_priority": 0,
+    "enable_memory_stats": False,
+    "exec_async": True,
+    "exec_dynamic": True,
+    "exec_pipelined": True,
+    "experimental_exec_dynamic": None,
+    "max_streams": None,
+    "py_callback_pickler": None,
+    "py_num_workers": 1,
+    "py_start_method": "fork",
+    "set_affinity": False,
+    "stream_policy": None,
+}
 
 
 class _Setting:

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from ._dataset import Loading as DataLoader
 
 __all__ = [
-    "ClassificationIterator", "DataLoader", "Dataset", "GenericIterator", "LastBatchPolicy", "RaggedIterator",
+    "ClassificationIterator",
+    "DataLoader",
+    "Dataset",
+    "GenericIterator",
+    "LastBatchPolicy",
+    "RaggedIterator",
     "feed_ndarray",
-]  # fmt: skip
+]
 _EAGER = "Call dynamic's operators on the batches of a DataLoader: they are eager."
 _INSTEAD = {
     "DALIDataLoader": _EAGER,

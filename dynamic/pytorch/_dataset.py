@@ -164,8 +164,10 @@ class Batches:
             return
         shards = self._epochs.num_shards
         if shards > 1 or dealer != _DEALERS[0]:
-            hint = ("Leave the loader out of Accelerate's prepare() and give the reader shard='torch': so each process "
-                    "reads its own samples, and batches keep their state.")  # fmt: skip
+            hint = (
+                "Leave the loader out of Accelerate's prepare() and give the reader shard='torch': so each process "
+                "reads its own samples, and batches keep their state."
+            )
             got = f"one of {shards} shards, which a {dealer} would share out again"
             expected = "a loader of all samples in prepare(), with dispatch_batches=True"
             raise ArgumentError(_OPERATOR, "source", expected, got, hint)
@@ -198,8 +200,10 @@ class Batches:
         place = self._now or self._own
         if place is None:
             if not worker.total and self._shared.used:
-                raise RuntimeError("pytorch.Dataset: workers make the batches, ahead of whoever takes them. Take the "
-                                   "state of the batch that was used last: batch.state.")  # fmt: skip
+                raise RuntimeError(
+                    "pytorch.Dataset: workers make the batches, ahead of whoever takes them. Take the "
+                    "state of the batch that was used last: batch.state."
+                )
             place = Place(self._next(), worker.number, worker.total)
         return _state(place)
 
@@ -217,8 +221,9 @@ class Batches:
         if place.workers and place.workers != worker.total:
             difference = f"workers: {place.workers} in the state, {worker.total} here"
             hint = "The state of a batch, batch.state, is good for any number of workers."
-            raise StateMismatch(f"{_OPERATOR}: the state is of one of several workers. {difference}. {hint}",
-                                [difference])  # fmt: skip
+            raise StateMismatch(
+                f"{_OPERATOR}: the state is of one of several workers. {difference}. {hint}", [difference]
+            )
         states = place.states
         if not place.workers and self._epochs.left(states) == 0:
             states = self._epochs.start(states)
@@ -400,8 +405,9 @@ def made(module: str, name: str) -> type:
 
     default_collate_fn_map[Outputs] = _refuse
     body, base = {
-        "Dataset": (Batches, torch.utils.data.IterableDataset), "DataLoader": (Loading, torch.utils.data.DataLoader)
-    }[name]  # fmt: skip
+        "Dataset": (Batches, torch.utils.data.IterableDataset),
+        "DataLoader": (Loading, torch.utils.data.DataLoader),
+    }[name]
     return type(name, (body, base), {"__module__": module, "__qualname__": name, "__doc__": body.__doc__})
 
 

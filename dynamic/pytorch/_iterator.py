@@ -43,8 +43,10 @@ class LastBatchPolicy(enum.Enum):
 
 
 _OF_READER: dict[LastBatchPolicy, LastBatch] = {
-    LastBatchPolicy.FILL: "pad", LastBatchPolicy.DROP: "drop", LastBatchPolicy.PARTIAL: "partial",
-}  # fmt: skip
+    LastBatchPolicy.FILL: "pad",
+    LastBatchPolicy.DROP: "drop",
+    LastBatchPolicy.PARTIAL: "partial",
+}
 _AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
 
 
@@ -146,8 +148,9 @@ class GenericIterator:
         """How many samples each pipeline has given in the epoch, which counts where `size` does: int64, shape (P,)."""
         epochs = [pipeline._epoch for pipeline in self._pipelines]
         if len(set(epochs)) > 1:
-            raise StateMismatch(f"{self._operator}: the pipelines are in different epochs: {epochs}.",
-                                [f"epochs: {epochs}"])  # fmt: skip
+            raise StateMismatch(
+                f"{self._operator}: the pipelines are in different epochs: {epochs}.", [f"epochs: {epochs}"]
+            )
         state: Any = self._pipelines[0]._iterator
         if self._told < 0 or state is None:
             return numpy.zeros(len(self._pipelines), numpy.int64)
@@ -159,8 +162,9 @@ class GenericIterator:
         if len(given) != len(self._pipelines):
             differences.append(f"pipelines: {len(given)} in the state, {len(self._pipelines)} here")
         if differences:
-            raise StateMismatch(f"{self._operator}: the checkpoint is of another iterator. {'; '.join(differences)}.",
-                                differences)  # fmt: skip
+            raise StateMismatch(
+                f"{self._operator}: the checkpoint is of another iterator. {'; '.join(differences)}.", differences
+            )
         return given
 
     def _reader(self) -> dict[str, int] | None:

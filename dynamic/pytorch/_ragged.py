@@ -66,10 +66,18 @@ class RaggedIterator(GenericIterator):
             expected = f"a list of {len(named)} tags, each of {', '.join(map(repr, known))}"
             raise ArgumentError(type(self).__name__, "output_types", expected, shown(output_types))
         self._tags = dict(zip(named, tags, strict=True))
-        super().__init__(pipelines, output_map, size, reader_name, auto_reset, last_batch_policy=last_batch_policy,
-                         fill_last_batch=fill_last_batch,
-                         dynamic_shape=dynamic_shape, last_batch_padded=last_batch_padded,
-                         prepare_first_batch=prepare_first_batch)  # fmt: skip
+        super().__init__(
+            pipelines,
+            output_map,
+            size,
+            reader_name,
+            auto_reset,
+            last_batch_policy=last_batch_policy,
+            fill_last_batch=fill_last_batch,
+            dynamic_shape=dynamic_shape,
+            last_batch_padded=last_batch_padded,
+            prepare_first_batch=prepare_first_batch,
+        )
 
     def _named(self, outputs: Outputs) -> dict[str, Batch]:
         varying = [name for name, tag in self._tags.items() if self._dynamic_shape or tag != self.DENSE_TAG]

@@ -9,8 +9,18 @@ from inspect import isfunction
 from ._operators import batch_permutation, beta, choice, coin_flip, normal, uniform
 from ._rng import RNG, Keyed, get_default_rng, set_seed
 
-__all__ = ["RNG", "Keyed", "batch_permutation", "beta", "choice", "coin_flip", "get_default_rng", "normal", "set_seed",
-           "uniform"]  # fmt: skip
+__all__ = [
+    "RNG",
+    "Keyed",
+    "batch_permutation",
+    "beta",
+    "choice",
+    "coin_flip",
+    "get_default_rng",
+    "normal",
+    "set_seed",
+    "uniform",
+]
 
 
 def __dir__() -> list[str]:

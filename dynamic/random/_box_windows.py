@@ -98,8 +98,13 @@ def search(
     """
     n, ndim = len(samples), boxes.shape[1] // 2
     owners, sizes = numpy.repeat(numpy.arange(n), counts), areas(boxes)
-    found = Found(numpy.zeros(n, bool), numpy.zeros(n, bool), numpy.zeros((n, 2 * ndim), numpy.float32),
-                  numpy.zeros((n, ndim), numpy.int64), numpy.ones(len(boxes), bool))  # fmt: skip
+    found = Found(
+        numpy.zeros(n, bool),
+        numpy.zeros(n, bool),
+        numpy.zeros((n, 2 * ndim), numpy.float32),
+        numpy.zeros((n, ndim), numpy.int64),
+        numpy.ones(len(boxes), bool),
+    )
     best, most = numpy.full(n, -1.0), -(-rules.most // rules.attempts)
     step = max(1, _AT_ONCE // rules.attempts)
     for start in range(0, n, step):
@@ -289,8 +294,10 @@ def _ratios(given: tuple[tuple[float, float], ...], ndim: int) -> tuple[dict[Pai
     pairs = itertools.combinations(range(ndim), 2)
     allowed = {pair: ranges[k % len(ranges)] for k, pair in enumerate(pairs)}
     fixed = {pair: least for pair, (least, largest) in allowed.items() if least == largest}
-    return allowed, {**fixed, **{(j, i): numpy.float32(1 / float(ratio) if ratio else math.inf)
-                              for (i, j), ratio in fixed.items()}}  # fmt: skip
+    return allowed, {
+        **fixed,
+        **{(j, i): numpy.float32(1 / float(ratio) if ratio else math.inf) for (i, j), ratio in fixed.items()},
+    }
 
 
 def _beside(values: Array, places: Array) -> Array:

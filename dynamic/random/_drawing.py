@@ -129,9 +129,17 @@ class Call:
     """
 
     def __init__(
-        self, name: str, shape_like: Any, batch_size: Any, device: DeviceLike, rng: Source | Turn | None, /,
-        a: Tensor | Batch | None = None, inputs: Mapping[str, Tensor | Batch] | None = None, **given: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        shape_like: Any,
+        batch_size: Any,
+        device: DeviceLike,
+        rng: Source | Turn | None,
+        /,
+        a: Tensor | Batch | None = None,
+        inputs: Mapping[str, Tensor | Batch] | None = None,
+        **given: Any,
+    ) -> None:
         self.name, self.source = name, rng if isinstance(rng, Turn) else Turn(name, rng)
         if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
             shape_like = Tensor(asarray(shape_like, name, "shape_like"))
@@ -203,9 +211,12 @@ class Call:
         return ArgumentError(self.name, f"{name}[{i}]", expected, shown(value[i]))
 
     def fill(
-        self, dtype: numpy.dtype[Any], compute: Callable[[Part], Array], stride: int = ELEMENT_STRIDE,
+        self,
+        dtype: numpy.dtype[Any],
+        compute: Callable[[Part], Array],
+        stride: int = ELEMENT_STRIDE,
         kernel: Callable[[Draw, Any, int], None] | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on.
 
         Args:
@@ -398,9 +409,12 @@ def streams(draw: Draw, count: int) -> list[Words]:
 
 
 def sampled(
-    call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object], make: Callable[..., tuple[Array, ...]],
+    call: Call,
+    inputs: Sequence[Tensor | Batch],
+    check: Callable[..., object],
+    make: Callable[..., tuple[Array, ...]],
     kinds: Sequence[tuple[int, Any]],
-) -> tuple[Tensor | Batch, ...]:  # fmt: skip
+) -> tuple[Tensor | Batch, ...]:
     """The results of a random operator that has inputs, made sample by sample. Here the source moves on.
 
     Args:

@@ -59,14 +59,24 @@ def picked(draw: Draw, sizes: Any, target: int, values: NDArray[Any], first: Any
 
 
 def _launch(
-    kernel: str, draw: Draw, sizes: Any, target: int, dtype: numpy.dtype[Any], numbers: Sequence[Any],
+    kernel: str,
+    draw: Draw,
+    sizes: Any,
+    target: int,
+    dtype: numpy.dtype[Any],
+    numbers: Sequence[Any],
     sections: Sequence[NDArray[Any]] = (),
-) -> None:  # fmt: skip
+) -> None:
     high = numpy.asarray(draw.high, numpy.uint64)
     size = numpy.broadcast_to(numpy.asarray(sizes, numpy.int64), high.shape)
     rows = table(_SAMPLE, len(high), high=high, size=size, target=target + (numpy.cumsum(size) - size) * dtype.itemsize)
     for name, values in zip("abc", numbers, strict=False):
         rows[name] = values
-    scalars = (numpy.uint64(draw.key), numpy.uint64(draw.low), numpy.uint32(draw.phase), numpy.uint32(ELEMENT_STRIDE),
-               code(dtype))  # fmt: skip
+    scalars = (
+        numpy.uint64(draw.key),
+        numpy.uint64(draw.low),
+        numpy.uint32(draw.phase),
+        numpy.uint32(ELEMENT_STRIDE),
+        code(dtype),
+    )
     launch("random", kernel, -(-size // _NUMBERS), [rows, *sections], scalars)

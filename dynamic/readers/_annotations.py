@@ -102,8 +102,10 @@ class Annotated(Listing):
         """The same with digests of what belongs to each sample for labels: int32 of shape (N, 4)."""
         columns = [(self.starts, self.boxes), (self.starts, self.categories)]
         if self.masks:
-            columns += [(self.masks.polygon_starts, self.masks.polygons),
-                        (self.masks.vertex_starts, self.masks.vertices.astype(numpy.float32))]  # fmt: skip
+            columns += [
+                (self.masks.polygon_starts, self.masks.polygons),
+                (self.masks.vertex_starts, self.masks.vertices.astype(numpy.float32)),
+            ]
         parts = [(starts.tolist(), column) for starts, column in columns]
         heads = numpy.column_stack([self.image_ids, self.image_sizes]).astype("<i8")
         with_runs = numpy.diff(self.masks.run_starts).tolist() if self.masks else [0] * len(self.names)
@@ -211,8 +213,13 @@ def _document(path: str, *, polygons: bool) -> dict[str, Any]:
     try:
         text = contents(path).tobytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
-        raise ArgumentError(_OPERATOR, "annotations_file", "a JSON file of annotations as COCO has them", shown(path),
-                            f"{error.strerror}.") from error  # fmt: skip
+        raise ArgumentError(
+            _OPERATOR,
+            "annotations_file",
+            "a JSON file of annotations as COCO has them",
+            shown(path),
+            f"{error.strerror}.",
+        ) from error
     if not polygons:
         text = _POLYGONS.sub('"segmentation":[]', text)
     try:
@@ -242,8 +249,9 @@ def parsed(wanted: Wanted) -> Annotated:
         chosen = chosen[counts[places[chosen]] > 0]
     if not len(chosen):
         kept = " with objects in them" if wanted.skip_empty else ""
-        raise ArgumentError(_OPERATOR, "annotations_file", f"a file with images{kept}",
-                            f"{displayed(wanted.source)}, which has none")  # fmt: skip
+        raise ArgumentError(
+            _OPERATOR, "annotations_file", f"a file with images{kept}", f"{displayed(wanted.source)}, which has none"
+        )
     firsts, counts = starts_of(counts)[places[chosen]], counts[places[chosen]]
     starts = starts_of(counts)
     grouped = numpy.argsort(image_of, kind="stable")
@@ -265,9 +273,18 @@ def parsed(wanted: Wanted) -> Annotated:
     if wanted.masks != "pixels":
         sizes[:] = 0
     nothing = numpy.zeros((len(chosen), 0), numpy.int32)
-    return Annotated(wanted.root, [_relative(names[i], wanted.root) for i in chosen.tolist()], nothing, given, sizes,
-                     starts, boxes, _categories(objects, document, wanted), masks,
-                     classes=_classes(document, remapped=wanted.remapped))  # fmt: skip
+    return Annotated(
+        wanted.root,
+        [_relative(names[i], wanted.root) for i in chosen.tolist()],
+        nothing,
+        given,
+        sizes,
+        starts,
+        boxes,
+        _categories(objects, document, wanted),
+        masks,
+        classes=_classes(document, remapped=wanted.remapped),
+    )
 
 
 def starts_of(counts: Array) -> Array:
@@ -362,8 +379,9 @@ def _classes(document: dict[str, Any], *, remapped: bool) -> dict[int, str]:
 def _masks(objects: _Rows, starts: Array, owner: Array, *, pixels: bool) -> Masks:
     """The masks of objects, which belong to these samples, as they are given out or as pixels are made of them."""
     kinds = "a list of polygons, or an object with 'size' and 'counts'"
-    found = objects.column("segmentation", kinds, lambda value: value is None or isinstance(value, (list, dict)),
-                           {list, dict, type(None)})  # fmt: skip
+    found = objects.column(
+        "segmentation", kinds, lambda value: value is None or isinstance(value, (list, dict)), {list, dict, type(None)}
+    )
     n = len(starts) - 1
     of = [row for row, shape in enumerate(found) if type(shape) is list for _ in shape]
     polygons = [polygon for shape in found if type(shape) is list for polygon in shape]
@@ -379,8 +397,15 @@ def _masks(objects: _Rows, starts: Array, owner: Array, *, pixels: bool) -> Mask
     run_owner = owner[numpy.array(run_rows, numpy.int64)]
     numbers = numpy.array(run_rows, numpy.int64) - starts[run_owner]
     run_table = numpy.column_stack([numbers, numpy.array(runs, numpy.int64).reshape(-1, 5)])
-    return Masks(starts_of(numpy.bincount(samples, minlength=n)), table.astype(numpy.int32), vertex_starts, vertices,
-                 starts_of(numpy.bincount(run_owner, minlength=n)), run_table, run_bytes)  # fmt: skip
+    return Masks(
+        starts_of(numpy.bincount(samples, minlength=n)),
+        table.astype(numpy.int32),
+        vertex_starts,
+        vertices,
+        starts_of(numpy.bincount(run_owner, minlength=n)),
+        run_table,
+        run_bytes,
+    )
 
 
 def _vertices(objects: _Rows, of: list[int], polygons: list[Any]) -> Array:

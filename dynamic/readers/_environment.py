@@ -36,9 +36,11 @@ def _of_torch(operator: str) -> tuple[int, int]:
     except ImportError as error:
         raise ArgumentError(operator, "shard", _WORDS, "'torch', which is not installed") from error
     if not (distributed.is_available() and distributed.is_initialized()):
-        hint = ("Call torch.distributed.init_process_group() first; in Lightning make the reader in train_dataloader() "
-                "or setup(). In processes that torch does not know, such as spawned workers of a DataLoader, give "
-                "shard_id= and num_shards=.")  # fmt: skip
+        hint = (
+            "Call torch.distributed.init_process_group() first; in Lightning make the reader in train_dataloader() "
+            "or setup(). In processes that torch does not know, such as spawned workers of a DataLoader, give "
+            "shard_id= and num_shards=."
+        )
         expected = "'torch' only where torch.distributed is initialised"
         raise ArgumentError(operator, "shard", expected, "'torch' without a process group", hint)
     return distributed.get_rank(), distributed.get_world_size()

@@ -16,16 +16,27 @@ from dynamic.errors import ArgumentError, shown
 
 from ._stored import Unusable
 
-__all__ = ["Column", "FixedLenFeature", "VarLenFeature", "columns", "float32", "int64", "stored_features", "string",
-           "values"]  # fmt: skip
+__all__ = [
+    "Column",
+    "FixedLenFeature",
+    "VarLenFeature",
+    "columns",
+    "float32",
+    "int64",
+    "stored_features",
+    "string",
+    "values",
+]
 
 #: What the values of a feature are.
 int64, float32, string = "int64", "float32", "string"
 
 _DALIS = (int64, string, float32)  # by the numbers that they are in DALI
 _ARRAYS: dict[str, numpy.dtype[Any]] = {
-    int64: numpy.dtype(numpy.int64), float32: numpy.dtype(numpy.float32), string: numpy.dtype(numpy.uint8),
-}  # fmt: skip
+    int64: numpy.dtype(numpy.int64),
+    float32: numpy.dtype(numpy.float32),
+    string: numpy.dtype(numpy.uint8),
+}
 _MOST_VALUES = 1 << 31  # of a list; a record cannot have more bytes
 _MOST_DIMENSIONS = 32
 

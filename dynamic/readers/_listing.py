@@ -21,12 +21,39 @@ from dynamic._base.pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 from dynamic.io._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
 
-__all__ = ["FILE_FILTERS", "Listing", "Packed", "as_it_is", "is_folder", "is_sample", "listed_files", "listed_folder",
-           "listed_lines", "listed_names", "unlisted", "versions_of"]  # fmt: skip
+__all__ = [
+    "FILE_FILTERS",
+    "Listing",
+    "Packed",
+    "as_it_is",
+    "is_folder",
+    "is_sample",
+    "listed_files",
+    "listed_folder",
+    "listed_lines",
+    "listed_names",
+    "unlisted",
+    "versions_of",
+]
 
 #: The endings that are taken for data where no `file_filters` are given.
-FILE_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2",
-                "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
+FILE_FILTERS = (
+    "*.jpg",
+    "*.jpeg",
+    "*.png",
+    "*.bmp",
+    "*.tif",
+    "*.tiff",
+    "*.pnm",
+    "*.ppm",
+    "*.pgm",
+    "*.pbm",
+    "*.jp2",
+    "*.webp",
+    "*.flac",
+    "*.ogg",
+    "*.wav",
+)
 
 _LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
@@ -208,8 +235,9 @@ def listed_folder(
         with os.scandir(root) as entries:
             folders = sorted((e.name for e in entries if is_folder(e) and wanted_dir(e.name)), key=os.fsencode)
     except OSError as error:
-        raise ArgumentError("readers.File", "file_root", "a folder with a folder for each class", shown(root),
-                            f"{error.strerror}.") from error  # fmt: skip
+        raise ArgumentError(
+            "readers.File", "file_root", "a folder with a folder for each class", shown(root), f"{error.strerror}."
+        ) from error
     names: list[str] = []
     labels: list[int] = []
     for label, folder in enumerate(folders):
@@ -224,9 +252,13 @@ def listed_folder(
         names += [f"{folder}/{file}" for file in files]
         labels += [label] * len(files)
     if not names:
-        raise ArgumentError("readers.File", "file_root", "a folder with a folder of data files for each class",
-                            f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
-                            "Name other files by file_filters=.")  # fmt: skip
+        raise ArgumentError(
+            "readers.File",
+            "file_root",
+            "a folder with a folder of data files for each class",
+            f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
+            "Name other files by file_filters=.",
+        )
     return Listing(root, names, numpy.array(labels, numpy.int32), classes=tuple(folders))
 
 
@@ -271,8 +303,9 @@ def listed_files(operator: str, root: str, files: Any, labels: Sequence[int] | N
     elif not isinstance(labels, Sequence):
         raise ArgumentError(operator, "labels", "a list of integers", shown(labels))
     elif len(labels) != len(names):
-        raise ArgumentError(operator, "labels", f"one label for each of the {len(names)} files",
-                            f"{len(labels)} labels")  # fmt: skip
+        raise ArgumentError(
+            operator, "labels", f"one label for each of the {len(names)} files", f"{len(labels)} labels"
+        )
     if not names:
         raise ArgumentError(operator, "files", "at least one path", "none")
     return Listing(root or str(Path.cwd()), names, _int32(operator, "labels", labels))
@@ -286,8 +319,9 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
     try:
         lines = _lines(file_list)
     except OSError as error:
-        raise ArgumentError(operator, "file_list", "a text file of lines 'path label'", shown(file_list),
-                            f"{error.strerror}.") from error  # fmt: skip
+        raise ArgumentError(
+            operator, "file_list", "a text file of lines 'path label'", shown(file_list), f"{error.strerror}."
+        ) from error
     root = root or os.path.dirname(file_list)
     names: list[str] = []
     labels: list[int] = []
@@ -299,8 +333,12 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
             names.append(_relative(path, root))
             labels.append(int(found[2]))
         elif line.strip():
-            raise ArgumentError(operator, "file_list", "a text file of lines 'path label'",
-                                f"{shown(os.fsdecode(line))} in line {number} of {displayed(file_list)}")  # fmt: skip
+            raise ArgumentError(
+                operator,
+                "file_list",
+                "a text file of lines 'path label'",
+                f"{shown(os.fsdecode(line))} in line {number} of {displayed(file_list)}",
+            )
     if not names:
         raise ArgumentError(operator, "file_list", "a text file with a line for each file", "an empty one")
     return Listing(root, names, _int32(operator, "file_list", labels))
@@ -314,15 +352,17 @@ def listed_names(operator: str, file_list: str, root: str) -> Listing:
     try:
         lines = _lines(file_list)
     except OSError as error:
-        raise ArgumentError(operator, "file_list", "a text file with a path on each line", shown(file_list),
-                            f"{error.strerror}.") from error  # fmt: skip
+        raise ArgumentError(
+            operator, "file_list", "a text file with a path on each line", shown(file_list), f"{error.strerror}."
+        ) from error
     root = root or os.path.dirname(file_list)
     names = [_relative(os.fsdecode(path), root) for line in lines if (path := line.removesuffix(b"\r"))]
     for number, name in enumerate(names):
         refuse_address(operator, f"file_list[{number}]", name)
         if "\0" in name:
-            raise ArgumentError(operator, "file_list", "a text file with a path on each line",
-                                f"one with NUL in path {number}")  # fmt: skip
+            raise ArgumentError(
+                operator, "file_list", "a text file with a path on each line", f"one with NUL in path {number}"
+            )
     if not names:
         raise ArgumentError(operator, "file_list", "a text file with a path on each line", "an empty one")
     return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))

@@ -35,16 +35,20 @@ def drawn(listing: Annotated, sample: int) -> Array:
     columns = numpy.zeros((width, height), numpy.uint8 if least >= 0 and largest < 256 else numpy.int32)
     polygons, vertices = (
         column[starts[sample] : starts[sample + 1]]
-        for column, starts in ((listing.masks.polygons, listing.masks.polygon_starts),
-                               (listing.masks.vertices, listing.masks.vertex_starts))
-    )  # fmt: skip
+        for column, starts in (
+            (listing.masks.polygons, listing.masks.polygon_starts),
+            (listing.masks.vertices, listing.masks.vertex_starts),
+        )
+    )
     spans = [_spans(polygons, vertices, height, width)] if len(polygons) else []
     spans += [_of_runs(runs, height, width) for runs in listing.masks.runs_of(sample)]
     if spans:
         objects, firsts, ends = numpy.concatenate(spans, axis=1)
         label_of = labels[objects]
-        found = {label: _united(firsts[label_of == label], ends[label_of == label])
-                 for label in numpy.unique(label_of).tolist()}  # fmt: skip
+        found = {
+            label: _united(firsts[label_of == label], ends[label_of == label])
+            for label in numpy.unique(label_of).tolist()
+        }
         filled = sum(int((ends - firsts).sum()) for firsts, ends in found.values())
         if filled > _MOST_FILLED:
             raise Unusable(f"the masks of its {len(found)} labels fill {filled} pixels, more than {_MOST_FILLED}")
@@ -83,8 +87,10 @@ def _fill(pixels: Array, firsts: Array, ends: Array, label: int) -> None:
 def _of_runs(runs: Runs, height: int, width: int) -> Array:
     """The spans of pixels, one column after the other, that run lengths cover: int64 of shape (3, spans)."""
     if (runs.height, runs.width) != (height, width):
-        raise Unusable(f"the run lengths of object {runs.number} are of {runs.height} x {runs.width} pixels, its image "
-                       f"is of {height} x {width}")  # fmt: skip
+        raise Unusable(
+            f"the run lengths of object {runs.number} are of {runs.height} x {runs.width} pixels, its image "
+            f"is of {height} x {width}"
+        )
     ends = numpy.cumsum(counts_of(runs))
     pairs = ends[: len(ends) // 2 * 2].reshape(-1, 2)
     return numpy.stack([numpy.full(len(pairs), runs.number), pairs[:, 0], pairs[:, 1]])

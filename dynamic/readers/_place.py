@@ -20,19 +20,44 @@ from dynamic.errors import StateError, StateMismatch, shown
 from ._order import keys
 from ._sketch import MOST, Change, changed, is_sketch, smallest
 
-__all__ = ["VERSION", "Place", "Rule", "Tally", "Untold", "adapted", "checked", "hexadecimal", "no_state",
-           "rule_of", "unfit", "what_changed"]  # fmt: skip
+__all__ = [
+    "VERSION",
+    "Place",
+    "Rule",
+    "Tally",
+    "Untold",
+    "adapted",
+    "checked",
+    "hexadecimal",
+    "no_state",
+    "rule_of",
+    "unfit",
+    "what_changed",
+]
 
 VERSION = 2
 _ID = re.compile(r"[0-9a-f]{16}")
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 _MASK64 = (1 << 64) - 1
 _TYPES: dict[str, type] = {
-    "version": int, "epoch": int, "position": int, "last": str, "late": list,
-    "shuffle": bool, "seed": int, "dealt": int,
-    "samples": int, "names": str, "labels": str, "sizes": str, "contents": str, "whole": str, "sketch": str,
-    "given": str, "skipped": list,
-}  # fmt: skip
+    "version": int,
+    "epoch": int,
+    "position": int,
+    "last": str,
+    "late": list,
+    "shuffle": bool,
+    "seed": int,
+    "dealt": int,
+    "samples": int,
+    "names": str,
+    "labels": str,
+    "sizes": str,
+    "contents": str,
+    "whole": str,
+    "sketch": str,
+    "given": str,
+    "skipped": list,
+}
 
 
 class Rule(NamedTuple):
@@ -96,8 +121,10 @@ def checked(operator: str, state: Any) -> dict[str, Any]:
         raise no_state(operator, f"it must be a dict, and is {shown(state)}")
     version: Any = state.get("version", VERSION)
     if type(version) is not int or not 1 <= version <= VERSION:
-        raise StateError(f"{operator}: the state has version {shown(version)}, and this library "
-                         f"knows 1 to {VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
+        raise StateError(
+            f"{operator}: the state has version {shown(version)}, and this library "
+            f"knows 1 to {VERSION}. Use the library that it was made with, or a newer one."
+        )
     lacking = ", ".join(map(repr, sorted(_TYPES.keys() - state.keys())))
     unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys())))
     if lacking or unknown:
@@ -184,8 +211,10 @@ def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place,
     last = numpy.uint64(int(state["last"], 16))
     change = changed(state["sketch"], state["samples"], ids)
     if not _some_are_here(state, ids, change):
-        raise Untold("None of the samples that the state names is here: all may have other names by now, as where a "
-                     "file of another folder joins, or the root is another")  # fmt: skip
+        raise Untold(
+            "None of the samples that the state names is here: all may have other names by now, as where a "
+            "file of another folder joins, or the root is another"
+        )
     before = _up_to(last, rule, state, ids, change)
     if before is None:
         raise Untold("There is no telling which of the samples had been given when the state was taken")

@@ -44,8 +44,11 @@ Fingerprint: TypeAlias = Literal["sizes", "contents"]
 _FINGERPRINTS: tuple[Fingerprint, ...] = ("sizes", "contents")
 _ON_MISMATCH: tuple[OnMismatch, ...] = ("raise", "warn", "adapt")
 
-_DIGESTS = {"labels": "the same samples with other labels", "sizes": "the same samples with other sizes",
-            "contents": "samples of the same names and sizes with other contents"}  # fmt: skip
+_DIGESTS = {
+    "labels": "the same samples with other labels",
+    "sizes": "the same samples with other sizes",
+    "contents": "samples of the same names and sizes with other contents",
+}
 
 
 class Explanation(NamedTuple):
@@ -307,8 +310,10 @@ class Placed(ABC):
             hint = "Give it the data and arguments that it had when the state was taken, or on_mismatch='adapt'."
             raise unfit(self._operator, differences, hint)
         if policy == "warn":
-            hint = ("It goes on from the same position, so that samples may be left out or repeated; "
-                    "on_mismatch='adapt' does neither.")  # fmt: skip
+            hint = (
+                "It goes on from the same position, so that samples may be left out or repeated; "
+                "on_mismatch='adapt' does neither."
+            )
             warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
             return Place(state["epoch"], min(state["position"], len(self._ids)))
         same = self._digests(sort=state["shuffle"], contents=False)["names"] == state["names"]
@@ -318,8 +323,10 @@ class Placed(ABC):
             hint = f"{untold_}. Begin an epoch with seek(0), or give the reader the data that it had."
             raise unfit(self._operator, differences, hint) from None
         if not exact:
-            hint = ("Every sample of the epoch that is still there will be given once; new ones may have to wait for "
-                    "the next epoch.")  # fmt: skip
+            hint = (
+                "Every sample of the epoch that is still there will be given once; new ones may have to wait for "
+                "the next epoch."
+            )
             warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
         if place.rule == self._rule:
             return place._replace(rule=None)

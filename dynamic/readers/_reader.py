@@ -181,8 +181,13 @@ class Reader(Placed, Generic[G]):
             outputs, progress = self._step(progress, share, size)
             if outputs:
                 return outputs, progress
-        raise ArgumentError(self._operator, "batch_size", "so small that there is a batch for this shard", str(size),
-                            f"There are {len(self._ids)} samples on {self._num_shards} shards.")  # fmt: skip
+        raise ArgumentError(
+            self._operator,
+            "batch_size",
+            "so small that there is a batch for this shard",
+            str(size),
+            f"There are {len(self._ids)} samples on {self._num_shards} shards.",
+        )
 
     def __len__(self) -> int:
         """Number of samples of the data set, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
@@ -334,8 +339,10 @@ class Reader(Placed, Generic[G]):
         name = f" {self._name!r}" if self._name is not None else ""
         order = f"shuffled with seed {self._rule.seed}" if self._rule.shuffle else "in listed order"
         launcher = f" (from {self._launcher})" if self._launcher else ""
-        return (f"<{self._operator}{name}: {len(self._ids)} samples {order}, shard {self._shard_id} of "
-                f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>")  # fmt: skip
+        return (
+            f"<{self._operator}{name}: {len(self._ids)} samples {order}, shard {self._shard_id} of "
+            f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>"
+        )
 
 
 class Replaced(DataError):

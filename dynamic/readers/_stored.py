@@ -22,8 +22,17 @@ from ._listing import Listing
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader, Replaced
 
-__all__ = ["Common", "PathLike", "Stored", "Unusable", "a_path", "absolute", "called_with", "names_of_files",
-           "paths_of"]  # fmt: skip
+__all__ = [
+    "Common",
+    "PathLike",
+    "Stored",
+    "Unusable",
+    "a_path",
+    "absolute",
+    "called_with",
+    "names_of_files",
+    "paths_of",
+]
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 L = TypeVar("L", bound=Listing)
@@ -32,8 +41,26 @@ X = TypeVar("X")
 F = TypeVar("F", bound=Callable[..., None])
 
 #: What other libraries, and other readers, call the argument that says what is read.
-_ELSEWHERE = frozenset(["data", "data_dir", "dir", "directory", "file", "file_names", "filename", "filenames", "files",
-                        "folder", "path", "paths", "root", "source", "url", "urls"])  # fmt: skip
+_ELSEWHERE = frozenset(
+    [
+        "data",
+        "data_dir",
+        "dir",
+        "directory",
+        "file",
+        "file_names",
+        "filename",
+        "filenames",
+        "files",
+        "folder",
+        "path",
+        "paths",
+        "root",
+        "source",
+        "url",
+        "urls",
+    ]
+)
 _SLOW = 2e-4  # seconds for the first file of a batch: then threads read the others
 _MANY_BYTES = 1 << 40
 
@@ -202,12 +229,19 @@ class Stored(Reader[G], Generic[L, G]):
         """
         operator = self._operator
         _only_cpu(operator, device, num_inputs)
-        numbers = {"initial_fill": initial_fill, "prefetch_queue_depth": prefetch_queue_depth,
-                   "tensor_init_bytes": tensor_init_bytes}  # fmt: skip
+        numbers = {
+            "initial_fill": initial_fill,
+            "prefetch_queue_depth": prefetch_queue_depth,
+            "tensor_init_bytes": tensor_init_bytes,
+        }
         for argument, number in numbers.items():
             natural(operator, argument, 1 if number is None else number)
-        flags = {"enable_checkpointing": enable_checkpointing, "read_ahead": read_ahead, "dont_use_mmap": dont_use_mmap,
-                 "skip_cached_images": skip_cached_images}  # fmt: skip
+        flags = {
+            "enable_checkpointing": enable_checkpointing,
+            "read_ahead": read_ahead,
+            "dont_use_mmap": dont_use_mmap,
+            "skip_cached_images": skip_cached_images,
+        }
         for argument, value in flags.items():
             flag(operator, argument, value)
         anew = flag(operator, "shuffle_after_epoch", shuffle_after_epoch)

@@ -132,13 +132,22 @@ class COCO(Stored[Annotated, Batches]):
             unless_empty(annotations_file),
             _renamed("preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path),
         )
-        folder = _renamed("save_preprocessed_annotations_dir", save_preprocessed_annotations_dir,
-                          "dump_meta_files_path", dump_meta_files_path)  # fmt: skip
-        save = _renamed("save_preprocessed_annotations", save_preprocessed_annotations,
-                        "dump_meta_files", dump_meta_files)  # fmt: skip
+        folder = _renamed(
+            "save_preprocessed_annotations_dir",
+            save_preprocessed_annotations_dir,
+            "dump_meta_files_path",
+            dump_meta_files_path,
+        )
+        save = _renamed(
+            "save_preprocessed_annotations", save_preprocessed_annotations, "dump_meta_files", dump_meta_files
+        )
         if flag(operator, "save_preprocessed_annotations", save) != (folder is not None):
-            raise ArgumentError(operator, "save_preprocessed_annotations_dir", "a path where, and only where, "
-                                "save_preprocessed_annotations=True", shown(folder))  # fmt: skip
+            raise ArgumentError(
+                operator,
+                "save_preprocessed_annotations_dir",
+                "a path where, and only where, save_preprocessed_annotations=True",
+                shown(folder),
+            )
         if file_root is None:
             raise ArgumentError(operator, "file_root", "the folder that images are in", "None")
         self._coordinates = flag(operator, "masks", masks)
@@ -191,8 +200,10 @@ class COCO(Stored[Annotated, Batches]):
             polygons = _pieces(masks.polygons, masks.polygon_starts, indices)
             if self._coordinates:
                 polygons = [numpy.multiply(piece, [1, 2, 2], dtype=numpy.int32) for piece in polygons]
-            outputs += [batch(polygons, masks.polygons),
-                        batch(_pieces(masks.vertices, masks.vertex_starts, indices), masks.vertices)]  # fmt: skip
+            outputs += [
+                batch(polygons, masks.polygons),
+                batch(_pieces(masks.vertices, masks.vertex_starts, indices), masks.vertices),
+            ]
         elif drawing:
             outputs.append(batch([mask for _, mask in read], _MASK, "HWC"))
         if self._with_ids:
@@ -206,8 +217,10 @@ _MASK = numpy.empty((0, 0, 1), numpy.int32)
 
 def _pieces(column: Array, starts: Array, indices: list[int]) -> list[Array]:
     """What belongs to some samples, copied: it may be written to."""
-    return [column[first:end].copy() for first, end in zip(starts[indices].tolist(), starts[1:][indices].tolist(),
-                                                           strict=True)]  # fmt: skip
+    return [
+        column[first:end].copy()
+        for first, end in zip(starts[indices].tolist(), starts[1:][indices].tolist(), strict=True)
+    ]
 
 
 def _renamed(argument: str, value: Any, former: str, of_former: Any) -> Any:
@@ -222,8 +235,9 @@ def _source(annotations_file: PathLike | None, preprocessed: PathLike | None) ->
     operator = COCO._operator
     if preprocessed is not None:
         if annotations_file is not None:
-            raise ArgumentError(operator, "annotations_file", "None where preprocessed_annotations is given",
-                                shown(annotations_file))  # fmt: skip
+            raise ArgumentError(
+                operator, "annotations_file", "None where preprocessed_annotations is given", shown(annotations_file)
+            )
         return a_path(operator, "preprocessed_annotations", preprocessed), True
     if annotations_file is None:
         raise ArgumentError(operator, "annotations_file", "a path, unless preprocessed_annotations is given", "None")
@@ -249,14 +263,24 @@ def _threshold(number: Any) -> float:
 
 def _only_stored(wanted: Wanted) -> None:
     """Refuse what binary files were made with, and cannot be changed."""
-    made_with = {"images": (wanted.images, None), "ltrb": (wanted.ltrb, False), "ratio": (wanted.ratio, False),
-                 "size_threshold": (wanted.size_threshold, 0.1), "skip_empty": (wanted.skip_empty, False),
-                 "include_iscrowd": (wanted.include_iscrowd, True),
-                 "avoid_class_remapping": (not wanted.remapped, False)}  # fmt: skip
+    made_with = {
+        "images": (wanted.images, None),
+        "ltrb": (wanted.ltrb, False),
+        "ratio": (wanted.ratio, False),
+        "size_threshold": (wanted.size_threshold, 0.1),
+        "skip_empty": (wanted.skip_empty, False),
+        "include_iscrowd": (wanted.include_iscrowd, True),
+        "avoid_class_remapping": (not wanted.remapped, False),
+    }
     for argument, (value, default) in made_with.items():
         if value != default:
-            raise ArgumentError(COCO._operator, argument, f"{default} with preprocessed_annotations", shown(value),
-                                "They are as it was when they were saved.")  # fmt: skip
+            raise ArgumentError(
+                COCO._operator,
+                argument,
+                f"{default} with preprocessed_annotations",
+                shown(value),
+                "They are as it was when they were saved.",
+            )
 
 
 # Binary files: each begins with a count of 4 bytes
@@ -264,9 +288,19 @@ def _only_stored(wanted: Wanted) -> None:
 #: DALI writes none of these where it would be empty.
 _NONE_IF_EMPTY = ("boxes.dat", "labels.dat", "polygon_data.dat", "vertices.dat", "masks_rles.dat", "masks_rles_idx.dat")
 _EXACT = "vertices_float64.dat"  # of ours, beside vertices.dat where float32 does not hold them: masks need all digits
-_SOMETIMES = (*_NONE_IF_EMPTY, "original_ids.dat", "polygon_offset.dat", "polygons_count.dat", "vertices_offset.dat",
-              "vertices_count.dat", "heights.dat", "widths.dat", "masks_offset.dat", "mask_count.dat",
-              _EXACT)  # fmt: skip
+_SOMETIMES = (
+    *_NONE_IF_EMPTY,
+    "original_ids.dat",
+    "polygon_offset.dat",
+    "polygons_count.dat",
+    "vertices_offset.dat",
+    "vertices_count.dat",
+    "heights.dat",
+    "widths.dat",
+    "masks_offset.dat",
+    "mask_count.dat",
+    _EXACT,
+)
 
 
 def _listed(wanted: Wanted) -> Annotated:
@@ -340,8 +374,17 @@ def _loaded(wanted: Wanted) -> Annotated:
     if wanted.masks:
         masks = _loaded_masks(wanted, starts)
     nothing = numpy.zeros((n, 0), numpy.int32)
-    return Annotated(wanted.root, names, nothing, ids.astype(numpy.int64), sizes.astype(numpy.int64), starts, boxes,
-                     categories, masks)  # fmt: skip
+    return Annotated(
+        wanted.root,
+        names,
+        nothing,
+        ids.astype(numpy.int64),
+        sizes.astype(numpy.int64),
+        starts,
+        boxes,
+        categories,
+        masks,
+    )
 
 
 def _loaded_masks(wanted: Wanted, starts: Array) -> Masks:
@@ -357,8 +400,15 @@ def _loaded_masks(wanted: Wanted, starts: Array) -> Masks:
     if not right.all() or (ends[-1] if len(ends) else 0) != len(vertices) or not numpy.isfinite(vertices).all():
         raise damaged(os.path.join(wanted.source, "polygon_data.dat"), "does not go with vertices.dat and labels.dat")
     if wanted.masks != "pixels":
-        return Masks(polygon_starts, polygons, vertex_starts, vertices, numpy.zeros(n + 1, numpy.int64),
-                     numpy.zeros((0, 6), numpy.int64), b"")  # fmt: skip
+        return Masks(
+            polygon_starts,
+            polygons,
+            vertex_starts,
+            vertices,
+            numpy.zeros(n + 1, numpy.int64),
+            numpy.zeros((0, 6), numpy.int64),
+            b"",
+        )
     index = _numbers(wanted, "masks_rles_idx.dat", "<i4").astype(numpy.int64)
     run_starts = _starts(wanted, "masks_offset.dat", "mask_count.dat", "<i8", n, len(index))
     owner = numpy.repeat(numpy.arange(n), numpy.diff(run_starts))
@@ -421,8 +471,13 @@ def _save(found: Annotated, wanted: Wanted, folder: str) -> None:
                     os.remove(part)
                 raise
     except OSError as error:
-        raise ArgumentError(COCO._operator, "save_preprocessed_annotations_dir", "a folder that can be written to",
-                            shown(folder), f"{error.strerror}.") from error  # fmt: skip
+        raise ArgumentError(
+            COCO._operator,
+            "save_preprocessed_annotations_dir",
+            "a folder that can be written to",
+            shown(folder),
+            f"{error.strerror}.",
+        ) from error
 
 
 def _binary(found: Annotated, wanted: Wanted) -> dict[str, bytes]:
@@ -437,9 +492,12 @@ def _binary(found: Annotated, wanted: Wanted) -> dict[str, bytes]:
     for name in found.names:
         if "\n" in name:
             raise damaged(wanted.source, f"the name {shown(name)} of an image cannot be saved: it is of two lines")
-    files = {"filenames.dat": b"".join(os.fsencode(name) + b"\n" for name in found.names),
-             "boxes.dat": counted(found.boxes, "<f4"), "labels.dat": counted(found.categories, "<i4"),
-             **spread("offsets.dat", "counts.dat", found.starts, "<i4")}  # fmt: skip
+    files = {
+        "filenames.dat": b"".join(os.fsencode(name) + b"\n" for name in found.names),
+        "boxes.dat": counted(found.boxes, "<f4"),
+        "labels.dat": counted(found.categories, "<i4"),
+        **spread("offsets.dat", "counts.dat", found.starts, "<i4"),
+    }
     if wanted.ids:
         files["original_ids.dat"] = counted(found.image_ids, "<i4")
     if (masks := found.masks) is None:
@@ -448,10 +506,13 @@ def _binary(found: Annotated, wanted: Wanted) -> dict[str, bytes]:
     files |= spread("vertices_offset.dat", "vertices_count.dat", masks.vertex_starts, "<i8")
     files |= {"polygon_data.dat": counted(masks.polygons, "<i4", 3), "vertices.dat": counted(masks.vertices, "<f4", 2)}
     if wanted.masks == "pixels":
-        files |= {"heights.dat": counted(found.image_sizes[:, 0], "<i4"),
-                  "widths.dat": counted(found.image_sizes[:, 1], "<i4"),
-                  "masks_rles_idx.dat": counted(masks.runs[:, 0], "<i4"), "masks_rles.dat": _binary_runs(found, wanted),
-                  **spread("masks_offset.dat", "mask_count.dat", masks.run_starts, "<i8")}  # fmt: skip
+        files |= {
+            "heights.dat": counted(found.image_sizes[:, 0], "<i4"),
+            "widths.dat": counted(found.image_sizes[:, 1], "<i4"),
+            "masks_rles_idx.dat": counted(masks.runs[:, 0], "<i4"),
+            "masks_rles.dat": _binary_runs(found, wanted),
+            **spread("masks_offset.dat", "mask_count.dat", masks.run_starts, "<i8"),
+        }
         if (masks.vertices.astype(numpy.float32) != masks.vertices).any():
             files[_EXACT] = counted(masks.vertices, "<f8", 2)
     return files

@@ -32,8 +32,15 @@ Kind: TypeAlias = Literal["sample", "batch", "index", "call", "iterable"]
 #: What is called with its place, and so can be called with it again.
 _COUNTED = ("sample", "batch", "index")
 _VERSION = 1
-_STATE = {"version": int, "source": str, "resumable": bool, "epoch": int, "iteration": int, "sample": int,
-          "batch_size": int}  # fmt: skip
+_STATE = {
+    "version": int,
+    "source": str,
+    "resumable": bool,
+    "epoch": int,
+    "iteration": int,
+    "sample": int,
+    "batch_size": int,
+}
 _CYCLES = {None: None, "no": "no", False: "no", "quiet": "quiet", True: "quiet", "raise": "raise"}
 
 Output: TypeAlias = "Tensor | Batch"
@@ -186,8 +193,11 @@ class ExternalSource:
             raise StopIteration
         if size and self._expected not in (0, size):
             difference = f"batch_size: {self._expected} in the state, {size} here"
-            raise StateMismatch(f"{self._operator}: {difference}. The place of a source of batches counts batches; let "
-                                "it make samples, with batch=False.", [difference])  # fmt: skip
+            raise StateMismatch(
+                f"{self._operator}: {difference}. The place of a source of batches counts batches; let "
+                "it make samples, with batch=False.",
+                [difference],
+            )
         one_by_one = self._kind == "sample" or (self._batch is False and size is not None)
         outputs = self._samples(size) if one_by_one else self._whole(size)
         self._iteration += 1
@@ -323,8 +333,12 @@ class ExternalSource:
         if isinstance(output, Tensor):
             return Batch([output.array] * size, output.layout)
         if len(output) != size:
-            raise ArgumentError(self._operator, "source", f"one that makes batches of {size} samples, as asked for",
-                                f"a batch of {len(output)}")  # fmt: skip
+            raise ArgumentError(
+                self._operator,
+                "source",
+                f"one that makes batches of {size} samples, as asked for",
+                f"a batch of {len(output)}",
+            )
         return output
 
     def _for_each_output(self, argument: str, value: Any) -> list[Any]:
@@ -368,15 +382,21 @@ class ExternalSource:
             if type(value) is not kind or (isinstance(value, int) and not 0 <= value <= MOST_COUNTED):
                 raise StateError(f"{operator}: this is no state of a source: {key!r} is {shown(value)}.")
         if state["version"] != _VERSION:
-            raise StateError(f"{operator}: the state has version {shown(state['version'])}, and this library knows "
-                             f"{_VERSION}. Use the library that it was made with, or a newer one.")  # fmt: skip
+            raise StateError(
+                f"{operator}: the state has version {shown(state['version'])}, and this library knows "
+                f"{_VERSION}. Use the library that it was made with, or a newer one."
+            )
         if state["source"] != self._kind:
             difference = f"source: {state['source']!r} in the state, {self._kind!r} here"
             raise StateMismatch(f"{operator}: the state is of another kind of source. {difference}.", [difference])
         if not self.resumable:
-            warnings.warn(f"{operator}: there is no telling where its source was: it had given {state['iteration']} in "
-                          f"epoch {state['epoch']}, and goes on from wherever it is. A function of one argument can go "
-                          "on exactly.", StateWarning, stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"{operator}: there is no telling where its source was: it had given {state['iteration']} in "
+                f"epoch {state['epoch']}, and goes on from wherever it is. A function of one argument can go "
+                "on exactly.",
+                StateWarning,
+                stacklevel=2,
+            )
         if self._answers is not None:
             sample: Any = state["sample"]
             self._answers.renumber(self._sample, sample)
@@ -421,8 +441,9 @@ def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:
     counted: Kind = "sample" if batch is False else "batch" if batch_info else "index"
     if not isinstance(source, Iterable) and not _makes_generators(source):
         if not callable(source):
-            raise ArgumentError("ExternalSource", "source", "a function of at most one argument, or an iterable",
-                                shown(source))  # fmt: skip
+            raise ArgumentError(
+                "ExternalSource", "source", "a function of at most one argument, or an iterable", shown(source)
+            )
         arguments = _positional(source)
         if arguments == 1:
             return counted

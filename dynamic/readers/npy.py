@@ -117,11 +117,18 @@ class Numpy(Stored[Listing, Batches]):
         flag(operator, "use_o_direct", use_o_direct)
         policy = unless_empty(out_of_bounds_policy)
         self._region = _region(
-            {"roi_start": roi_start, "rel_roi_start": rel_roi_start, "roi_end": roi_end, "rel_roi_end": rel_roi_end,
-             "roi_shape": roi_shape, "rel_roi_shape": rel_roi_shape},
-            roi_axes, word(operator, "out_of_bounds_policy", "error" if policy is None else policy, _POLICIES),
+            {
+                "roi_start": roi_start,
+                "rel_roi_start": rel_roi_start,
+                "roi_end": roi_end,
+                "rel_roi_end": rel_roi_end,
+                "roi_shape": roi_shape,
+                "rel_roi_shape": rel_roi_shape,
+            },
+            roi_axes,
+            word(operator, "out_of_bounds_policy", "error" if policy is None else policy, _POLICIES),
             _number("fill_value", 0.0 if fill_value is None else fill_value, float),
-        )  # fmt: skip
+        )
         list_samples = _source(file_root, files, file_list, "*.npy" if file_filter is None else file_filter)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
 
@@ -134,10 +141,12 @@ class Numpy(Stored[Listing, Batches]):
         arrays = self._each(indices, lambda i: _array(listing.path(i), self._region))
         kind = kind or _Kind.of(arrays[0], listing.source(indices[0]))
         failures = [
-            Failure(i, f"holds {_Kind.of(array, '')}, where {kind.source} holds {kind}",
-                    source=listing.source(indices[i]))
-            for i, array in enumerate(arrays) if (array.dtype, array.ndim) != (kind.dtype, kind.ndim)
-        ]  # fmt: skip
+            Failure(
+                i, f"holds {_Kind.of(array, '')}, where {kind.source} holds {kind}", source=listing.source(indices[i])
+            )
+            for i, array in enumerate(arrays)
+            if (array.dtype, array.ndim) != (kind.dtype, kind.ndim)
+        ]
         if failures:
             raise DataError(self._operator, failures, len(arrays))
         return (Batch(arrays, origin=origin),)
@@ -185,8 +194,17 @@ class _Region(NamedTuple):
         """Where it begins in an array of some shape, and how large it is."""
         axes = tuple(range(len(shape))) if self.axes is None else self.axes
         try:
-            return places.sliced(Numpy._operator, shape, None, None, None, axes=axes, axis_names=None,
-                                 out_of_bounds_policy=self.policy, **self.bounds)  # fmt: skip
+            return places.sliced(
+                Numpy._operator,
+                shape,
+                None,
+                None,
+                None,
+                axes=axes,
+                axis_names=None,
+                out_of_bounds_policy=self.policy,
+                **self.bounds,
+            )
         except ArgumentError as error:
             prefix = "roi_" if not error.argument.startswith("rel_") else "rel_roi_"
             name = prefix + error.argument.removeprefix("rel_")
@@ -251,8 +269,11 @@ def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Regi
         found = [name for name in alternatives if given[name] is not None]
         if len(found) > 1:
             raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
-    bounds = {name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
-              for name, value in given.items() if value is not None}  # fmt: skip
+    bounds = {
+        name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
+        for name, value in given.items()
+        if value is not None
+    }
     bounds = {name: numbers for name, numbers in bounds.items() if numbers}  # an empty list says nothing
     chosen = None if axes is None else _numbers("roi_axes", axes, int)
     for name in ("roi_shape", "rel_roi_shape"):

@@ -238,8 +238,16 @@ def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
         told = ", ".join(map(displayed, files[:3]))
         raise ArgumentError(TFRecord._operator, "path", "files with records", f"none in {told}")
     nothing = numpy.zeros((len(names), 0), numpy.int32)
-    return Records(root, names, nothing, versions, files, numpy.concatenate(numbers), numpy.array(offsets, numpy.int64),
-                   numpy.array(counts, numpy.int64))  # fmt: skip
+    return Records(
+        root,
+        names,
+        nothing,
+        versions,
+        files,
+        numpy.concatenate(numbers),
+        numpy.array(offsets, numpy.int64),
+        numpy.array(counts, numpy.int64),
+    )
 
 
 def _in_file(path: str) -> tuple[list[int], list[int]]:

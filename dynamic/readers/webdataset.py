@@ -110,8 +110,11 @@ class Webdataset(Stored["Components", Batches]):
         self._dtypes = _dtypes(dtypes, len(wanted))
         missing = "" if missing_component_behavior is None else missing_component_behavior
         missing = word(operator, "missing_component_behavior", missing, _MISSING)
-        columns = {extension: [k for k, some in enumerate(wanted) if extension in some]
-                   for some in wanted for extension in some}  # fmt: skip
+        columns = {
+            extension: [k for k, some in enumerate(wanted) if extension in some]
+            for some in wanted
+            for extension in some
+        }
         rule = _Rule(columns, wanted, sensitive, missing or "empty")
         list_samples = functools.partial(_listed, archives, indices, rule)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
@@ -258,12 +261,23 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: _Rule) -> Com
             offsets.extend(starts)
             counts.extend(sizes)
     if not names:
-        raise ArgumentError(Webdataset._operator, "paths", "archives with samples of these extensions", "none in "
-                            + ", ".join(map(displayed, archives[:3])))  # fmt: skip
+        raise ArgumentError(
+            Webdataset._operator,
+            "paths",
+            "archives with samples of these extensions",
+            "none in " + ", ".join(map(displayed, archives[:3])),
+        )
     shape, nothing = (len(names), len(rule.extensions)), numpy.zeros((len(names), 0), numpy.int32)
-    return Components(root, names, nothing, versions, archives, numpy.array(numbers, numpy.int32),
-                      numpy.array(offsets, numpy.int64).reshape(shape),
-                      numpy.array(counts, numpy.int64).reshape(shape))  # fmt: skip
+    return Components(
+        root,
+        names,
+        nothing,
+        versions,
+        archives,
+        numpy.array(numbers, numpy.int32),
+        numpy.array(offsets, numpy.int64).reshape(shape),
+        numpy.array(counts, numpy.int64).reshape(shape),
+    )
 
 
 def _components(files: Sequence[_File], rule: _Rule) -> tuple[list[int], list[int]]:
@@ -346,8 +360,9 @@ def _indexed(line: bytes, width: int) -> tuple[list[_File], str]:
     """The files in a line of an index, each of so many words, and the last of those; no files where it is damaged."""
     words = line.split()
     rows = [words[i : i + width] for i in range(0, len(words), width)]
-    if not all(len(row) == width and (row[1] + row[2]).isdigit() and len(max(row[1:3], key=len)) <= DIGITS
-               for row in rows):  # fmt: skip
+    if not all(
+        len(row) == width and (row[1] + row[2]).isdigit() and len(max(row[1:3], key=len)) <= DIGITS for row in rows
+    ):
         rows = _with_spaces(line.removesuffix(b"\r")) if width == 4 else []
     return [_File(text(row[0]), int(row[1]), int(row[2])) for row in rows], text(rows[0][-1]) if rows else ""
 

@@ -79,7 +79,7 @@ class Turns(NamedTuple):
 
 def turns(
     angles: Sequence[float], images: Sequence[Pair], canvases: Sequence[Pair], counts: Sequence[int], dtype: Any
-) -> Turns:  # fmt: skip
+) -> Turns:
     """How the images of some samples are turned, for each of their boxes.
 
     Args:

@@ -18,9 +18,23 @@ from .coordinates import multiplied
 from .strips import shared, strips
 
 __all__ = [
-    "LUMA", "OFFSET", "YCBCR", "conversion", "grey", "linear", "linear_of_one", "luma", "middle", "mixed", "mixing",
-    "picked", "recoded", "scaled", "twist", "twist_of_one",
-]  # fmt: skip
+    "LUMA",
+    "OFFSET",
+    "YCBCR",
+    "conversion",
+    "grey",
+    "linear",
+    "linear_of_one",
+    "luma",
+    "middle",
+    "mixed",
+    "mixing",
+    "picked",
+    "recoded",
+    "scaled",
+    "twist",
+    "twist_of_one",
+]
 
 _STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps, between which threads take turns
 _FEW = 1 << 12  # values; what fewer of them take does not matter
@@ -80,9 +94,13 @@ def middle(dtype: numpy.dtype[Any]) -> float:
 
 
 def linear(
-    have: numpy.dtype[Any], want: numpy.dtype[Any], brightness: Any = 1.0, shift: Any = 0.0, contrast: Any = 1.0,
+    have: numpy.dtype[Any],
+    want: numpy.dtype[Any],
+    brightness: Any = 1.0,
+    shift: Any = 0.0,
+    contrast: Any = 1.0,
     center: Any = None,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, Any]:
     """Brightness and contrast as a factor and what is added, of one image or of many.
 
     Computed as DALI does: what lies near a half must be rounded to the same side.
@@ -98,9 +116,13 @@ linear_of_one = functools.lru_cache(64)(linear)  #: the same of one image: those
 
 
 def twist(
-    dtype: numpy.dtype[Any], hue: Any, saturation: Any, brightness: Any = 1.0, contrast: Any = 1.0,
+    dtype: numpy.dtype[Any],
+    hue: Any,
+    saturation: Any,
+    brightness: Any = 1.0,
+    contrast: Any = 1.0,
     image_type: str = "RGB",
-) -> Any:  # fmt: skip
+) -> Any:
     """The matrix that turns hues, multiplies saturation, then changes contrast and brightness; or many of them."""
     with numpy.errstate(over="ignore", invalid="ignore"):
         return _twist(grey(dtype), hue, saturation, brightness, contrast, image_type, _brightest(dtype))

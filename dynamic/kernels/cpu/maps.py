@@ -31,9 +31,12 @@ _MARGIN = 2  # pixels beyond the nearest one that an interpolation may read
 _FAR = 1 << 20  # pixels; OpenCV takes float32 to integers
 _REPEATS = 8  # OpenCV goes back from beyond a repeated image one image at a time
 _BORDERS = {
-    "constant": cv2.BORDER_CONSTANT, "replicate": cv2.BORDER_REPLICATE, "reflect": cv2.BORDER_REFLECT,
-    "reflect_101": cv2.BORDER_REFLECT_101, "wrap": cv2.BORDER_WRAP,
-}  # fmt: skip
+    "constant": cv2.BORDER_CONSTANT,
+    "replicate": cv2.BORDER_REPLICATE,
+    "reflect": cv2.BORDER_REFLECT,
+    "reflect_101": cv2.BORDER_REFLECT_101,
+    "wrap": cv2.BORDER_WRAP,
+}
 _CODES = {"nn": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC}
 _BLOCK = 1 << 17  # pixels whose points are computed at a time: in few steps, between which threads take turns
 _FEW = 1 << 14  # pixels that are computed at a time where the steps are many, so that they stay in the cache
@@ -75,8 +78,14 @@ def perspective(
         filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
         (warp.copied if interpolation == "nn" else warp.in_groups)(image, out, filled, into, _BORDERS[border])
         return
-    read(image, functools.partial(_projected, matrix, out.shape[1]), out, fill=fill, border=border,
-         interpolation=interpolation)  # fmt: skip
+    read(
+        image,
+        functools.partial(_projected, matrix, out.shape[1]),
+        out,
+        fill=fill,
+        border=border,
+        interpolation=interpolation,
+    )
 
 
 def _is_direct(image: Any, out: Any, interpolation: str) -> bool:
@@ -277,8 +286,10 @@ def _gather(image: Any, points: Points, out: Any, fill: Any, interpolation: str)
             convert(numpy, warp.take(pixels, place, fill), out.dtype, out=out[rows])
             return
         corners = [numpy.floor(y), numpy.floor(x)]
-        weights = [[weight[..., None] for weight in _weights(axis - corner, len(steps))]
-                   for axis, corner in zip((y, x), corners, strict=True)]  # fmt: skip
+        weights = [
+            [weight[..., None] for weight in _weights(axis - corner, len(steps))]
+            for axis, corner in zip((y, x), corners, strict=True)
+        ]
         total: Any = 0.0
         pairs = itertools.product(*weights)
         for place, (down, right) in zip(warp.places_of(corners, image.shape, steps), pairs, strict=True):

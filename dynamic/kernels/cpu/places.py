@@ -29,11 +29,21 @@ _ARE_EXTENTS = {"crop", *_EXTENTS_OF.values(), "shape", "rel_shape"}
 
 @functools.lru_cache(1024)  # photos often are alike
 def cropped(
-    operator: str, shape: tuple[int, ...], layout: str, crop: tuple[float, ...] | None = None,
-    crop_d: float | None = None, crop_h: float | None = None, crop_w: float | None = None, crop_pos_x: float = 0.5,
-    crop_pos_y: float = 0.5, crop_pos_z: float = 0.5, out_of_bounds_policy: str = "error", rounding: str = "round",
-    frames: bool = True, **_: Any,
-) -> Window:  # fmt: skip
+    operator: str,
+    shape: tuple[int, ...],
+    layout: str,
+    crop: tuple[float, ...] | None = None,
+    crop_d: float | None = None,
+    crop_h: float | None = None,
+    crop_w: float | None = None,
+    crop_pos_x: float = 0.5,
+    crop_pos_y: float = 0.5,
+    crop_pos_z: float = 0.5,
+    out_of_bounds_policy: str = "error",
+    rounding: str = "round",
+    frames: bool = True,
+    **_: Any,
+) -> Window:
     """The window that the arguments of `crop` say; `frames` of a video may be taken as depth is."""
     places = spatial(layout)
     deep = crop_d is not None or (crop is not None and len(crop) == 3)
@@ -63,9 +73,13 @@ def cropped(
 
 
 def placed(
-    operator: str, arguments: Sequence[tuple[str, str]], shape: tuple[int, ...], layout: str | None, window: Window,
+    operator: str,
+    arguments: Sequence[tuple[str, str]],
+    shape: tuple[int, ...],
+    layout: str | None,
+    window: Window,
     policy: str,
-) -> Window:  # fmt: skip
+) -> Window:
     """A window as a policy allows it to lie in an image of some shape; "inside" is "error" with no others.
 
     Of the arguments for each dimension an error names the first where the window begins too early, the second where it
@@ -92,9 +106,13 @@ def placed(
 
 @functools.lru_cache(256)
 def axes_of(
-    operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str | None,
+    operator: str,
+    layout: str | None,
+    ndim: int,
+    axes: int | tuple[int, ...] | None,
+    axis_names: str | None,
     default: str | None = None,
-) -> tuple[int, ...]:  # fmt: skip
+) -> tuple[int, ...]:
     """The dimensions that `axes` says, else those that `axis_names` says, which has a default."""
     if axes is not None:
         if axis_names not in (None, default):
@@ -115,9 +133,14 @@ def axes_of(
 
 
 def sliced(
-    operator: str, shape: tuple[int, ...], layout: str | None, anchor: Array | None, extent: Array | None, /,
+    operator: str,
+    shape: tuple[int, ...],
+    layout: str | None,
+    anchor: Array | None,
+    extent: Array | None,
+    /,
     **arguments: Any,
-) -> Window:  # fmt: skip
+) -> Window:
     """The window that the arguments of `slice` say, in an array of some shape."""
     if anchor is not None and extent is not None and arguments.get("axes") == tuple(range(len(shape))):
         window = _inside(shape, anchor, extent)
@@ -154,14 +177,34 @@ class _Numbers(NamedTuple):
 
 @functools.lru_cache(1024)
 def _sliced(
-    operator: str, shape: tuple[int, ...], layout: str | None, anchor: _Numbers | None, extent: _Numbers | None, /, *,
-    start: Any = None, rel_start: Any = None, end: Any = None, rel_end: Any = None, rel_shape: Any = None,
-    axes: int | tuple[int, ...] | None = None, axis_names: str = "WH", normalized_anchor: bool = True,
-    normalized_shape: bool = True, out_of_bounds_policy: str = "error", **others: Any,
-) -> Window:  # fmt: skip
+    operator: str,
+    shape: tuple[int, ...],
+    layout: str | None,
+    anchor: _Numbers | None,
+    extent: _Numbers | None,
+    /,
+    *,
+    start: Any = None,
+    rel_start: Any = None,
+    end: Any = None,
+    rel_end: Any = None,
+    rel_shape: Any = None,
+    axes: int | tuple[int, ...] | None = None,
+    axis_names: str = "WH",
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    out_of_bounds_policy: str = "error",
+    **others: Any,
+) -> Window:
     """As `sliced`; `shape=` is among `others`."""
-    named = {"start": start, "rel_start": rel_start, "end": end, "rel_end": rel_end, "shape": others.get("shape"),
-             "rel_shape": rel_shape}  # fmt: skip
+    named = {
+        "start": start,
+        "rel_start": rel_start,
+        "end": end,
+        "rel_end": rel_end,
+        "shape": others.get("shape"),
+        "rel_shape": rel_shape,
+    }
     given = {name: value for name, value in named.items() if value is not None}
     if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
         axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
@@ -174,8 +217,9 @@ def _sliced(
     if anchor is None:
         values = {name: each(operator, name, value, len(chosen)) for name, value in given.items()}
         with numpy.errstate(over="ignore", invalid="ignore"):
-            bounds = [_named(whole, {name: value[i] for name, value in values.items()})
-                      for i, whole in enumerate(wholes)]  # fmt: skip
+            bounds = [
+                _named(whole, {name: value[i] for name, value in values.items()}) for i, whole in enumerate(wholes)
+            ]
     else:
         first = _positions(operator, "anchor", anchor, wholes, relative=normalized_anchor)
         wanted = _positions(operator, "shape", extent, wholes, relative=normalized_shape)

@@ -81,11 +81,17 @@ class _Resizer:
         from cykooz_resizer import rust_lib as core  # the classes around it take 5 % of a random resized crop
 
         self._core, self._resizer = core, core.RustResizer()  # it keeps its memory, and is locked while it works
-        self._options = {name: library.ResizeOptions(library.ResizeAlg.convolution(library.FilterType[theirs]),
-                                                     use_alpha=False).rust_options
-                         for name, theirs in _THEIR_WORDS.items()}  # fmt: skip
-        self._kinds = {(numpy.dtype(dtype), channels): library.PixelType[kind + suffix].value
-                       for dtype, kind in _KINDS.items() for channels, suffix in CHANNELS.items()}  # fmt: skip
+        self._options = {
+            name: library.ResizeOptions(
+                library.ResizeAlg.convolution(library.FilterType[theirs]), use_alpha=False
+            ).rust_options
+            for name, theirs in _THEIR_WORDS.items()
+        }
+        self._kinds = {
+            (numpy.dtype(dtype), channels): library.PixelType[kind + suffix].value
+            for dtype, kind in _KINDS.items()
+            for channels, suffix in CHANNELS.items()
+        }
         self._result: tuple[Any, Any] = None, None
         self._sources: dict[int, _Canvas] = {}  # by the number of channels
         self._results: dict[int, _Canvas] = {}

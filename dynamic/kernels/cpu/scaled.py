@@ -65,8 +65,10 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
     resize, both, first = way
     if image.ndim == 3 and not first:
         return resize(image, both, out)
-    frames, results = (array.reshape(-1, *array.shape[first : first + 2], math.prod(array.shape[first + 2 :]))
-                       for array in (image, out))  # fmt: skip
+    frames, results = (
+        array.reshape(-1, *array.shape[first : first + 2], math.prod(array.shape[first + 2 :]))
+        for array in (image, out)
+    )
     return all(resize(frame, both, result) for frame, result in zip(frames, results, strict=True))
 
 
@@ -205,8 +207,9 @@ def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrore
         ends = {0, head, some.size - tail, some.size} if head + tail < some.size else {0, some.size}
         for first, last in itertools.pairwise(sorted(ends)):
             _lines(frame, some.some(first, last), (left, right), between[first:last])
-        resizer.show(between, (0, 0, *sides), (*box, float(some.size)), "linear", out[i * rows :][: some.size],
-                     mirrored=mirrored)  # fmt: skip
+        resizer.show(
+            between, (0, 0, *sides), (*box, float(some.size)), "linear", out[i * rows :][: some.size], mirrored=mirrored
+        )
 
     pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
 

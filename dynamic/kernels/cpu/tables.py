@@ -16,9 +16,18 @@ from .strips import shared, strips
 __all__ = ["OF_OPENCV", "looked_up", "mapped", "table"]
 
 #: Element types of tables, each with one of the same size that OpenCV can look up.
-OF_OPENCV = {numpy.dtype(t): numpy.dtype(same) for t, same in (
-    ("uint8", "uint8"), ("int8", "uint8"), ("uint16", "int16"), ("int16", "int16"), ("float16", "int16"),
-    ("int32", "int32"), ("float32", "float32"))}  # fmt: skip
+OF_OPENCV = {
+    numpy.dtype(t): numpy.dtype(same)
+    for t, same in (
+        ("uint8", "uint8"),
+        ("int8", "uint8"),
+        ("uint16", "int16"),
+        ("int16", "int16"),
+        ("float16", "int16"),
+        ("int32", "int32"),
+        ("float32", "float32"),
+    )
+}
 
 _KEYS = 1 << 16
 _STRIP = 1 << 16  # wide integers that are looked up at a time

@@ -166,8 +166,10 @@ def _shifted(image: Any, shift: Sequence[int], out: Any, fill: Any) -> None:
     """Fill `out` with an image that is shifted by whole pixels, (x, y)."""
     spans = [(-by, extent) for by, extent in zip(shift[::-1], image.shape, strict=False)]  # where the image lies
     if fill is None:
-        rows, columns = (numpy.clip(numpy.arange(n) - start, 0, extent - 1)
-                         for n, (start, extent) in zip(out.shape, spans, strict=False))  # fmt: skip
+        rows, columns = (
+            numpy.clip(numpy.arange(n) - start, 0, extent - 1)
+            for n, (start, extent) in zip(out.shape, spans, strict=False)
+        )
         convert(numpy, image[rows].take(columns, axis=1), out.dtype, out=out)
         return
     there, here = [], []
@@ -309,8 +311,9 @@ def _opencv_linear(image: Any, matrix: Any, out: Any, fill: Any) -> None:
 
         def one(i: int) -> None:
             tile, part, shifted = tiles[i]
-            cv2.warpAffine(source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile],
-                           flags=_LINEAR, **how)  # fmt: skip
+            cv2.warpAffine(
+                source[part], numpy.array(shifted), memory[tile].shape[1::-1], dst=memory[tile], flags=_LINEAR, **how
+            )
 
         pool.run_pieces(one, len(tiles), source.nbytes + memory.nbytes)
 

@@ -166,9 +166,12 @@ _CACHE = 3 << 18  # bytes of pixels that are split into channels before they are
 
 
 def normalised(
-    images: Array | Sequence[Array], factors: tuple[float, ...], shifts: tuple[float, ...], out: Array,
+    images: Array | Sequence[Array],
+    factors: tuple[float, ...],
+    shifts: tuple[float, ...],
+    out: Array,
     mirrored: Sequence[bool],
-) -> None:  # fmt: skip
+) -> None:
     """Multiply each channel by a factor and add a shift, in float32, or in float64 where that has more digits.
 
     Args:

@@ -74,9 +74,13 @@ def code(dtype: numpy.dtype[Any]) -> numpy.int32:
 
 
 def launch(
-    module: str, kernel: str, tiles: NDArray[Any], sections: Sequence[NDArray[Any]], scalars: Sequence[Any] = (),
+    module: str,
+    kernel: str,
+    tiles: NDArray[Any],
+    sections: Sequence[NDArray[Any]],
+    scalars: Sequence[Any] = (),
     shared: int = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Run a kernel on the current stream of the current device.
 
     Its parameters are the table, the first block of each sample, the number of samples, how many blocks each has (0

@@ -22,14 +22,26 @@ _MOST = 1 << 31  # rows, and elements of a row
 _FEW_ROWS = 8
 
 _PIECE = numpy.dtype([("source", "u8"), ("target", "u8"), ("bytes", "u8")])
-_WINDOW = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("strides", "i8", _DIMS), ("extents", "u4", _DIMS), ("low", "u4", _DIMS),
-    ("high", "u4", _DIMS), ("rows", "u4"), ("fill", "u4"), ("divisor", "u4"), ("channels", "u4"), ("across", "u4"),
-    ("wide", "u4"),
-])  # fmt: skip
+_WINDOW = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("strides", "i8", _DIMS),
+        ("extents", "u4", _DIMS),
+        ("low", "u4", _DIMS),
+        ("high", "u4", _DIMS),
+        ("rows", "u4"),
+        ("fill", "u4"),
+        ("divisor", "u4"),
+        ("channels", "u4"),
+        ("across", "u4"),
+        ("wide", "u4"),
+    ]
+)
 #: Conversions that have kernels of their own.
-_PAIRS = frozenset({("uint8", "float32"), ("uint8", "float16"), ("float32", "uint8"), ("float32", "float16"),
-                    ("float16", "float32")})  # fmt: skip
+_PAIRS = frozenset(
+    {("uint8", "float32"), ("uint8", "float16"), ("float32", "uint8"), ("float32", "float16"), ("float16", "float32")}
+)
 
 
 def pieces(source: NDArray[numpy.uint64], target: NDArray[numpy.uint64], sizes: NDArray[Any]) -> None:
@@ -45,9 +57,13 @@ def pieces(source: NDArray[numpy.uint64], target: NDArray[numpy.uint64], sizes: 
 
 
 def window(
-    source: Described, target: Described, starts: NDArray[Any] | None = None, steps: NDArray[Any] | None = None,
-    fill: Any = 0.0, channel: int | None = None,
-) -> None:  # fmt: skip
+    source: Described,
+    target: Described,
+    starts: NDArray[Any] | None = None,
+    steps: NDArray[Any] | None = None,
+    fill: Any = 0.0,
+    channel: int | None = None,
+) -> None:
     """Copy a window of each array, which may reach over its edges and run backwards, to the type of the target.
 
     Args:

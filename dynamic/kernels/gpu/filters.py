@@ -14,11 +14,24 @@ from ._launch import code, launch, table
 __all__ = ["correlated", "ranked"]
 
 _TILE = 32
-_FILTER = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("weights", "u4"), ("size", "u4", 2),
-    ("shift", "i4", 2), ("extents", "i4", 2), ("rows", "u4"), ("columns", "u4"), ("channels", "u4"), ("fill", "u4"),
-    ("across", "u4"),
-], align=True)  # fmt: skip
+_FILTER = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("weights", "u4"),
+        ("size", "u4", 2),
+        ("shift", "i4", 2),
+        ("extents", "i4", 2),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("channels", "u4"),
+        ("fill", "u4"),
+        ("across", "u4"),
+    ],
+    align=True,
+)
 #: Types that have kernels of their own, which compute in float32.
 _OWN = frozenset({("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32")})
 _RANKED = ("uint8", "float32")  # with kernels of their own
@@ -27,9 +40,13 @@ _BORDERS = ("constant", "clamp", "reflect_1001", "reflect_101", "wrap")
 
 
 def correlated(
-    source: Images, target: Images, kernels: Sequence[NDArray[Any]], anchors: NDArray[Any], border: str,
+    source: Images,
+    target: Images,
+    kernels: Sequence[NDArray[Any]],
+    anchors: NDArray[Any],
+    border: str,
     fills: NDArray[Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Fill each target with an image that is correlated with a kernel, as `kernels.cpu.filters` does.
 
     Args:
@@ -81,8 +98,19 @@ def ranked(source: Images, target: Images, sizes: NDArray[Any], anchors: NDArray
 def _rows(source: Images, target: Images, sizes: Any, anchors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The table but for kernels, and the number of tiles."""
     tiles, across = tiles_of(target.shapes, _TILE, _TILE)
-    rows = table(_FILTER, len(source), source=source.pointers, target=target.pointers, to=target.strides, size=sizes,
-                 shift=-anchors, extents=source.shapes[:, :2], rows=target.shapes[:, 0], columns=target.shapes[:, 1],
-                 channels=target.shapes[:, 2], across=across)  # fmt: skip
+    rows = table(
+        _FILTER,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        size=sizes,
+        shift=-anchors,
+        extents=source.shapes[:, :2],
+        rows=target.shapes[:, 0],
+        columns=target.shapes[:, 1],
+        channels=target.shapes[:, 2],
+        across=across,
+    )
     rows["from"] = source.strides
     return rows, tiles

@@ -16,14 +16,33 @@ from ._launch import launch, table
 __all__ = ["equalized", "equalized_in_tiles"]
 
 _BLOCK = 4096  # pixels
-_PLANE = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 2), ("to", "i8", 2), ("rows", "u4"), ("columns", "u4"),
-])  # fmt: skip
+_PLANE = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 2),
+        ("to", "i8", 2),
+        ("rows", "u4"),
+        ("columns", "u4"),
+    ]
+)
 _MEMORY = 1 << 28  # bytes of tables that are made at once
-_TILED = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("rows", "u4"), ("columns", "u4"),
-    ("high", "u4"), ("wide", "u4"), ("down", "u4"), ("across", "u4"), ("limit", "u4"), ("first", "u4"),
-])  # fmt: skip
+_TILED = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("high", "u4"),
+        ("wide", "u4"),
+        ("down", "u4"),
+        ("across", "u4"),
+        ("limit", "u4"),
+        ("first", "u4"),
+    ]
+)
 _NONE = (numpy.zeros(1, numpy.uint16), numpy.zeros(1, numpy.float32))
 
 
@@ -42,8 +61,13 @@ def equalized(source: Images, target: Images) -> None:
     channels = numpy.arange(len(owners)) - (numpy.cumsum(counts) - counts)[owners]
     if not len(owners):
         return
-    rows = table(_PLANE, len(owners), rows=source.shapes[owners, 0], columns=source.shapes[owners, 1],
-                 to=target.strides[owners, :2])  # fmt: skip
+    rows = table(
+        _PLANE,
+        len(owners),
+        rows=source.shapes[owners, 0],
+        columns=source.shapes[owners, 1],
+        to=target.strides[owners, :2],
+    )
     rows["from"] = source.strides[owners, :2]
     for name, images in (("source", source), ("target", target)):
         rows[name] = images.pointers[owners] + (channels * images.strides[owners, 2]).astype(numpy.uint64)
@@ -88,8 +112,18 @@ def _rows(source: Images, target: Images, tiles: tuple[int, int], limit: float, 
     sizes = numpy.where(fits, extents, extents + grid - extents % grid) // grid
     bins = 1 << 8 * source.dtype.itemsize
     most = numpy.maximum(min(limit, float(bins)) * sizes.prod(axis=1) / bins, 1) if limit > 0 else 0
-    rows = table(_TILED, len(owners), to=target.strides[owners], rows=extents[:, 0], columns=extents[:, 1],
-                 high=sizes[:, 0], wide=sizes[:, 1], down=tiles[1], across=tiles[0], limit=most)  # fmt: skip
+    rows = table(
+        _TILED,
+        len(owners),
+        to=target.strides[owners],
+        rows=extents[:, 0],
+        columns=extents[:, 1],
+        high=sizes[:, 0],
+        wide=sizes[:, 1],
+        down=tiles[1],
+        across=tiles[0],
+        limit=most,
+    )
     rows["from"] = source.strides[owners]
     for name, images in (("source", source), ("target", target)):
         rows[name] = images.pointers[owners] + (channels * images.strides[owners, 2]).astype(numpy.uint64)

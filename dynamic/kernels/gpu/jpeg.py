@@ -26,10 +26,21 @@ _OPTIONS = ":fancy_upsampling=1"
 
 _BLOCKS = 32  # of 8x8 pixels
 _HIGH, _WIDE = 32, 64  # pixels of as many
-_COMPRESSED = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("colours", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("rows", "u4"),
-    ("columns", "u4"), ("down", "u4"), ("across", "u4"), ("beside", "u4"), ("percent", "u4"),
-])  # fmt: skip
+_COMPRESSED = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("colours", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("down", "u4"),
+        ("across", "u4"),
+        ("beside", "u4"),
+        ("percent", "u4"),
+    ]
+)
 #: The steps of quantisation that the standard suggests for quality 50, of brightness and of colours.
 _STEPS = numpy.array([
     16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51,
@@ -117,9 +128,19 @@ def compressed(source: Images, target: Images, qualities: NDArray[Any]) -> None:
     tiles, beside = tiles_of(source.shapes, _HIGH, _WIDE)
     blocks = -(-source.shapes[:, :2] // 16)  # of the colours, whose resolution is half
     percent = numpy.where(qualities < 50, 5000 // qualities, 200 - 2 * qualities)
-    rows = table(_COMPRESSED, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 rows=source.shapes[:, 0], columns=source.shapes[:, 1], down=blocks[:, 0], across=blocks[:, 1],
-                 beside=beside, percent=percent)  # fmt: skip
+    rows = table(
+        _COMPRESSED,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        rows=source.shapes[:, 0],
+        columns=source.shapes[:, 1],
+        down=blocks[:, 0],
+        across=blocks[:, 1],
+        beside=beside,
+        percent=percent,
+    )
     rows["from"] = source.strides
     grey, coloured = (numpy.flatnonzero((source.shapes[:, 2] == channels) & (tiles > 0)) for channels in (1, 3))
     launch("jpeg", "jpeg_1", tiles[grey], [rows[grey], _STEPS])

@@ -20,20 +20,41 @@ __all__ = ["GIVEN", "KEPT", "PERSPECTIVE", "SPHERE", "WAVES", "read"]
 KEPT, PERSPECTIVE, GIVEN, SPHERE, WAVES = range(5)
 
 _TILE = 32
-_MAP = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("numbers", "f8", 9), ("maps", "u8", 2),
-    ("steps", "i8", 4), ("height", "i4"), ("width", "i4"), ("rows", "u4"), ("columns", "u4"), ("channels", "u4"),
-    ("across", "u4"), ("way", "u4"),
-], align=True)  # fmt: skip
+_MAP = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("numbers", "f8", 9),
+        ("maps", "u8", 2),
+        ("steps", "i8", 4),
+        ("height", "i4"),
+        ("width", "i4"),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("channels", "u4"),
+        ("across", "u4"),
+        ("way", "u4"),
+    ],
+    align=True,
+)
 _OWN = ("uint8", "float32")  # with kernels of their own
 _KINDS = ("nn", "linear", "cubic")
 
 
 def read(
-    source: Images, target: Images, way: Any, numbers: NDArray[Any], *, fill: float | Sequence[float] = 0.0,
-    border: str = "constant", interpolation: str, maps: Sequence[Described] = (),
+    source: Images,
+    target: Images,
+    way: Any,
+    numbers: NDArray[Any],
+    *,
+    fill: float | Sequence[float] = 0.0,
+    border: str = "constant",
+    interpolation: str,
+    maps: Sequence[Described] = (),
     waves: Sequence[NDArray[Any]] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Fill each target with what is at points of an image, as `kernels.cpu.maps.read` does.
 
     Args:
@@ -49,9 +70,20 @@ def read(
         waves: Where they are in waves, what is added to the x of each row and to the y of each column, of all images.
     """
     tiles, across = tiles_of(target.shapes, _TILE, _TILE)
-    rows = table(_MAP, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 height=source.shapes[:, 0], width=source.shapes[:, 1], rows=target.shapes[:, 0],
-                 columns=target.shapes[:, 1], channels=target.shapes[:, 2], across=across, way=way)  # fmt: skip
+    rows = table(
+        _MAP,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        height=source.shapes[:, 0],
+        width=source.shapes[:, 1],
+        rows=target.shapes[:, 0],
+        columns=target.shapes[:, 1],
+        channels=target.shapes[:, 2],
+        across=across,
+        way=way,
+    )
     rows["from"] = source.strides
     rows["numbers"][:, : numbers.shape[1]] = numbers
     for i, each in enumerate(maps):

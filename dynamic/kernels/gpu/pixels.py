@@ -15,18 +15,47 @@ from ._launch import cells, code, launch, table
 __all__ = ["flat", "mixed", "normalised"]
 
 _PIXELS = 2048  # of a block
-_NORMALIZE = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("rows", "u4"), ("quads", "u4"),
-    ("columns", "u4"), ("low", "i4", 2), ("high", "i4", 2), ("channels", "u4"), ("all", "u4"), ("numbers", "u4"),
-], align=True)  # fmt: skip
-_MIX = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("matrix", "f8", 12), ("rows", "u4"),
-    ("quads", "u4"), ("columns", "u4"), ("words", "u4"), ("have", "u4"), ("want", "u4"),
-], align=True)  # fmt: skip
+_NORMALIZE = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("rows", "u4"),
+        ("quads", "u4"),
+        ("columns", "u4"),
+        ("low", "i4", 2),
+        ("high", "i4", 2),
+        ("channels", "u4"),
+        ("all", "u4"),
+        ("numbers", "u4"),
+    ],
+    align=True,
+)
+_MIX = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("matrix", "f8", 12),
+        ("rows", "u4"),
+        ("quads", "u4"),
+        ("columns", "u4"),
+        ("words", "u4"),
+        ("have", "u4"),
+        ("want", "u4"),
+    ],
+    align=True,
+)
 #: Types that have kernels of their own, and what these compute in.
-_NORMALIZED = {("uint8", "uint8"): numpy.float32, ("uint8", "float16"): numpy.float64,
-               ("uint8", "float32"): numpy.float64, ("float32", "float16"): numpy.float32,
-               ("float32", "float32"): numpy.float32}  # fmt: skip
+_NORMALIZED = {
+    ("uint8", "uint8"): numpy.float32,
+    ("uint8", "float16"): numpy.float64,
+    ("uint8", "float32"): numpy.float64,
+    ("float32", "float16"): numpy.float32,
+    ("float32", "float32"): numpy.float32,
+}
 _MIXED = frozenset({("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32")})
 
 
@@ -50,9 +79,15 @@ def _tiles(target: Images) -> tuple[Any, Any]:
 
 
 def normalised(
-    source: Images, target: Images, factors: NDArray[Any], shifts: NDArray[Any], *,
-    starts: NDArray[Any] | None = None, mirror: NDArray[Any] | None = None, fill: Any = 0.0,
-) -> None:  # fmt: skip
+    source: Images,
+    target: Images,
+    factors: NDArray[Any],
+    shifts: NDArray[Any],
+    *,
+    starts: NDArray[Any] | None = None,
+    mirror: NDArray[Any] | None = None,
+    fill: Any = 0.0,
+) -> None:
     """Multiply the channels of windows by factors and add shifts.
 
     Args:
@@ -71,15 +106,28 @@ def normalised(
     low = numpy.clip(-start, 0, sizes)
     high = numpy.clip(source.shapes[:, :2] - start, low, sizes)
     width = sizes[:, 1]
-    low[:, 1], high[:, 1] = (numpy.where(flags, width - high[:, 1], low[:, 1]),
-                             numpy.where(flags, width - low[:, 1], high[:, 1]))  # fmt: skip
+    low[:, 1], high[:, 1] = (
+        numpy.where(flags, width - high[:, 1], low[:, 1]),
+        numpy.where(flags, width - low[:, 1], high[:, 1]),
+    )
     base = (start * source.strides[:, :2]).sum(axis=1) + numpy.where(flags, (width - 1) * source.strides[:, 1], 0)
     strides = source.strides.copy()
     strides[:, 1] = numpy.where(flags, -strides[:, 1], strides[:, 1])
     tiles, quads = _tiles(target)
     most = int(target.shapes[:, 2].max(initial=1))
-    rows = table(_NORMALIZE, count, target=target.pointers, to=target.strides, rows=sizes[:, 0], quads=quads,
-                 columns=width, low=low, high=high, channels=source.shapes[:, 2], all=target.shapes[:, 2])  # fmt: skip
+    rows = table(
+        _NORMALIZE,
+        count,
+        target=target.pointers,
+        to=target.strides,
+        rows=sizes[:, 0],
+        quads=quads,
+        columns=width,
+        low=low,
+        high=high,
+        channels=source.shapes[:, 2],
+        all=target.shapes[:, 2],
+    )
     rows["source"], rows["from"] = (source.pointers.astype(numpy.int64) + base).astype(numpy.uint64), strides
     real = _NORMALIZED.get((source.dtype.name, target.dtype.name))
     own = real is not None
@@ -109,9 +157,20 @@ def mixed(source: Images, target: Images, matrices: NDArray[Any]) -> None:
     for each in (source, target):
         words &= (each.strides[:, 1:] == (3, 1)).all(axis=1) & (each.strides[:, 0] % 4 == 0)
         words &= each.pointers % 4 == 0
-    rows = table(_MIX, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 matrix=whole.reshape(-1, 12), rows=target.shapes[:, 0], quads=quads, columns=target.shapes[:, 1],
-                 words=words, have=have, want=want)  # fmt: skip
+    rows = table(
+        _MIX,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        matrix=whole.reshape(-1, 12),
+        rows=target.shapes[:, 0],
+        quads=quads,
+        columns=target.shapes[:, 1],
+        words=words,
+        have=have,
+        want=want,
+    )
     rows["from"] = source.strides
     own = (source.dtype.name, target.dtype.name) in _MIXED
     kernel = f"mix_{source.dtype.name}_{target.dtype.name}" if own else "mix_any"

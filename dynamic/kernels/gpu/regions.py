@@ -20,14 +20,33 @@ _BLOCK = 2048  # elements, or pixels
 _MOST = 1 << 31  # elements of a part
 _CELL = 8  # bytes
 
-_PART = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", _DIMS), ("to", "i8", _DIMS), ("extents", "u4", _DIMS),
-    ("count", "u4"), ("fill", "u4"),
-])  # fmt: skip
-_GRID = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("cos", "f4"), ("sin", "f4"),
-    ("left", "f4"), ("top", "f4"), ("hidden", "f4"), ("rows", "u4"), ("columns", "u4"), ("channels", "u4"),
-])  # fmt: skip
+_PART = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", _DIMS),
+        ("to", "i8", _DIMS),
+        ("extents", "u4", _DIMS),
+        ("count", "u4"),
+        ("fill", "u4"),
+    ]
+)
+_GRID = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("cos", "f4"),
+        ("sin", "f4"),
+        ("left", "f4"),
+        ("top", "f4"),
+        ("hidden", "f4"),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("channels", "u4"),
+    ]
+)
 
 
 def part(data: Described, which: NDArray[Any], starts: NDArray[Any], shapes: NDArray[Any]) -> Described:
@@ -96,10 +115,21 @@ def masked(source: Images, target: Images, grids: NDArray[numpy.float32]) -> Non
             moved right and down, and the side of a tile: (M, 5).
     """
     turn, hidden, right, lower, side = grids.T
-    rows = table(_GRID, len(source), source=source.pointers, target=target.pointers, to=target.strides,
-                 cos=numpy.cos(turn) / side, sin=numpy.sin(turn) / side, left=-right / side, top=lower / side,
-                 hidden=hidden, rows=source.shapes[:, 0], columns=source.shapes[:, 1],
-                 channels=source.shapes[:, 2])  # fmt: skip
+    rows = table(
+        _GRID,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        cos=numpy.cos(turn) / side,
+        sin=numpy.sin(turn) / side,
+        left=-right / side,
+        top=lower / side,
+        hidden=hidden,
+        rows=source.shapes[:, 0],
+        columns=source.shapes[:, 1],
+        channels=source.shapes[:, 2],
+    )
     rows["from"] = source.strides
     pixels = source.shapes[:, :2].prod(axis=1)
     launch("regions", f"grid_{source.dtype.itemsize}", -(-pixels // _BLOCK), [rows])

@@ -23,17 +23,40 @@ _WIDE, _HIGH = 32, 16  # pixels of a block
 _BAND_BYTES = 128  # of a row of one channel in shared memory, times the rows: 32 float32 or 16 float64
 _MOST_KEPT = 128  # weights of a pixel
 _KEPT, _NEAREST, _NEAREST_IN_TURN, _FILTERED, _WEIGHTED = range(5)
-_AXIS = numpy.dtype([
-    ("begin", "f4"), ("scale", "f4"), ("resolution", "f4"), ("kind", "i4"), ("taps", "i4"), ("last", "i4"),
-    ("values", "u4"), ("extent", "i4"),
-])  # fmt: skip
-_RESAMPLE = numpy.dtype([
-    ("source", "u8"), ("target", "u8"), ("from", "i8", 3), ("to", "i8", 3), ("y", _AXIS), ("x", _AXIS), ("rows", "u4"),
-    ("columns", "u4"), ("channels", "u4"), ("across", "u4"),
-])  # fmt: skip
+_AXIS = numpy.dtype(
+    [
+        ("begin", "f4"),
+        ("scale", "f4"),
+        ("resolution", "f4"),
+        ("kind", "i4"),
+        ("taps", "i4"),
+        ("last", "i4"),
+        ("values", "u4"),
+        ("extent", "i4"),
+    ]
+)
+_RESAMPLE = numpy.dtype(
+    [
+        ("source", "u8"),
+        ("target", "u8"),
+        ("from", "i8", 3),
+        ("to", "i8", 3),
+        ("y", _AXIS),
+        ("x", _AXIS),
+        ("rows", "u4"),
+        ("columns", "u4"),
+        ("channels", "u4"),
+        ("across", "u4"),
+    ]
+)
 #: Types that have kernels of their own, and for how many channels at a time.
-_OWN = {("uint8", "uint8"): (1, 3, 4), ("uint8", "float32"): (3,), ("uint16", "uint16"): (4,),
-        ("int16", "int16"): (4,), ("float32", "float32"): (1, 3, 4)}  # fmt: skip
+_OWN = {
+    ("uint8", "uint8"): (1, 3, 4),
+    ("uint8", "float32"): (3,),
+    ("uint16", "uint16"): (4,),
+    ("int16", "int16"): (4,),
+    ("float32", "float32"): (1, 3, 4),
+}
 
 
 @dataclass(slots=True)
@@ -88,16 +111,18 @@ def resampled_arrays(
     resized = (source.shapes != target.shapes) | (starts != 0) | (ends != source.shapes)
     moved = resized | (filters == "gaussian")  # which blurs what keeps its size
     if moved.sum(axis=1).max(initial=0) > 2:
-        raise DeviceError("tensor_resize() along more than two dimensions runs on cpu; its input is on a GPU. Move it "
-                          "with .cpu().")  # fmt: skip
+        raise DeviceError(
+            "tensor_resize() along more than two dimensions runs on cpu; its input is on a GPU. Move it with .cpu()."
+        )
     # As on the CPU: the last of the dimensions that are resized is the columns, unless it is alone and others follow.
     last = numpy.where(resized, numpy.arange(source.ndim), -1).max(axis=1, initial=-1)
     columns = numpy.where((resized.sum(axis=1) > 1) | (last == source.ndim - 1), last, -1)
     for pattern in numpy.unique(moved, axis=0):
         which, axes = numpy.flatnonzero((moved == pattern).all(axis=1)), numpy.flatnonzero(pattern).tolist()
         before, after = source.take(which), target.take(which)
-        steps = [Along(starts[which, i], ends[which, i], filters[which, i], antialias, columns[which] != i)
-                 for i in axes]  # fmt: skip
+        steps = [
+            Along(starts[which, i], ends[which, i], filters[which, i], antialias, columns[which] != i) for i in axes
+        ]
         if axes:
             _resampled_along(before, after, axes, steps)
         else:
@@ -135,16 +160,24 @@ def _in_rows(data: Described) -> Described:
 def _axis(along: Along, extents: NDArray[Any], sizes: NDArray[Any], places: dict[str, int]) -> NDArray[Any]:
     start, end, size = (numpy.asarray(each).astype(numpy.float32) for each in (along.start, along.end, sizes))
     kind = numpy.where(along.running, _NEAREST_IN_TURN, _NEAREST)
-    axis = table(_AXIS, len(sizes), begin=start, scale=(end - start) / numpy.maximum(size, 1), kind=kind, taps=1,
-                 extent=extents)  # fmt: skip
+    axis = table(
+        _AXIS, len(sizes), begin=start, scale=(end - start) / numpy.maximum(size, 1), kind=kind, taps=1, extent=extents
+    )
     for name, place in places.items():
         here = along.filters == name
         if here.any():
             begin, scale, resolution = spacing(name, start[here], end[here], size[here], along.antialias)
             last = len(filter_values(name)) - 1
             count = numpy.ceil(numpy.float32(last) / resolution)
-            for field, column in (("begin", begin), ("scale", scale), ("resolution", resolution), ("taps", count),
-                                  ("kind", _FILTERED), ("last", last), ("values", place)):  # fmt: skip
+            for field, column in (
+                ("begin", begin),
+                ("scale", scale),
+                ("resolution", resolution),
+                ("taps", count),
+                ("kind", _FILTERED),
+                ("last", last),
+                ("values", place),
+            ):
                 axis[field][here] = column
     same = (sizes == extents) & (along.start == 0) & (along.end == extents) & (along.filters != "gaussian")
     axis["kind"][same], axis["taps"][same] = _KEPT, 1
@@ -164,8 +197,16 @@ def blurred(source: Images, target: Images, windows: Sequence[NDArray[Any]], siz
     axes, place = [], 0
     for i, window in enumerate(windows):
         ends = numpy.cumsum(sizes[:, i])
-        axes.append(table(_AXIS, len(source), kind=_WEIGHTED, taps=sizes[:, i], extent=source.shapes[:, i],
-                          values=ends - sizes[:, i] + place))  # fmt: skip
+        axes.append(
+            table(
+                _AXIS,
+                len(source),
+                kind=_WEIGHTED,
+                taps=sizes[:, i],
+                extent=source.shapes[:, i],
+                values=ends - sizes[:, i] + place,
+            )
+        )
         place += len(window)
     _launch(source, target, axes, values)
 
@@ -173,9 +214,19 @@ def blurred(source: Images, target: Images, windows: Sequence[NDArray[Any]], siz
 def _launch(source: Images, target: Images, axes: Sequence[NDArray[Any]], values: NDArray[Any]) -> None:
     down, across = axes
     tiles, beside = tiles_of(target.shapes, _HIGH, _WIDE)
-    rows = table(_RESAMPLE, len(source), source=source.pointers, target=target.pointers, to=target.strides, y=down,
-                 x=across, rows=target.shapes[:, 0], columns=target.shapes[:, 1], channels=target.shapes[:, 2],
-                 across=beside)  # fmt: skip
+    rows = table(
+        _RESAMPLE,
+        len(source),
+        source=source.pointers,
+        target=target.pointers,
+        to=target.strides,
+        y=down,
+        x=across,
+        rows=target.shapes[:, 0],
+        columns=target.shapes[:, 1],
+        channels=target.shapes[:, 2],
+        across=beside,
+    )
     rows["from"] = source.strides
     pair = (source.dtype.name, target.dtype.name)
     each = _channels_at_once(pair, source.shapes[:, 2])

@@ -17,9 +17,15 @@ __all__ = ["FORMATS", "Header", "Limits", "check_scans", "decode", "header", "is
 
 #: The formats that are read, and other spellings of their names.
 FORMATS: dict[str, tuple[str, ...]] = {
-    "JPEG": ("jpg",), "PNG": (), "BMP": (), "PNM": (), "WebP": (), "TIFF": ("tif",), "GIF": (),
+    "JPEG": ("jpg",),
+    "PNG": (),
+    "BMP": (),
+    "PNM": (),
+    "WebP": (),
+    "TIFF": ("tif",),
+    "GIF": (),
     "JPEG 2000": ("jpeg2000", "jp2"),
-}  # fmt: skip
+}
 
 _SIGNATURES: tuple[tuple[bytes, Any], ...] = (
     (b"\xff\xd8", jpeg),
@@ -72,8 +78,11 @@ def header(data: Buffer, limits: Limits) -> Header:
     if limits.formats is not None and module.FORMAT not in limits.formats:
         raise unsupported(module.FORMAT, f"this format is none of formats={limits.formats}; name it to accept the file")
     if len(data) > limits.encoded_bytes:
-        raise too_large(module.FORMAT, f"there are more than max_encoded_bytes={limits.encoded_bytes} bytes; pass a "
-                        "larger max_encoded_bytes to accept it")  # fmt: skip
+        raise too_large(
+            module.FORMAT,
+            f"there are more than max_encoded_bytes={limits.encoded_bytes} bytes; pass a "
+            "larger max_encoded_bytes to accept it",
+        )
     found: Header = module.header(data, limits)
     return found
 

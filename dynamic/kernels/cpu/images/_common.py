@@ -139,8 +139,11 @@ def check_size(format: str, height: int, width: int, limits: Limits) -> None:
     if height <= 0 or width <= 0:
         raise corrupt(format, f"the header says {width} x {height} pixels")
     if height * width > limits.pixels:
-        raise too_large(format, f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
-                                "pass a larger max_pixels to accept it")  # fmt: skip
+        raise too_large(
+            format,
+            f"the header says {width} x {height} pixels, more than max_pixels={limits.pixels}; "
+            "pass a larger max_pixels to accept it",
+        )
 
 
 def check_extents(format: str, height: int, width: int, most: int) -> None:

@@ -281,9 +281,15 @@ def _scanned(segment: Buffer, frame: _Frame) -> set[int]:
 
 
 def decode(
-    data: Buffer, head: Header, limits: Limits, colours: Colours, *, fast_idct: bool = False, out: Array | None = None,
+    data: Buffer,
+    head: Header,
+    limits: Limits,
+    colours: Colours,
+    *,
+    fast_idct: bool = False,
+    out: Array | None = None,
     place: tuple[int, int, int, int] | None = None,
-) -> tuple[Array, Colours]:  # fmt: skip
+) -> tuple[Array, Colours]:
     """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
 
     Args:

@@ -249,8 +249,13 @@ def _taken_apart(stream: Buffer, needed: int, components: int) -> tuple[_Segment
             begun = True
             tile, end_of_part = _begun_part(stream, position, tiles)
         else:
-            _collect(marker, bytes(stream[position + 4 : end]), segments if tile is None else tile.segments, components,
-                     allowed=tile is None or not tile.data)  # fmt: skip
+            _collect(
+                marker,
+                bytes(stream[position + 4 : end]),
+                segments if tile is None else tile.segments,
+                components,
+                allowed=tile is None or not tile.data,
+            )
         position = end
     raise truncated(FORMAT, "the bytes end before the end-of-codestream marker")
 
@@ -356,8 +361,9 @@ def _is_plain(container: _Container | None) -> bool:
 
 
 def _written(segments: _Segments) -> bytes:
-    return b"".join(struct.pack(">HH", marker, 2 + len(content)) + content
-                    for (marker, _), content in sorted(segments.items()))  # fmt: skip
+    return b"".join(
+        struct.pack(">HH", marker, 2 + len(content)) + content for (marker, _), content in sorted(segments.items())
+    )
 
 
 def _place(number: int, head: Header) -> Tile:

@@ -256,8 +256,11 @@ class _Resolution:
             bands = [(0, 0, self.down, planes[0])]
         else:
             at = 3 * self.level - 2
-            bands = [(0, 1, self.down + 1, planes[at]), (1, 0, self.down + 1, planes[at + 1]),
-                     (1, 1, self.down + 1, planes[at + 2])]  # fmt: skip
+            bands = [
+                (0, 1, self.down + 1, planes[at]),
+                (1, 0, self.down + 1, planes[at + 1]),
+                (1, 1, self.down + 1, planes[at + 2]),
+            ]
         for low, across, down, most in bands:
             half = 1 << down >> 1
             shifts = (half * low, half * across) * 2
@@ -324,8 +327,9 @@ class Walk:
         self._packets += precincts * layers
         self._blocks += sum(resolution.most_blocks() for component in grid for resolution in component)
         if self._precincts > _MOST_PRECINCTS or self._packets > _MOST_PACKETS or self._blocks > _MOST_BLOCKS:
-            raise unsupported(_FORMAT, f"more than {_MOST_PRECINCTS} precincts, {_MOST_PACKETS} packets or "
-                              f"{_MOST_BLOCKS} blocks")  # fmt: skip
+            raise unsupported(
+                _FORMAT, f"more than {_MOST_PRECINCTS} precincts, {_MOST_PACKETS} packets or {_MOST_BLOCKS} blocks"
+            )
         self._visits = (self._visits or _VISITS) + 2 * len(data)
         bands: dict[_Precinct, list[_Band]] = {}
         position = 0
@@ -336,9 +340,15 @@ class Walk:
         return bool(bands)
 
     def _packet(
-        self, data: bytes, position: int, flags: int, layer: int, precinct: _Precinct, grid: list[list[_Resolution]],
+        self,
+        data: bytes,
+        position: int,
+        flags: int,
+        layer: int,
+        precinct: _Precinct,
+        grid: list[list[_Resolution]],
         bands: dict[_Precinct, list[_Band]],
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Where a packet ends that begins at a position."""
         if flags & _MARKED and data[position : position + 2] == b"\xff\x91":
             position += 6
@@ -346,8 +356,10 @@ class Walk:
         if bits.read():
             if precinct not in bands:
                 resolution = grid[precinct[0]][precinct[1]]
-                bands[precinct] = [_Band(high, wide, planes, resolution.coding.style)
-                                   for high, wide, planes in resolution.grids(precinct[2])]  # fmt: skip
+                bands[precinct] = [
+                    _Band(high, wide, planes, resolution.coding.style)
+                    for high, wide, planes in resolution.grids(precinct[2])
+                ]
             assert self._visits is not None
             self._visits -= sum(band.count for band in bands[precinct])
             if self._visits < 0:

@@ -29,7 +29,7 @@ from ._common import (
     limited,
     truncated,
     unsupported,
-)  # fmt: skip
+)
 
 __all__ = ["FORMAT", "decode", "header"]
 
@@ -85,8 +85,11 @@ def _check(whole: Buffer) -> None:
 def header(data: Buffer, limits: Limits) -> Header:
     """Read the first chunk, and of the others the orientation and where the pixels are."""
     if data[:8] != _SIGNATURE:
-        raise truncated(FORMAT, "the bytes end within the signature") if len(data) < 8 else corrupt(
-            FORMAT, "the signature is damaged, as by a transfer in text mode")  # fmt: skip
+        raise (
+            truncated(FORMAT, "the bytes end within the signature")
+            if len(data) < 8
+            else corrupt(FORMAT, "the signature is damaged, as by a transfer in text mode")
+        )
     chunks = _chunks(data)
     name, whole = next(chunks)
     first = whole[4:-4]

@@ -76,8 +76,11 @@ def header(data: Buffer, limits: Limits) -> Header:
     check_size(FORMAT, height, width, limits)
     samples, photometric = _one(tags, 277, 1), _one(tags, 262)
     if height * width * samples > 4 * limits.pixels:
-        raise too_large(FORMAT, f"the header says {width} x {height} pixels of {samples} channels, more than "
-                        f"max_pixels={limits.pixels} of 4; pass a larger max_pixels to accept it")  # fmt: skip
+        raise too_large(
+            FORMAT,
+            f"the header says {width} x {height} pixels of {samples} channels, more than "
+            f"max_pixels={limits.pixels} of 4; pass a larger max_pixels to accept it",
+        )
     bits = _each(tags, 258, min(samples, _MOST_SAMPLES))
     colours = _colours(tags, samples, photometric, bits)
     compression = _one(tags, 259, _NONE)

@@ -27,11 +27,13 @@ __all__ = ["library", "window"]
 _PLACES = {
     "linux": ("libturbojpeg.so.0", f"{sys.prefix}/lib/libturbojpeg.so.0", "/opt/libjpeg-turbo/lib64/libturbojpeg.so.0"),
     "darwin": (
-        f"{sys.prefix}/lib/libturbojpeg.dylib", "/opt/homebrew/opt/jpeg-turbo/lib/libturbojpeg.dylib",
-        "/usr/local/opt/jpeg-turbo/lib/libturbojpeg.dylib", "/opt/libjpeg-turbo/lib/libturbojpeg.dylib",
+        f"{sys.prefix}/lib/libturbojpeg.dylib",
+        "/opt/homebrew/opt/jpeg-turbo/lib/libturbojpeg.dylib",
+        "/usr/local/opt/jpeg-turbo/lib/libturbojpeg.dylib",
+        "/opt/libjpeg-turbo/lib/libturbojpeg.dylib",
     ),
     "win32": (f"{sys.prefix}/Library/bin/turbojpeg.dll", "C:/libjpeg-turbo64/bin/turbojpeg.dll"),
-}  # fmt: skip
+}
 _DECOMPRESS, _STOP_ON_WARNING, _FAST_DCT = 1, 0, 10  # TJINIT_DECOMPRESS, TJPARAM_STOPONWARNING, TJPARAM_FASTDCT
 _FORMATS: dict[Colours, int] = {"RGB": 0, "BGR": 1, "GRAY": 6}  # TJPF_...
 #: Colours of half the width are interpolated from their neighbours, which edges of what is decoded do not have.
@@ -99,9 +101,15 @@ def _is_exact(found: Library) -> bool:
 
 
 def window(
-    found: Library, file: Buffer | bytearray, colours: Colours, place: tuple[int, int, int, int], extent: int,
-    step: int, *, fast_idct: bool,
-) -> tuple[Array, str]:  # fmt: skip
+    found: Library,
+    file: Buffer | bytearray,
+    colours: Colours,
+    place: tuple[int, int, int, int],
+    extent: int,
+    step: int,
+    *,
+    fast_idct: bool,
+) -> tuple[Array, str]:
     """Decode a window of a JPEG file.
 
     Args:
