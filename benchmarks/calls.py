@@ -14,7 +14,7 @@ import io
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -36,17 +36,21 @@ def operations(n: int, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     rng = ndd.random.RNG(seed=1)
     for name in "ab":
         (folder / name).mkdir(exist_ok=True)
-    for i in range(n):
+    for i in range(4 * n):
         encoded = io.BytesIO()
         Image.fromarray(numpy.full((32, 48, 3), i, numpy.uint8)).save(encoded, "JPEG")
         (folder / "ab"[i % 2] / f"{i}.jpg").write_bytes(encoded.getvalue())
     reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=1)
-    state = ndd.checkpoint.Checkpoint()
+
+    def batches() -> Iterator[Any]:
+        while True:
+            yield from reader.next_epoch(batch_size=n)
+
+    stream = batches()
 
     def step() -> Any:
-        for files, _ in reader.next_epoch(batch_size=n):
-            return ndd.decoders.image(files)
-        return None
+        files, _ = next(stream)
+        return ndd.decoders.image(files)
 
     def save() -> None:
         ndd.checkpoint.save(folder / "state.json", reader=reader, rng=rng)
@@ -54,7 +58,6 @@ def operations(n: int, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     def load() -> None:
         ndd.checkpoint.load(folder / "state.json", reader=reader, rng=rng)
 
-    del state
     return {
         "rotate, angle=Batch": lambda: ndd.rotate(images, angle=angles),
         "rotate, ragged": lambda: ndd.rotate(ragged, angle=angles),
