@@ -155,44 +155,6 @@ def test_errors_of_jpeg_compression_are_those_of_the_cpu():
         dynamic.jpeg_compression_distortion(volume)
 
 
-FILTERS = st.sampled_from(["nn", "linear", "triangular", "cubic", "lanczos3"])
-DTYPES = ["uint8", "int16", "uint16", "float32", "int32", "float64", "bool"]
-
-
-@st.composite
-def resized(draw):
-    """Arrays, of one shape or ragged, and what `tensor_resize` is to make of one or two of their dimensions."""
-    ndim, count = draw(st.integers(1, 5)), draw(st.integers(1, 3))
-    axes = draw(st.lists(st.integers(-ndim, ndim - 1), min_size=1, max_size=2, unique_by=lambda axis: axis % ndim))
-    one = st.integers(1, 12)
-    shapes = [draw(st.tuples(*[one] * ndim)) for _ in range(count)]
-    shapes = shapes[:1] * count if draw(st.booleans()) else shapes
-    generator, dtype = numpy.random.default_rng(draw(seeds)), draw(st.sampled_from(DTYPES))
-    order = draw(st.permutations(range(ndim)))
-    values = [generator.integers(0, 200, [shape[i] for i in order]).astype(dtype) for shape in shapes]
-    arrays = dynamic.as_batch([read_only(array.transpose(numpy.argsort(order))) for array in values])
-    each = lambda strategy: dynamic.as_batch([draw(strategy) for _ in shapes])  # noqa: E731
-    every = st.tuples(*[st.integers(1, 30)] * len(axes))
-    arguments = draw(st.sampled_from([{}, {"dtype": "float32"}, {"dtype": "uint8"}, {"antialias": False}]))
-    kinds = [draw(FILTERS) for _ in shapes]
-    arguments |= {"axes": axes, "sizes": each(every), "interp_type": kinds[0], **draw(st.sampled_from([
-        {}, {"mode": "stretch"}, {"roi_start": [0.1] * len(axes), "roi_end": [0.8] * len(axes), "roi_relative": True},
-        {"roi_start": [0.9] * len(axes), "roi_end": [0.2] * len(axes), "roi_relative": True}]))}  # fmt: skip
-    if draw(st.booleans()):
-        arguments["min_filter"], arguments["mag_filter"] = draw(FILTERS), draw(FILTERS)
-    return arrays, arguments
-
-
-@given(resized(), ways)
-def test_resizing_along_two_dimensions_or_one(call, way):
-    arrays, arguments = call
-    expected = dynamic.tensor_resize(arrays, **arguments)
-    found = dynamic.tensor_resize(on_gpu(arrays, way), **arguments)
-    scale = numpy.concatenate([numpy.abs(sample.astype(float)).reshape(-1) for sample in expected.samples])
-    limit = 1e-3 * (1 + scale) if expected.dtype.name.startswith("f") else 1
-    assert (apart(found, expected) <= limit).all()
-
-
 def test_resizing_along_different_dimensions_in_one_batch():
     shapes = [(6, 7, 8), (6, 9, 8), (5, 7, 8), (6, 7, 3), (5, 9, 8), (6, 7, 8)]
     arrays = dynamic.as_batch([numpy.arange(numpy.prod(shape), dtype="float32").reshape(shape) for shape in shapes])
