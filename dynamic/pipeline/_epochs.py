@@ -16,7 +16,17 @@ from dynamic.errors import shown
 from dynamic.readers._place import Place
 from dynamic.readers._placed import Progress
 from dynamic.readers._ranks import check_order
-from dynamic.readers._reader import Reader, epoch_ended
+from dynamic.readers._reader import (
+    Reader,
+    epoch_ended,
+    is_shuffled,
+    num_shards_of,
+    pass_over_step,
+    progress_of,
+    state_at,
+    steps_left,
+    steps_of_epoch,
+)
 
 from ._ahead import Ahead
 from ._graph import Ended, Graph, Step, of_pipeline, seed_here
@@ -105,7 +115,7 @@ class Epochs:
 
     def left(self, states: States) -> int | None:
         """How many batches are left of the epoch after states; None where the first source is no reader."""
-        return self._asked(states, lambda reader, size: reader._steps(reader._place, size))
+        return self._asked(states, steps_left)
 
     def start(self, states: States, epoch: int | None = None) -> States:
         """The states at the start of a later epoch, by default the next, whatever was given of this one.
@@ -118,8 +128,8 @@ class Epochs:
 
     def _start_of_reader(self, states: States, epoch: int) -> States:
         def started(reader: Reader[Any], _: int) -> States:
-            after = epoch_ended(reader._progress)
-            return {"reader": reader._state_at(after if after.place.epoch == epoch else Progress(Place(epoch, 0)))}
+            after = epoch_ended(progress_of(reader))
+            return {"reader": state_at(reader, after if after.place.epoch == epoch else Progress(Place(epoch, 0)))}
 
         return self._of_states(states, started)
 
@@ -141,12 +151,12 @@ class Epochs:
     @property
     def num_shards(self) -> int:
         """How many shards the first reader has; 1 where the first source is none."""
-        return self._asked(self.first, lambda reader, _: reader._num_shards) or 1
+        return self._asked(self.first, lambda reader, _: num_shards_of(reader)) or 1
 
     @property
     def shuffled(self) -> bool:
         """Whether the first reader visits its samples in another order each epoch."""
-        return bool(self._asked(self.first, lambda reader, _: reader._rule.shuffle))
+        return bool(self._asked(self.first, lambda reader, _: is_shuffled(reader)))
 
     def check_order(self) -> None:
         """Compare the order of the first reader with those of other ranks.
@@ -203,15 +213,15 @@ class Epochs:
         rest = reader.next_epoch(size)
         while True:
             for _ in range(skip):
-                reader._pass_over(size)
+                pass_over_step(reader, size)
             outputs = next(rest, None)
             if outputs is None:
                 yield Item(None, {"reader": reader.get_state()})
                 return
-            progress = reader._progress
-            over = not reader._steps(progress.place, size)
-            following: States | None = {"reader": reader._state_at(epoch_ended(progress))} if over else None
-            yield Item(columns(outputs), {"reader": reader._state_at(progress)}, following)
+            progress = progress_of(reader)
+            over = not steps_left(reader, size, progress.place)
+            following: States | None = {"reader": state_at(reader, epoch_ended(progress))} if over else None
+            yield Item(columns(outputs), {"reader": state_at(reader, progress)}, following)
             skip = stride - 1
 
     def _pipeline(self, states: Mapping[str, JSON]) -> tuple[Pipeline, int]:
@@ -243,15 +253,10 @@ class Epochs:
             TypeError: The first source is no reader, so that nobody knows before it ends.
         """
         if self._length is None:
-            self._length = self._asked(self.first, _steps_of_epoch)
+            self._length = self._asked(self.first, steps_of_epoch)
         if self._length is None:
             raise TypeError(f"{self._operator} has no length: the first source of its pipeline is no reader.")
         return self._length
-
-
-def _steps_of_epoch(reader: Reader[Any], batch_size: int) -> int:
-    samples, chunk = len(reader._ids), batch_size * reader._num_shards
-    return samples // chunk if reader._last_batch == "drop" else -(-samples // chunk)
 
 
 class _Share:

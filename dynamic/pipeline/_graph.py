@@ -20,12 +20,21 @@ from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._answers import Answers
 from dynamic.readers._placed import Progress
-from dynamic.readers._reader import LastBatch, Reader, epoch_ended
+from dynamic.readers._reader import (
+    LastBatch,
+    Reader,
+    epoch_ended,
+    has_step,
+    pass_over_step,
+    progress_of,
+    state_at,
+    steps_left,
+)
+from dynamic.readers._rows import left, passed
 
 from ._calls import Call, Record
 from ._fed import Fed
 from ._foreign import refuse
-from ._rows import left, passed
 from ._run import OWN, Outputs, Run, Source
 
 __all__ = ["End", "Ended", "Graph", "Step", "current", "entries", "of_pipeline", "own_state", "seed_here"]
@@ -223,7 +232,7 @@ class Graph:
             {
                 OWN: self._own_state(number),
                 **states,
-                **{name: reader._state_at(at[name]) for name, reader in readers.items()},
+                **{name: state_at(reader, at[name]) for name, reader in readers.items()},
             }
             for number, at in ((epoch, last), (epoch + 1, following))
         )
@@ -237,7 +246,7 @@ class Graph:
     @property
     def _progress(self) -> dict[str, Progress]:
         """Where readers are."""
-        return {name: reader._progress for name, reader in self.readers.items()}
+        return {name: progress_of(reader) for name, reader in self.readers.items()}
 
     @property
     def _first(self) -> Reader[Any] | None:
@@ -251,7 +260,7 @@ class Graph:
         if self._first is None:
             return False
         place = self._begun[self.primary or ""].place
-        return place.position == 0 or self._first._share(place, self.batch_size) is None
+        return place.position == 0 or not has_step(self._first, place, self.batch_size)
 
     @property
     def has_run(self) -> bool:
@@ -261,7 +270,7 @@ class Graph:
     @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
-        return self._first is not None and not self._first._steps(self._first._place, self.batch_size)
+        return self._first is not None and not steps_left(self._first, self.batch_size)
 
     def first_source(self) -> tuple[str, Source]:
         """The first reader or source of the function, and its name. The function is left there, and nothing is read."""
@@ -280,7 +289,7 @@ class Graph:
         """Do as if the function had been run; it is, unless a reader is all that would move, and was made before."""
         if len(self.sources) > 1 or self.streams or self._first is None:
             return self.step()
-        if self._first._pass_over(self.batch_size):
+        if pass_over_step(self._first, self.batch_size):
             self._runs += 1
         return None
 

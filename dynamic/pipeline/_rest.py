@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from dynamic.readers._place import Place
+from dynamic.readers._reader import steps_left
 
 from ._graph import Ended
 from ._run import Outputs
@@ -55,7 +56,7 @@ class Rest(Iterator[Outputs]):
             epoch = pipeline._epoch
             state: dict[str, Any] = (pipeline._states or {}).get(primary, {})
             position = state["position"] if state.get("epoch") == epoch else 0
-            steps: int = reader._steps(Place(epoch, position), pipeline.batch_size)
+            steps = steps_left(reader, pipeline.batch_size, Place(epoch, position))
             if self._epoch is None:
                 self._epoch = epoch
                 pipeline._end_of_epoch = None if steps else pipeline._peek_anew().ends.get(epoch)

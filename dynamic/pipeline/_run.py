@@ -20,6 +20,17 @@ from dynamic.dtypes import numpy_dtype
 from dynamic.errors import shown
 from dynamic.random import RNG
 from dynamic.readers._reader import LastBatch, Reader
+from dynamic.readers._rows import (
+    Rows,
+    check_beside,
+    columns,
+    from_samples,
+    pair,
+    pass_over,
+    rows_of_first,
+    rows_of_shard,
+    taken,
+)
 
 from ._added import FORMER, called, constant, input_sets
 from ._calls import Call, call_of, seed_of
@@ -27,7 +38,6 @@ from ._fed import Fed, check_given, external_source
 from ._names import SOURCES, looked_up, reads
 from ._nodes import drawing
 from ._output import Output
-from ._rows import Rows, check_beside, columns, from_samples, pair, pass_over, rows_of_first, rows_of_shard, taken
 
 __all__ = ["ITERATOR", "OWN", "Kept", "Outputs", "Run", "Source", "called_in_run", "columns", "in_run"]
 

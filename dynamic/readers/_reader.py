@@ -40,6 +40,47 @@ class _Share(NamedTuple):
     position: int  #: of the reader after it
 
 
+def progress_of(reader: Reader[Any]) -> Progress:
+    """The place of a reader, and the samples that it has given there."""
+    return reader._progress
+
+
+def state_at(reader: Reader[Any], progress: Progress) -> State:
+    """The state of a reader at another place."""
+    return reader._state_at(progress)
+
+
+def steps_left(reader: Reader[Any], batch_size: int, place: Place | None = None) -> int:
+    """The number of steps that are left of an epoch, by default from the place of the reader."""
+    return reader._steps(reader._place if place is None else place, batch_size)
+
+
+def steps_of_epoch(reader: Reader[Any], batch_size: int) -> int:
+    """The number of steps of a whole epoch, on the shard that has most."""
+    samples, chunk = len(reader._ids), batch_size * reader._num_shards
+    return samples // chunk if reader._last_batch == "drop" else -(-samples // chunk)
+
+
+def pass_over_step(reader: Reader[Any], batch_size: int) -> bool:
+    """Move a reader by a step without reading; False where the epoch has no more."""
+    return reader._pass_over(batch_size)
+
+
+def has_step(reader: Reader[Any], place: Place, batch_size: int) -> bool:
+    """Whether the epoch has a step at a place."""
+    return reader._share(place, batch_size) is not None
+
+
+def num_shards_of(reader: Reader[Any]) -> int:
+    """The number of shards of a reader."""
+    return reader._num_shards
+
+
+def is_shuffled(reader: Reader[Any]) -> bool:
+    """Whether a reader visits its samples in another order each epoch."""
+    return reader._rule.shuffle
+
+
 def epoch_ended(progress: Progress) -> Progress:
     """At the start of the next epoch. What was given in this one is kept until a sample is given there."""
     place = Place(progress.place.epoch + 1, 0)

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import ArgumentError, Batch, ExternalSource, OrderWarning, StateMismatch
 from dynamic._base.origin import Origin
 from dynamic._base.state import way_back
-from dynamic.errors import shown
-from dynamic.readers._place import Place
-from dynamic.readers._placed import Progress
-from dynamic.readers._reader import Reader, _Share, epoch_ended
-from dynamic.readers._stored import Stored
+from dynamic.data import Batch
+from dynamic.errors import ArgumentError, OrderWarning, StateMismatch, shown
+
+from ._place import Place
+from ._placed import Progress
+from ._reader import Reader, _Share, epoch_ended
+from ._stored import Stored
+from .external import ExternalSource
 
 __all__ = [
     "Rows",
