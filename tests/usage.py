@@ -368,7 +368,7 @@ use("reshape", arrays(), {"shape": st.just((-1,))}, layout=st.just("X"))
 use("transpose", arrays((3, 3)), {"perm": st.permutations(range(3)).map(tuple)})
 use("cat", together(lambda a: a[:1]), axis=st.just(0))
 use("stack", together(lambda a: a * 2), axis=st.sampled_from([0, 1, -1]))
-use("one_hot", arrays((0, 2), "uint8 int32", 0, 9), num_classes=st.integers(1, 12), on_value=floats(0, 9),
+use("one_hot", arrays((0, 2), "uint8 int32", 0, 9), {"num_classes": st.integers(1, 12)}, on_value=floats(0, 9),
     axis=st.just(-1))
 use("sequence_rearrange", photos("FHWC"), {"new_order": Each(st.just((0, 0)))})
 use("element_extract", photos("FHWC"), {"element_map": st.just(0)})
