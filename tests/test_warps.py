@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -372,6 +373,16 @@ def test_origins_and_inverses(case, dtype, origin, inverse):
         as_tensor(image, layout="HWC"), given_, size=size, inverse_map=not inverse, pixel_origin=origin
     ).array
     assert np.abs(found - plain).max() <= (1 if dtype == "uint8" else 1e-3)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_a_perspective_has_many_matrices(border):
+    """Those that are one times a number; OpenCV's float32 does not hold what it computes of large ones."""
+    image, matrix = noise((9, 9, 1), "uint8"), np.array([[1.9, -1.5, 0.0], [2.5, -0.7, 2.6], [0.8, 1.0, 2.3]])
+    for kind in ("nn", "linear", "cubic"):
+        read = functools.partial(warp_perspective, image, border_mode=border, interp_type=kind)
+        for exponent in (-120, 120, 126):
+            assert np.array_equal(read(matrix=np.ldexp(matrix, exponent)).array, read(matrix=matrix).array)
 
 
 def test_a_flat_perspective_is_an_affine_warp():

@@ -73,6 +73,8 @@ def perspective(
 
         def into(source: Any, memory: Any, first: int, how: dict[str, Any]) -> None:
             below = matrix @ numpy.array([[1.0, 0.0, 0.0], [0.0, 1.0, first], [0.0, 0.0, 1.0]])
+            # OpenCV computes in float32, whose overflow would be a point that it reflects two thousand million times.
+            below = numpy.ldexp(below, -numpy.frexp(numpy.abs(below).max())[1])
             cv2.warpPerspective(source, below, memory.shape[1::-1], dst=memory, flags=flags, **how)
 
         filled = warp.filled(fill, image.dtype, image.shape[2]) if border == "constant" else None
