@@ -9,7 +9,9 @@
 [[[[128]]], [[[64]]]]
 """
 
+from ._arrays.array import Array, asarray, library
 from ._lift.argument import (
+    GIVEN,
     Between,
     DTypeArgument,
     Four,
@@ -27,8 +29,10 @@ from ._lift.argument import (
 )
 from ._lift.call import Call, Plan
 from ._lift.operator import Operator, operator
+from .dtypes import convert
 
 __all__ = [
+    "GIVEN",
     "Between",
     "Call",
     "DTypeArgument",
@@ -47,4 +51,23 @@ __all__ = [
     "Word",
     "from_host",
     "operator",
+    "store",
 ]
+
+
+def store(values: Array | float, out: Array) -> None:
+    """Write numbers to the memory of a result; integers are rounded half to even and saturated.
+
+    Args:
+        values: An array that broadcasts to `out`, or a number.
+        out: The memory.
+
+    >>> from dynamic.custom import store
+    >>> out = numpy.empty(3, "uint8")
+    >>> store(numpy.array([-1.0, 1.5, 300.0]), out)
+    >>> out.tolist()
+    [0, 2, 255]
+    """
+    xp = library(out)
+    values = asarray(values) if isinstance(values, (int, float)) else values
+    convert(xp, xp.broadcast_to(xp.asarray(values), out.shape), out.dtype, out)

@@ -115,6 +115,27 @@ def test_wrong_functions_are_refused():
             operator()(body)
 
 
+@given(st.floats(0.01, 100), st.sampled_from([0.01, 100.0, 0.1]))
+def test_bounds_may_be_rounded(drawn, bound):
+    @operator()
+    def take(a, /, *, x: PerSample[Annotated[float, Between(0.01, 100.0)]] = 1.0):
+        return np.float64(x).reshape(1)
+
+    for value in (drawn, bound):
+        for given_ in (value, np.float32(value), as_batch([value])):
+            assert float(take(np.zeros(1), x=given_).numpy().reshape(-1)[0]) == pytest.approx(value, rel=1e-6)
+    with pytest.raises(ArgumentError, match="'x' must be a finite number in"):
+        take(np.zeros(1), x=100.1)
+
+
+def test_a_plan_that_is_none_and_unknown_columns_are_named():
+    batch = as_batch([np.zeros(2), np.ones(3)])
+    with pytest.raises(TypeError, match=r"The plan of f\(\) returned tuple; return a Plan"):
+        operator(plan=lambda call: (Plan(), Plan()), name="f")(lambda a, /: a)(batch)
+    with pytest.raises(ArgumentError, match=r"f\(\) has no argument 'widht'"):
+        operator(plan=lambda call: Plan(call.column("widht")), name="f")(lambda a, /: a)(batch)
+
+
 def test_wrong_results_are_refused():
     batch = as_batch([np.zeros(2), np.ones(3)])
     for plan, body, told in (

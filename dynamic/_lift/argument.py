@@ -348,9 +348,12 @@ def _marked(inner: Any, mark: Any) -> _Kind:
 
 
 def _bounded(kind: _Kind, bounds: Between) -> _Kind:
+    # A bound in a Batch of float32 may be rounded to just outside of it.
+    low, high = min(bounds.low, float(numpy.float32(bounds.low))), max(bounds.high, float(numpy.float32(bounds.high)))
+
     def convert(value: Any) -> Any:
         number = kind.convert(value)
-        if not bounds.low <= number <= bounds.high:
+        if not low <= number <= high:
             raise ValueError(value)
         return number
 

@@ -127,7 +127,11 @@ class Call:
 
     def column(self, name: str) -> list[Any]:
         """An argument of all samples, one value each."""
-        return self.varying[name] if name in self.varying else [self.fixed[name]] * self.count
+        if name in self.varying:
+            return self.varying[name]
+        if name not in self.fixed:
+            raise ArgumentError.unknown(self.name, name, [*self.fixed, *self.varying])
+        return [self.fixed[name]] * self.count
 
     def columns(self) -> list[Sequence[Array]]:
         """The arrays of each input, one for each sample."""

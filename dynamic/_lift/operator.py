@@ -116,6 +116,8 @@ class Operator(Generic[P]):
             if not isinstance(error, DynamicError):
                 error.add_note(f"In the plan of {self.name}() for {call.count} samples.")
             raise
+        if not isinstance(plan, Plan):
+            raise TypeError(f"The plan of {self.name}() returned {type(plan).__name__}; return a Plan.")
         for part in plan.outputs or (plan,):
             if part.dtype is not None and not isinstance(part.dtype, numpy.dtype):
                 part.dtype = numpy_dtype(dtype(part.dtype))

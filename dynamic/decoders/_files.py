@@ -1,4 +1,4 @@
-"""Image files whose pixels are wanted on a GPU: JPEG is decoded there, and here where the GPU refuses it.
+"""Encoded images: their headers, their windows, and decoding on the CPU or, for JPEG, on a GPU.
 
 Every file is checked by our own readers before anything is decoded: nvImageCodec says of a file that it does not like
 no more than that, and decodes some that are damaged.
@@ -185,7 +185,7 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
         except DataError as error:
             call.failures[chosen[k]] = error
 
-    pool.run(one, len(chosen), 8 * work)
+    pool.run(one, len(chosen), 16 * work)
 
 
 def _decoded_there(

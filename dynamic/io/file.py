@@ -135,5 +135,5 @@ def _read(
                 raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
-    pool.run(one, len(names), len(names) << 20)
+    pool.run(one, len(names), len(names) << 23)
     return files, failures
