@@ -225,14 +225,13 @@ def test_nothing_is_left_of_the_context_of_a_step():
 def test_no_limit_of_a_task_is_left(monkeypatch):
     def run(interruption):
         with contextlib.suppress(KeyboardInterrupt), interruption:
-            pool.run(done.append, 6, 1 << 30, "task")
-            pool.run_parts(done.append, 6, 1 << 30, "parts")
+            pool.run(done.append, 6, 1 << 30)
+            pool.run_parts(done.append, 6, 1 << 30)
         assert pool._limit.num_threads is None
 
     done = []
-    monkeypatch.setattr(pool, "_known", {})
     monkeypatch.setattr(pool, "_wanted", 2)
-    for worth in (0.0, 1.0):
+    for worth in (0, 1 << 40):
         monkeypatch.setattr(pool, "_worth_sharing", worth)
         for interruption in every_turn(run, 1000):
             run(interruption)

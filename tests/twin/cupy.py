@@ -375,6 +375,10 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return _new(numpy.zeros(shape, dtype))
 
 
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
+    return _new(numpy.full(shape, fill_value, dtype))
+
+
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> ndarray:
     return _new(numpy.arange(start, stop, step, dtype) if stop is not None else numpy.arange(start, dtype=dtype))
 
