@@ -193,12 +193,13 @@ def _plan_twist(call: Call) -> Plan:
         ArgumentError: An image has neither 1 nor 3 channels.
     """
     layout, space = call.layout or "", call.fixed.get("image_type", "RGB")
-    channels = [shape[layout.index("C")] for shape in call.shapes] if "C" in layout else [1] * call.count
-    for i, count in enumerate(channels):
-        if count != 1 and (count != 3 or space == "GRAY"):
-            expected = "of 1 channel (GRAY)" if space == "GRAY" else f"of 3 channels ({space}) or of 1 (GRAY)"
-            raise call.noted(i, ArgumentError(call.name, "image", expected, f"{count} channels"))
-    plan = Plan(call.shapes, call.asked, kernel=_twist_photos, weight=4.0)
+    shapes, place = call.shapes, layout.index("C") if "C" in layout else None
+    channels = [1 if place is None else shape[place] for shape in shapes]
+    if not set(channels) <= {1, 1 if space == "GRAY" else 3}:
+        i = next(i for i, count in enumerate(channels) if count != 1 and (count != 3 or space == "GRAY"))
+        expected = "of 1 channel (GRAY)" if space == "GRAY" else f"of 3 channels ({space}) or of 1 (GRAY)"
+        raise call.noted(i, ArgumentError(call.name, "image", expected, f"{channels[i]} channels"))
+    plan = Plan(shapes, call.asked, kernel=_twist_photos, weight=4.0)
     parts = _given(call, brightness="value" if call.name == "hsv" else "brightness", contrast="contrast")
     found: dict[int, Any] = {}
     if 1 in channels:
@@ -207,8 +208,10 @@ def _plan_twist(call: Call) -> Plan:
         own = {"hue": 0.0, "image_type": space} | _given(call, hue="hue", saturation="saturation") | parts
         numbers = [own.get(name, 1.0) for name in ("hue", "saturation", "brightness", "contrast", "image_type")]
         found[3] = (color.twist if call.varying else color.twist_of_one)(call.dtype, *numbers)
-    data = [found[count][i] if call.varying else found[count] for i, count in enumerate(channels)]
-    plan.data = data if call.varying or len(found) != 1 else data[0]
+    if not call.varying and len(found) == 1:
+        (plan.data,) = found.values()
+    else:
+        plan.data = [found[count][i] if call.varying else found[count] for i, count in enumerate(channels)]
     return plan
 
 
