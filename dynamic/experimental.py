@@ -59,7 +59,7 @@ def _plan_median(call: Call) -> Plan:
         if not size[0] % 2 == size[1] % 2 == 1:
             error = ArgumentError(call.name, "window_size", "odd", shown(call.column("window_size")[i]))
             raise call.noted(i, error)
-    return Plan(call.shapes, call.dtype, data=sizes, weight=16.0)
+    return Plan(call.shapes, call.dtype, data=sizes, weight=8.0)
 
 
 def _median_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -109,7 +109,7 @@ def _plan_extreme(call: Call) -> Plan:
                 raise call.noted(i, ArgumentError(call.name, "anchor", expected, str(place)))
         places = [extent // 2 if place < 0 else place for place, extent in zip(anchor, size, strict=True)]
         found.append((size, places))
-    return Plan(call.shapes, call.dtype, data=found, weight=16.0)
+    return Plan(call.shapes, call.dtype, data=found, weight=8.0)
 
 
 def _extreme_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:

@@ -221,7 +221,7 @@ def salt_and_pepper(
             pixels = len(mark) // max(1, behind), channels, behind
             _strewn(xp, mark, old.samples[i].reshape(pixels), pepper, salt, new.reshape(pixels))
 
-        pool.run(one, len(results), 128 * flat.nbytes if xp is numpy else 0)
+        pool.run(one, len(results), 64 * flat.nbytes if xp is numpy else 0)
         return _result(image, call, flat)
 
 

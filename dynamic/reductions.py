@@ -81,7 +81,7 @@ def _plan(call: Call, kind: Callable[[_Kind], _Kind], adding: Callable[[_Kind], 
     if len(call.inputs) > 1:
         call.each(check)
     shapes, asked = call.shapes_by(kept if keep else reduced), call.fixed.get("dtype")
-    plan = Plan(shapes, kind(call.dtype) if asked is None else call.asked, data=places, weight=2.0)
+    plan = Plan(shapes, kind(call.dtype) if asked is None else call.asked, data=places)
     if not keep:
         plan.ndim = len(remaining)
         plan.layout = "".join([call.layout[axis] for axis in remaining]) or None if call.layout else None

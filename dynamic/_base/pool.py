@@ -39,7 +39,7 @@ __all__ = [
 Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
-_worth_sharing = 1 << 25  # bytes of a call, times their weight; the same for many samples
+_worth_sharing = 1 << 24  # bytes of a call, times their weight; the same for many samples
 _MOST = 1024
 
 _lock = new_lock()

@@ -185,7 +185,7 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
         except DataError as error:
             call.failures[chosen[k]] = error
 
-    pool.run(one, len(chosen), 16 * work)
+    pool.run(one, len(chosen), 8 * work)
 
 
 def _decoded_there(

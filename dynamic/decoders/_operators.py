@@ -58,7 +58,7 @@ def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) 
     """The headers of files, and the size of the image or window in each."""
     found = call.each(functools.partial(opened, call.name, window), of_values=True)
     shapes, files = [shape for shape, _ in found], [file for _, file in found]
-    return Plan(shapes, call.asked, "HWC", data=files, weight=16.0, on_error=call.fixed["on_error"])
+    return Plan(shapes, call.asked, "HWC", data=files, weight=8.0, on_error=call.fixed["on_error"])
 
 
 #: Arguments of DALI that change no result.

@@ -135,5 +135,5 @@ def _read(
                 raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
-    pool.run(one, len(names), len(names) << 23)
+    pool.run(one, len(names), len(names) << 22)
     return files, failures

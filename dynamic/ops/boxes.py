@@ -227,7 +227,7 @@ def _plan_rotation(call: Call) -> Plan:
     parts = [Plan(dtype=x._numpy_dtype, layout=x.layout, ndim=x.ndim) for x in call.inputs]
     several = parts if len(parts) > 1 else ()
     data = call.each(_checked_rotation)
-    return Plan(dtype=call.dtype, outputs=several, data=data, kernel=_rotate_many, weight=16.0)
+    return Plan(dtype=call.dtype, outputs=several, data=data, kernel=_rotate_many, weight=8.0)
 
 
 @operator(dtypes=_FLOATS, plan=_plan_rotation)
@@ -313,7 +313,7 @@ def _plan_targets(call: Call) -> Plan:
     offsets = (given["means"], given["stds"], given["scale"]) if given["offset"] else None
     labels, count = call.inputs[1], len(made.boxes)
     outputs = [Plan((count, 4), call.dtype, ndim=call.ndim), Plan((count,), labels._numpy_dtype, None, 1)]
-    return Plan(outputs=outputs, data=_Targets(made, given["criteria"], offsets), kernel=_encode_many, weight=16.0)
+    return Plan(outputs=outputs, data=_Targets(made, given["criteria"], offsets), kernel=_encode_many, weight=8.0)
 
 
 def _encode_many(call: Call, memory: Memory) -> None:

@@ -82,7 +82,7 @@ def _plan_blur(call: Call) -> Plan:
     gaussians = _gaussians if len(distinct) == 1 else _gaussians.__wrapped__  # many are not remembered
     windows = iter(gaussians(tuple(itertools.chain.from_iterable(distinct))))
     found = {own: tuple(itertools.islice(windows, len(spatial))) for own in distinct}
-    return Plan(call.shapes, call.asked, data=[(spatial, found[own]) for own in pairs], weight=16.0)
+    return Plan(call.shapes, call.asked, data=[(spatial, found[own]) for own in pairs], weight=8.0)
 
 
 def _blurred(count: int, _: Array, /, *, sigma: Any, window_size: Any, **__: Any) -> tuple[tuple[float, int], ...]:
@@ -168,7 +168,7 @@ def _plan_laplacian(call: Call) -> Plan:
         given = [arguments[name] for name in _OF_DERIVATIVES]
         return spatial, _derivatives(*given, len(spatial), normalized=normalized_kernel)
 
-    return Plan(call.shapes, call.asked, data=call.each(derived), weight=16.0)
+    return Plan(call.shapes, call.asked, data=call.each(derived), weight=8.0)
 
 
 def _laplacian_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -288,7 +288,7 @@ def _plan_filter(call: Call) -> Plan:
     spatial = _spatial(call, "data")
     found = call.each(functools.partial(_filtered, spatial))
     data = [(spatial, anchors) for _, anchors in found]
-    return Plan([shape for shape, _ in found], call.asked, data=data, weight=16.0)
+    return Plan([shape for shape, _ in found], call.asked, data=data, weight=8.0)
 
 
 def _filtered(

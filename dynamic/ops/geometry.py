@@ -54,7 +54,7 @@ def _plan_rotation(call: Call) -> Plan:
     sizes = extents if kept else rotations.canvases(extents, angles, axes, call.frames)
     results = warped(call, places, sizes)
     turns = rotations.turns(extents, [shape[space] for shape in results], angles, axes)
-    plan = Plan(results, call.asked, data=turns, weight=8.0)
+    plan = Plan(results, call.asked, data=turns, weight=4.0)
     nearest = fixed["interp_type"] == "nn"
     if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
         plan.kernel = functools.partial(_turn_photos, fill=fixed["fill_value"])

@@ -29,7 +29,7 @@ _Key: TypeAlias = Annotated[int, Between(0, 65535)]
 
 
 def _plan_same(call: Call) -> Plan:
-    return Plan(call.shapes, call.dtype, weight=16.0)
+    return Plan(call.shapes, call.dtype, weight=8.0)
 
 
 def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -138,7 +138,7 @@ def _plan_compression(call: Call) -> Plan:
             expected = f"at most {compression.LARGEST} pixels high and wide"
             raise call.noted(i, ArgumentError(call.name, "image", expected, f"{shape[height]} x {shape[width]}"))
     qualities = [min(max(quality, 1), 100) for quality in call.column("quality")]
-    return Plan(call.shapes, call.dtype, data=qualities, weight=16.0)
+    return Plan(call.shapes, call.dtype, data=qualities, weight=8.0)
 
 
 def _compressed_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -180,7 +180,7 @@ def _plan_lookup(call: Call) -> Plan:
     if len(keys) != len(values):
         raise ArgumentError("lookup_table", "values", f"one for each of the {len(keys)} keys", str(len(values)))
     table = tables.table(keys, values, call.fixed["default_value"], call.asked)
-    return Plan(call.shapes, call.asked, data=table, weight=16.0)
+    return Plan(call.shapes, call.asked, data=table, weight=8.0)
 
 
 @operator(dtypes="bool u8 i8 u16 i16 u32 i32 u64 i64", plan=_plan_lookup, gpu=True, unit="value")

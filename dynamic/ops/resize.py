@@ -63,7 +63,7 @@ def _plan_spans(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
         tuple([spans[i].size if i in spans else extent for i, extent in enumerate(shape)])
         for shape, spans in zip(call.shapes, found, strict=True)
     ]
-    return Plan(shapes, call.asked, data=list(found), weight=8.0)
+    return Plan(shapes, call.asked, data=list(found), weight=4.0)
 
 
 def _fill(
@@ -522,7 +522,7 @@ def _shown(draw: Draw, image: Tensor | Batch, layout: str, sizes: tuple[int, ...
         shape = list(extents)
         shape[places[0]], shape[places[1]] = sizes
         shapes.append(tuple(shape))
-    call.plan = plan = Plan(shapes, call.asked, weight=8.0)
+    call.plan = plan = Plan(shapes, call.asked, weight=4.0)
 
     def spans(i: int) -> dict[int, Span]:
         corner, extents = windows[i].astype(float).tolist()

@@ -51,7 +51,7 @@ def _plan_affine(call: Call) -> Plan:
     places, inverse_map = spatial(layout), call.fixed["inverse_map"]
     matrices = _matrices(call, lambda given: _affine_rows(given, inverse_map=inverse_map).tolist())
     results = warped(call, places, [shape[places[0] : places[-1] + 1] for shape in shapes])
-    plan = Plan(results, call.asked, data=matrices, weight=8.0)
+    plan = Plan(results, call.asked, data=matrices, weight=4.0)
     nearest = call.fixed["interp_type"] == "nn"
     if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
         plan.kernel = functools.partial(_turn_photos, fill=call.fixed["fill_value"])
@@ -217,7 +217,7 @@ def _plan_perspective(call: Call) -> Plan:
     matrices = _matrices(call, lambda given: _found_by(_homogeneous(given), **how))
     places = spatial(layout)
     extents = [shape[places[0] : places[-1] + 1] for shape in call.shapes]
-    return Plan(warped(call, places, extents, rounded=True), call.dtype, data=matrices, weight=8.0)
+    return Plan(warped(call, places, extents, rounded=True), call.dtype, data=matrices, weight=4.0)
 
 
 def _perspective_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -303,7 +303,7 @@ def _plan_remap(call: Call) -> Plan:
         result = list(image)
         result[height], result[width] = maps_of_sample[0][1:]
         results.append(tuple(result))
-    return Plan(results, call.dtype, weight=8.0)
+    return Plan(results, call.dtype, weight=4.0)
 
 
 def _shape_of_map(call: Call, i: int, image: Shape, k: int, shape: Shape) -> Shape:
@@ -380,7 +380,7 @@ def remap(
 
 def _plan_distortion(call: Call) -> Plan:
     check_fill(call)
-    return Plan(call.shapes, call.dtype, weight=8.0)
+    return Plan(call.shapes, call.dtype, weight=4.0)
 
 
 def _distort_on_gpu(call: Call, source: Images, target: Described, way: int, numbers: Any, waves: Any = ()) -> None:

@@ -35,7 +35,7 @@ Extents: TypeAlias = tuple[int, ...]
 _PART = 1 << 17  # numbers that are made at once; threads that make fewer wait for each other longer than they work
 _IN_TURN = 1 << 12  # numbers that are made one by one, of which words are known at once
 _LARGE = 1 << 11  # numbers that are worth being made in the order of their words
-_BYTES_OF_WORK = 512  # memory to copy in the time of making a number, about
+_BYTES_OF_WORK = 256  # memory to copy in the time of making a number, about
 _COMMON = ("batch_size", "device", "rng")
 _MOST_AHEAD = 256  # words that are computed at once without need
 _IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
@@ -431,6 +431,6 @@ def sampled(
     def one(i: int) -> None:
         results[i] = samples.noted(i, make, words[i])
 
-    work = 16 * sum(array.nbytes for arrays in samples.inputs for array in arrays)
+    work = 8 * sum(array.nbytes for arrays in samples.inputs for array in arrays)
     pool.run(one, samples.count, work)
     return samples.wrapped([*map(list, zip(*results, strict=True))], kinds)
