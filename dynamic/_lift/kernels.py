@@ -102,7 +102,7 @@ def _check_filled(operator: Declared, result: Any, out: Any, i: int) -> None:
     """Refuse a result that is not the memory that was to be filled."""
     if result is None or result is out or isinstance(result, tuple):
         return
-    if isinstance(result, numpy.ndarray) and not numpy.may_share_memory(result, out):
+    if isinstance(result, numpy.ndarray) and result.size and not numpy.may_share_memory(result, out):
         raise TypeError(f"{operator.name}() returned a new array for sample {i}; fill `out`, or leave the plan out.")
 
 
