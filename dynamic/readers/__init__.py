@@ -9,3 +9,11 @@ from .tfrecord import TFRecord
 from .webdataset import Webdataset
 
 __all__ = ["COCO", "ExternalSource", "File", "Numpy", "Reader", "TFRecord", "Webdataset"]
+
+_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Sequence", "Video", "VideoResize"))
+
+
+def __getattr__(name: str) -> object:
+    """Readers of DALI that are not here say what to write."""
+    hint = "; take its samples from readers.ExternalSource, or write them to files for readers.File"
+    raise AttributeError(f"module 'dynamic.readers' has no attribute {name!r}{hint if name in _NOT_HERE else ''}")
