@@ -119,7 +119,7 @@ _LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")
 
 
 def __dir__() -> list[str]:
-    """What completion offers: public names, not the rooms behind them."""
+    """The names that completion offers: public ones, not the rooms behind them."""
     return sorted({*globals(), *_LATER} - {"context", "data", "kernels", "ops"})
 
 

@@ -28,7 +28,7 @@ __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

@@ -31,7 +31,7 @@ __all__ = ["gaussian", "salt_and_pepper", "shot"]
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

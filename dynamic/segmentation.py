@@ -31,7 +31,7 @@ __all__ = ["random_mask_pixel", "random_object_bbox", "select_masks"]
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

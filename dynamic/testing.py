@@ -166,7 +166,7 @@ class _Run:
 
 
 def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any) -> None:
-    """Prove for one call what holds for all operators of this library.
+    """Prove the properties of all operators of this library for one call.
 
     Samples of a Batch have the results that they have alone; their order, their strides, other samples and the number
     of threads change none; inputs stay as they are; an empty Batch gives results of the same kind. Call it with many
@@ -205,9 +205,7 @@ def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any
         taken = {name: value[order] if isinstance(value, Batch) else value for name, value in arguments.items()}
         _same(operator, expected, _results(operator, [x[order] for x in inputs], taken), order, when)
     turned = [
-        as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in map(_at_least_1d, x.samples)], layout=x.layout)
-        if x.ndim
-        else x
+        as_batch([numpy.asfortranarray(s[::-1])[::-1] for s in x.samples], layout=x.layout) if x.ndim else x
         for x in inputs
     ]
     _same(operator, expected, _results(operator, turned, arguments), places, "samples with other strides")
@@ -220,10 +218,6 @@ def assert_operator(operator: Operator[...], /, *inputs: Batch, **arguments: Any
             raise AssertionError(f"{operator.name}(): an empty Batch gives {kinds[0]}, and others {kinds[1]}.")
     if _plain([list(x) for x in inputs]) != before:
         raise AssertionError(f"{operator.name}(): it changes its input.")
-
-
-def _at_least_1d(sample: Any) -> Any:
-    return numpy.atleast_1d(sample)
 
 
 def _results(operator: Operator[...], inputs: Sequence[Batch], arguments: Mapping[str, Any]) -> list[Any]:

@@ -26,7 +26,7 @@ __all__ = ["combine", "crop", "rotation", "scale", "shear", "translation"]
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

@@ -61,7 +61,6 @@ class Binder:
         self.least, self._most = sum(p.default is p.empty for p in self.inputs), len(self.inputs)
         if self.variadic:
             self._most = sys.maxsize
-        self.returned: Any = hints.get("return")
 
     def check_inputs(self, count: int) -> None:
         """Refuse too few or too many positional arguments."""

@@ -63,7 +63,7 @@ class Plan:
         return self.outputs or [self]
 
 
-_UNPLANNED = Plan()
+_UNPLANNED = Plan()  # never changed: a call gets a plan of its own
 
 
 @dataclass(slots=True, eq=False)

@@ -18,7 +18,7 @@ from dynamic._base import pool
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError
 
-from .call import Call, Plan, Shape
+from .call import Call, Shape
 
 __all__ = ["UNITS", "Memory", "empties", "run", "together"]
 
@@ -231,7 +231,8 @@ def _joined(operator: Declared, call: Call) -> list[Any] | None:
     rest = samples[0].shape[1:]
     if not values and (whole.ndim < 2 or any(sample.shape[1:] != rest for sample in samples)):
         return None
-    shape, kind = _shape_of(call.plan, 0), call.plan.dtype
+    shapes: Any = call.plan.shapes
+    shape, kind = shapes if isinstance(shapes, tuple) else shapes[0], call.plan.dtype
     joined = values_of(samples) if values else numpy.concatenate(samples)
     sizes = [len(sample) for sample in samples] if call.varying else []
     varying = {name: numpy.repeat(numpy.asarray(column), sizes, axis=0) for name, column in call.varying.items()}
@@ -293,12 +294,6 @@ def _scattered(groups: Sequence[list[int]], parts: Sequence[Array], count: int) 
         for place, result in zip(places, part, strict=True):
             results[place] = result
     return results
-
-
-def _shape_of(plan: Plan, i: int) -> Shape:
-    """The shape of the result of a sample."""
-    shape: Any = plan.shapes if isinstance(plan.shapes, tuple) else plan.shapes[i]  # type: ignore[index] # not None
-    return tuple(shape)
 
 
 class Memory:

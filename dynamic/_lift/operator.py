@@ -118,7 +118,7 @@ class Operator(Generic[P]):
             raise
         if not isinstance(plan, Plan):
             raise TypeError(f"The plan of {self.name}() returned {type(plan).__name__}; return a Plan.")
-        for part in plan.outputs or (plan,):
+        for part in plan.parts():
             if part.dtype is not None and not isinstance(part.dtype, numpy.dtype):
                 part.dtype = numpy_dtype(dtype(part.dtype))
             if part.shapes is not None and part.dtype is None:

@@ -1,4 +1,4 @@
-"""What a Tensor or Batch may hold as it is."""
+"""The storage of Tensors and Batches: arrays that they hold as they are."""
 
 from __future__ import annotations
 

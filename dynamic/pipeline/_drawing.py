@@ -107,16 +107,16 @@ class Drawing:
     @property
     def num_outputs(self) -> int:
         """How many outputs there are."""
-        raise NotImplementedError
+        raise NotImplementedError  # Pipeline has it
 
     @property
     def _is_running(self) -> bool:
         """Whether batches are made already."""
-        raise NotImplementedError
+        raise NotImplementedError  # Pipeline has it
 
     def close(self) -> None:
         """Stop making batches."""
-        raise NotImplementedError
+        raise NotImplementedError  # Pipeline has it
 
     def __enter__(self) -> Self:
         self._entered.append(self.close if self._function is not None or self._is_running else self._draw())

@@ -276,7 +276,7 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
             return DataNode(Recorded(function, inputs, arguments))
         return function(*inputs, **arguments)
 
-    called.__name__, called.__doc__, called.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+    called.__name__, called.__doc__, called.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined] # for its signature
     return called
 
 

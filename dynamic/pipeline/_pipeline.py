@@ -394,7 +394,7 @@ class Pipeline(Drawing, Settings):
 
     @property
     def _place(self) -> tuple[Any, ...]:
-        """Where it is, for `_go_back`: its states, its epoch, the end of that, and the state of what goes round it."""
+        """Where it is, for `_go_back`: its states, its epoch, the end of that, and the state of its iterator."""
         return self._states, self._epoch, self._end_of_epoch, self._iterator, self._seed, self._answers
 
     def _go_back(self, *place: Any) -> None:

@@ -56,7 +56,7 @@ class _Setting:
 
 
 class _Elsewhere:
-    """A member of DALI's pipelines that is not here: who asks for it is told what there is."""
+    """A member of DALI's pipelines that is not here; asking for it names a replacement."""
 
     def __init__(self, hint: str) -> None:
         self._hint = hint

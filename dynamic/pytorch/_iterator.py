@@ -254,7 +254,7 @@ class GenericIterator:
 
     @property
     def sampler(self) -> Told:
-        """What Lightning tells the number of each epoch: from a checkpoint at an epoch's end it loads no state."""
+        """The sampler that Lightning tells the number of each epoch: at the end of one it loads no state."""
         return Told(self)
 
     def _over(self) -> bool:

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return __all__
 
 

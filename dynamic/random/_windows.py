@@ -44,7 +44,7 @@ def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
 
 
 class _Rules(NamedTuple):
-    """What a random window may be like."""
+    """The limits of a random window."""
 
     area: tuple[float, float]
     ratio: tuple[float, float]
@@ -62,12 +62,12 @@ def _range(call: Call, argument: str) -> tuple[float, float]:
 
 
 def _windows(words: Array, images: Array, rules: _Rules) -> tuple[Array, Array]:
-    """What `_window` finds, for many images at once.
+    """`_window` of many images at once.
 
     Args:
         words: The first words of each image, of shape (n, count).
         images: Heights and widths, of shape (n, 2).
-        rules: What windows may be like.
+        rules: The limits of windows.
 
     Returns:
         The anchors and shapes, of shape (n, 4), and for which of them these words are enough.
