@@ -11,24 +11,28 @@ ADAPTERS := .venv-adapters
 
 .PHONY: demo quick test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
 
-# The environment is made anew when the project's requirements change.
-$(VENV)/ready: pyproject.toml
+# The environment is made anew when the project's requirements change, and the native library when its sources do.
+$(VENV)/ready: pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --editable '.[examples]'
 	touch $@
 
-demo: $(VENV)/ready
+$(VENV)/core: $(VENV)/ready $(wildcard dynamic/_core/*.c dynamic/_core/*.h)
+	$(BIN)/python hatch_build.py
+	touch $@
+
+demo: $(VENV)/core
 	$(BIN)/python examples/resume.py
 
 # A few examples of each property, on the CPU, without the tests that are marked as slow.
-quick: $(VENV)/ready
+quick: $(VENV)/core
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
 
-test: $(VENV)/ready
+test: $(VENV)/core
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -57,7 +61,7 @@ docs: $(VENV)/ready
 	$(BIN)/python docs/make_operators.py
 	$(BIN)/python docs/make_floors.py
 
-bench: $(VENV)/ready
+bench: $(VENV)/core
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/operators.py
@@ -83,4 +87,4 @@ fuzz: $(VENV)/ready
 	$(BIN)/python tests/fuzzing.py
 
 clean:
-	rm -rf $(VENV) $(ADAPTERS) demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(ADAPTERS) dynamic/_core/*.so dynamic/_core/*.dylib demo-output build dist .mypy_cache .ruff_cache .hypothesis .coverage

@@ -33,6 +33,7 @@ __all__ = [
     "set_num_threads",
     "sharing_all",
     "split",
+    "threads_for",
 ]
 
 #: A function of a library, which lets other threads run, and its arguments.
@@ -40,7 +41,10 @@ Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
 _worth_sharing = 1 << 24  # bytes of a call, times their weight; the same for many samples
+_oversubscribed = False  # whether there may be more threads than processors
 _MOST = 1024
+#: More threads than this make calls of Python slower: they wait for its lock. Native code has no such limit.
+_USEFUL = 16
 
 _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
@@ -85,7 +89,28 @@ def get_num_threads() -> int:
     for name in ("DYNAMIC_NUM_THREADS", "DALI_NUM_THREADS"):
         if name in os.environ:
             return _from_environment(name)
+    return _processors()
+
+
+def _processors() -> int:
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(work: float, most: int = _MOST) -> int:
+    """How many threads share a call: one for little work, else as many as are set and there are processors.
+
+    Args:
+        work: Bytes that the call reads and writes, times the work for each byte: copying has 1.
+        most: A limit of the code that they run.
+    """
+    return 1 if work < _worth_sharing else _useful(most)
+
+
+def _useful(most: int = _MOST) -> int:
+    """How many threads to run of those that are set: more than there are processors would only wait for each other."""
+    wanted = get_num_threads()
+    return wanted if wanted == 1 or _oversubscribed else min(wanted, most, _processors())
 
 
 def _from_environment(name: str) -> int:
@@ -124,13 +149,14 @@ def checked(operator: str, num_threads: int | None, argument: str = "num_threads
 
 @contextlib.contextmanager
 def sharing_all() -> Iterator[None]:
-    """Let threads share all calls inside, however little work they are: for tests."""
-    global _worth_sharing
-    before, _worth_sharing = _worth_sharing, 0
+    """Let threads share all calls inside, however little work and however few processors there are: for tests."""
+    global _worth_sharing, _oversubscribed
+    before = _worth_sharing, _oversubscribed
+    _worth_sharing, _oversubscribed = 0, True
     try:
         yield
     finally:
-        _worth_sharing = before
+        _worth_sharing, _oversubscribed = before
 
 
 def run(function: Callable[[int], None], n: int, work: float) -> None:
@@ -141,7 +167,7 @@ def run(function: Callable[[int], None], n: int, work: float) -> None:
         n: Number of calls.
         work: Bytes that all calls together read and write, times the work for each byte: copying has 1.
     """
-    _each(function, n, get_num_threads() if n > 1 and work >= _worth_sharing else 1)
+    _each(function, n, threads_for(work, _USEFUL) if n > 1 else 1)
 
 
 def _share(function: Callable[[int], None], numbers: Iterable[int], threads: int, each: int = 1) -> None:
@@ -212,7 +238,7 @@ def run_parts(function: Callable[[slice], None], n: int, work: float) -> None:
     if n and work < _worth_sharing:
         function(slice(0, n))
     else:
-        _run_parts(function, n, get_num_threads(), 1)
+        _run_parts(function, n, _useful(), 1)
 
 
 def run_steps(steps: Sequence[Step], work: float) -> None:
@@ -244,7 +270,7 @@ def run_pieces(function: Callable[[int], None], n: int, work: int) -> None:
         n: Number of pieces.
         work: Bytes that all calls together read and write.
     """
-    _each(function, n, get_num_threads() if n > 1 and work >= WORTH_SPLITTING else 1)
+    _each(function, n, _useful() if n > 1 and work >= WORTH_SPLITTING else 1)
 
 
 def _each(function: Callable[[int], None], n: int, threads: int) -> None:
@@ -265,7 +291,7 @@ def split(function: Callable[[slice], None], n: int, work: int, step: int = 1) -
         work: Bytes that all calls together read and write.
         step: Parts begin at multiples of it.
     """
-    _run_parts(function, n, get_num_threads() if work >= WORTH_SPLITTING else 1, step)
+    _run_parts(function, n, _useful() if work >= WORTH_SPLITTING else 1, step)
 
 
 def _run_parts(function: Callable[[slice], None], n: int, threads: int, step: int) -> None:
