@@ -617,7 +617,8 @@ def test_the_pool_calls_once_for_each(n, threads_):
 
 
 @pytest.mark.parametrize("way", [pool.run, lambda f, n, work: pool.run_steps([(f, (i,)) for i in range(n)], work)])
-def test_threads_share_what_is_enough_work(way):
+def test_threads_share_what_is_enough_work(way, monkeypatch):
+    monkeypatch.setattr(pool, "_oversubscribed", True)
     with ndd.EvalContext(num_threads=2):
         for work, shared in ((pool._worth_sharing, True), (pool._worth_sharing - 1, False)):
             seen, both = set(), threading.Barrier(2)
@@ -631,8 +632,18 @@ def test_threads_share_what_is_enough_work(way):
             assert len(seen) == 1 + shared
 
 
-def test_a_large_sample_is_shared_by_rows_unless_its_batch_is():
+def test_there_are_no_more_threads_than_processors(monkeypatch):
+    """And of those that run Python no more than are useful."""
+    for wanted, processors, most, expected in ((4, 2, 1024, 2), (4, 64, 1024, 4), (64, 64, 16, 16), (1, 1, 16, 1)):
+        monkeypatch.setattr(pool, "_processors", lambda processors=processors: processors)
+        with ndd.EvalContext(num_threads=wanted):
+            assert pool.threads_for(pool._worth_sharing, most) == expected
+            assert pool.threads_for(pool._worth_sharing - 1, most) == 1
+
+
+def test_a_large_sample_is_shared_by_rows_unless_its_batch_is(monkeypatch):
     """Parts are all of it, begin at multiples of the step, and are as many as there are threads for each sample."""
+    monkeypatch.setattr(pool, "_oversubscribed", True)
     with ndd.EvalContext(num_threads=4):
         large = pool.WORTH_SPLITTING
         for n, step, work, parts in (
