@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,3 +116,61 @@ def test_files_are_those_that_dali_reads(dali: Oracle, tmp_path, contents):
         path.write_bytes(data)
     found = dali.call("io.file.read", [Samples([letters(path) for path in paths])])
     assert [sample.tobytes() for sample in found.samples] == contents
+
+
+def one_by_one(path):
+    try:
+        return _bytes.contents(path).tobytes()
+    except OSError as error:
+        return repr(error)
+
+
+@SHARED
+@given(
+    st.lists(st.none() | st.binary(max_size=200), max_size=40), st.sampled_from([0, 30, 1 << 20]), st.integers(1, 20)
+)
+def test_many_files_at_once_are_those_one_by_one(tmp_path, contents, small, at_once):
+    paths = [str(tmp_path / f"{i}.bin") for i in range(len(contents))]
+    for path, data in zip(paths, contents, strict=True):
+        if data is not None:
+            Path(path).write_bytes(data)
+    paths += [str(tmp_path), "none"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_bytes, "_SMALL", small)
+        patch.setattr(_bytes, "_TOGETHER", at_once)
+        found, errors = _bytes.together(paths)
+    alone = [one_by_one(path) for path in paths]
+    assert [repr(errors[i]) if i in errors else data.tobytes() for i, data in enumerate(found)] == alone
+    for i, data in enumerate(found):
+        data[...] = i % 256
+    assert all((data == i % 256).all() for i, data in enumerate(found))  # none lies in another
+    for path in tmp_path.iterdir():
+        path.unlink()
+
+
+def test_a_file_that_changes_while_many_are_read_is_refused_alone(tmp_path, monkeypatch):
+    paths = [str(tmp_path / name) for name in "abc"]
+    original = _bytes._read_into
+
+    def cut(data, descriptor):
+        Path(paths[1]).write_bytes(b"ab")
+        return original(data, descriptor)
+
+    monkeypatch.setattr(_bytes, "_read_into", cut)
+    for path in paths:
+        Path(path).write_bytes(b"abc")
+    found, errors = _bytes.together(paths)
+    assert [data.tobytes() for data in found] == [b"abc", b"", b"abc"]
+    assert [(i, error.strerror) for i, error in errors.items()] == [(1, "changed while it was read: 2 bytes came of 3")]
+
+
+def test_a_handler_that_ends_what_takes_too_long_ends_many_reads(tmp_path, monkeypatch):
+    def late(data, descriptor):
+        raise TimeoutError
+
+    (tmp_path / "a").write_bytes(b"a")
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(_bytes, "_read_into", late)
+    with pytest.raises(TimeoutError):
+        _bytes.together([str(tmp_path / "a")])
+    assert os.listdir("/proc/self/fd") == before

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -17,7 +17,17 @@ from dynamic._arrays.memory import empty
 from dynamic._base.locks import new_lock
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["Changed", "Opened", "Version", "can_be", "contents", "is_of_the_system", "kind_of", "refuse_address"]
+__all__ = [
+    "Changed",
+    "Opened",
+    "Version",
+    "can_be",
+    "contents",
+    "is_of_the_system",
+    "kind_of",
+    "refuse_address",
+    "together",
+]
 
 _KINDS = (
     (stat.S_ISDIR, "directory"),
@@ -32,7 +42,11 @@ _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC",
 #: The beginning of an address: two letters at least, as one is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _BYTE = numpy.dtype(numpy.uint8)
+_NOTHING = numpy.empty(0, numpy.uint8)
 _BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell how large something is, and what
+_TOGETHER = 16  # files that are read into one piece of memory, which stays as long as any of them
+_SMALL = 1 << 20  # bytes of a file that is read so
+_ALIGNED = 64  # bytes: where files begin in there
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
 
@@ -122,9 +136,7 @@ def contents(
     """
     descriptor = os.open(path, _OPENING)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+        status = _regular(descriptor)
         if version is not None:
             version.check(status)
         if wanted is not None and status.st_size > _BEGINNING:
@@ -138,14 +150,77 @@ def contents(
             return data
         if size is not None:
             return _part(descriptor, start, size, status.st_size)
-        data = _room(status.st_size, 1)  # one more, to see that it has not grown
-        done = _filled(data, descriptor, max(status.st_size, 1))
-        if done != status.st_size:
-            more = "more" if done > status.st_size else f"{done}"
-            raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {status.st_size}")
-        return data[:done]
+        return _whole(_room(status.st_size, 1), descriptor)
     finally:
         os.close(descriptor)
+
+
+def together(paths: Sequence[str]) -> tuple[list[Array], dict[int, OSError]]:
+    """The bytes of many regular files, as `contents` gives them; small ones lie in common memory.
+
+    Returns:
+        The bytes of each file, none of those that cannot be read; and why these cannot, by their places.
+    """
+    found: list[Array] = []
+    errors: dict[int, OSError] = {}
+    for first in range(0, len(paths), _TOGETHER):
+        found += _some_together(paths[first : first + _TOGETHER], first, errors)
+    return found, errors
+
+
+def _some_together(paths: Sequence[str], first: int, errors: dict[int, OSError]) -> list[Array]:
+    """The same for a few files, of which the first has this number."""
+    found = [_NOTHING] * len(paths)
+    descriptors: list[int] = []  # all that must be closed
+    begun: list[tuple[int, int, int, int]] = []  # place, descriptor, and where the bytes of the file begin and end
+    room = 0
+    try:
+        for i, path in enumerate(paths):
+            try:
+                descriptors.append(os.open(path, _OPENING))
+                descriptor = descriptors[-1]
+                size = _regular(descriptor).st_size
+                if size > _SMALL:
+                    found[i] = _whole(_room(size, 1), descriptor)
+                else:
+                    begun.append((i, descriptor, room, room + size + 1))
+                    room += -(-(size + 1) // _ALIGNED) * _ALIGNED
+            except OSError as error:
+                _note(first + i, error, errors)
+        memory = empty((room,), _BYTE)
+        for i, descriptor, start, end in begun:
+            try:
+                found[i] = _whole(memory[start:end], descriptor)
+            except OSError as error:
+                _note(first + i, error, errors)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return found
+
+
+def _note(place: int, error: OSError, errors: dict[int, OSError]) -> None:
+    if not is_of_the_system(error):
+        raise error
+    errors[place] = error
+
+
+def _regular(descriptor: int) -> os.stat_result:
+    """The status of an open file, which must be a regular one."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"is a {kind_of(status.st_mode)}, not a regular file")
+    return status
+
+
+def _whole(data: Array, descriptor: int) -> Array:
+    """All bytes of a file, read to memory that has room for one more, to see that it has not grown."""
+    size = len(data) - 1
+    done = _filled(data, descriptor, max(size, 1))
+    if done != size:
+        more = "more" if done > size else f"{done}"
+        raise OSError(errno.EIO, f"changed while it was read: {more} bytes came of {size}")
+    return data[:size]
 
 
 class Opened:

@@ -103,6 +103,13 @@ class Listing:
         """Where to open a sample."""
         return os.path.join(self.root, self.names[index])
 
+    def paths(self, indices: Sequence[int]) -> list[str]:
+        """Where to open some samples."""
+        names, root = self.names, self.root
+        if os.sep != "/" or not root or root[-1] == "/":
+            return [os.path.join(root, names[i]) for i in indices]
+        return [f"{root}/{name}" if (name := names[i])[:1] != "/" else name for i in indices]
+
     def source(self, index: int) -> str:
         """What to call a sample where it cannot be read."""
         return displayed(self.path(index))

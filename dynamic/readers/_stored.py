@@ -8,14 +8,15 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
+from dynamic._arrays.array import Array
 from dynamic._arrays.memory import keep_blocks
 from dynamic._base.pool import run
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
-from dynamic.io._bytes import Changed, can_be, is_of_the_system, refuse_address
+from dynamic.io._bytes import Changed, can_be, contents, is_of_the_system, refuse_address, together
 
 from ._checks import flag, natural
 from ._listing import Listing
@@ -354,8 +355,23 @@ class Stored(Reader[G], Generic[L, G]):
             raise ArgumentError(self._operator, "order_of", expected, f"one of {len(ids)}")
         return dataclasses.replace(listed, beside=ids)
 
-    def _each(self, indices: list[int], read: Callable[[int], X]) -> list[X]:
+    def _files(self, indices: list[int]) -> list[Array]:
+        """The bytes of the file of each sample."""
+        listing = self._listing
+        return self._each(indices, lambda i: contents(listing.path(i)), lambda some: together(listing.paths(some)))
+
+    def _each(
+        self,
+        indices: list[int],
+        read: Callable[[int], X],
+        read_many: Callable[[list[int]], tuple[list[X], Mapping[int, Exception]]] | None = None,
+    ) -> list[X]:
         """What a function makes of the number of each sample, on threads where files are slow to come.
+
+        Args:
+            indices: The numbers.
+            read: The function.
+            read_many: The same for many, on one thread: what it makes of each, and errors by their places.
 
         Raises:
             DataError: It raised an OSError of its own or `Unusable` for some; all of them are named. It is a `Replaced`
@@ -365,23 +381,31 @@ class Stored(Reader[G], Generic[L, G]):
         failures: list[Failure] = []
         kind = DataError
 
-        def read_one(i: int) -> None:
+        def note(i: int, error: Exception) -> None:
             nonlocal kind
+            if not isinstance(error, Unusable) and not is_of_the_system(error):
+                raise error
+            reason = getattr(error, "strerror", None) or str(error)
+            kind = Replaced if isinstance(error, Changed) else kind
+            failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
+
+        def read_one(i: int) -> None:
             try:
                 found[i] = read(indices[i])
             except (OSError, Unusable) as error:
-                if not isinstance(error, Unusable) and not is_of_the_system(error):
-                    raise
-                reason = getattr(error, "strerror", None) or str(error)
-                kind = Replaced if isinstance(error, Changed) else kind
-                failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
+                note(i, error)
 
         if indices:
             keep_blocks()  # files of some ten kB would be read into memory that was just given back to the system
             start = time.perf_counter()
             read_one(0)
             slow = time.perf_counter() - start > _SLOW
-            run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
+            if slow or read_many is None:
+                run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
+            else:
+                found[1:], errors = read_many(indices[1:])
+                for i, error in errors.items():
+                    note(i + 1, error)
         if failures:
             raise kind(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import os
 import secrets
@@ -184,14 +185,18 @@ class COCO(Stored[Annotated, Batches]):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
         starts, masks = listing.starts, listing.masks
-        drawing = functools.partial(drawn, listing) if self._masks == "pixels" else None
-        read = self._each(indices, lambda i: (contents(listing.path(i)), drawing(i) if drawing else None))
+        drawings: list[Array] = []
+        if self._masks == "pixels":
+            read = self._each(indices, lambda i: (contents(listing.path(i)), drawn(listing, i)))
+            files, drawings = [file for file, _ in read], [mask for _, mask in read]
+        else:
+            files = self._files(indices)
 
         def batch(samples: list[Any], like: Array, layout: str | None = None) -> Batch:
             return Batch(samples, layout, origin=origin, dtype=like.dtype, ndim=like.ndim)
 
         outputs = [
-            batch([file for file, _ in read], _BYTES),
+            batch(files, _BYTES),
             batch(_pieces(listing.boxes, starts, indices), listing.boxes),
             batch(_pieces(listing.categories, starts, indices), listing.categories),
         ]
@@ -204,8 +209,8 @@ class COCO(Stored[Annotated, Batches]):
                 batch(polygons, masks.polygons),
                 batch(_pieces(masks.vertices, masks.vertex_starts, indices), masks.vertices),
             ]
-        elif drawing:
-            outputs.append(batch([mask for _, mask in read], _MASK, "HWC"))
+        elif self._masks:
+            outputs.append(batch(drawings, _MASK, "HWC"))
         if self._with_ids:
             outputs.append(Batch(listing.image_ids[indices][:, None].astype(numpy.int32), origin=origin))
         return tuple(outputs)
@@ -216,11 +221,11 @@ _MASK = numpy.empty((0, 0, 1), numpy.int32)
 
 
 def _pieces(column: Array, starts: Array, indices: list[int]) -> list[Array]:
-    """What belongs to some samples, copied: it may be written to."""
-    return [
-        column[first:end].copy()
-        for first, end in zip(starts[indices].tolist(), starts[1:][indices].tolist(), strict=True)
-    ]
+    """What belongs to some samples, copied to one piece of memory: it may be written to."""
+    firsts, ends = starts[indices], starts[1:][indices]
+    there = starts_of(ends - firsts)
+    copied = column[numpy.repeat(firsts - there[:-1], ends - firsts) + numpy.arange(there[-1])]
+    return [copied[first:end] for first, end in itertools.pairwise(there.tolist())]
 
 
 def _renamed(argument: str, value: Any, former: str, of_former: Any) -> Any:

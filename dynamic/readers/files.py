@@ -11,7 +11,6 @@ import numpy
 from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
-from dynamic.io._bytes import contents
 
 from ._checks import flag
 from ._listing import FILE_FILTERS, Listing, as_it_is, listed_files, listed_folder, listed_lines
@@ -106,7 +105,7 @@ class File(Stored[Listing, Batches]):
         labels = Batch(numbers.astype(numpy.int64) if self._scalar_labels else numbers[:, None], origin=origin)
         if not indices:
             return Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1), labels
-        return Batch(self._each(indices, lambda i: contents(listing.path(i))), origin=origin), labels
+        return Batch(self._files(indices), origin=origin), labels
 
 
 def _source(

@@ -18,7 +18,7 @@ from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.io import _npy
-from dynamic.io._bytes import Changed, Version, contents, is_of_the_system
+from dynamic.io._bytes import Changed, Version, contents, is_of_the_system, together
 from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, unless_empty, word
@@ -138,7 +138,11 @@ class Numpy(Stored[Listing, Batches]):
         if not indices:  # all were skipped
             dtype, ndim = (kind.dtype, kind.ndim) if kind else (numpy.dtype(numpy.uint8), 1)
             return (Batch([], origin=origin, dtype=dtype, ndim=ndim),)
-        arrays = self._each(indices, lambda i: _array(listing.path(i), self._region))
+        arrays = self._each(
+            indices,
+            lambda i: _array(listing.path(i), self._region),
+            (lambda some: _arrays(listing.paths(some))) if self._region is None else None,
+        )
         kind = kind or _Kind.of(arrays[0], listing.source(indices[0]))
         failures = [
             Failure(
@@ -221,6 +225,27 @@ def _array(path: str, region: _Region | None) -> Array:
         raise Unusable(f"is too large: {error}") from None
     except Changed:
         raise Unusable("changed while it was read") from None
+
+
+def _arrays(paths: Sequence[str]) -> tuple[list[Array], dict[int, Exception]]:
+    """The arrays of files, and errors by their places."""
+    files, failed = together(paths)
+    arrays, errors = list[Array](files), dict[int, Exception](failed)
+    for i, data in enumerate(files):
+        if i in errors:
+            continue
+        try:
+            start = _npy.header_end(data)
+            if start > len(data):
+                raise Unusable("ends within its header")
+            head = _npy.header(data[:start].tobytes())
+            _enough(len(data), start + head.nbytes)
+            arrays[i] = _npy.values(data[start : start + head.nbytes], head)
+        except _npy.NoArray as error:
+            errors[i] = Unusable(str(error))
+        except Unusable as error:
+            errors[i] = error
+    return arrays, errors
 
 
 def _taken(path: str, region: _Region | None) -> Array:
