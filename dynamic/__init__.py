@@ -22,6 +22,7 @@ from . import segmentation as segmentation
 from . import transforms as transforms
 from . import types as types
 from ._base.pool import get_num_threads, set_num_threads
+from ._core.config import show_config
 from .context import (
     EvalContext,
     EvalMode,
@@ -233,6 +234,7 @@ __all__ = [
     "set_current_stream",
     "set_default_stream",
     "set_num_threads",
+    "show_config",
     "sphere",
     "squeeze",
     "stack",

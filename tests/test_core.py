@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import dynamic as ndd
 from dynamic import _core
 from dynamic.errors import ArgumentError
 
@@ -39,7 +40,7 @@ def test_the_library_is_of_the_sources() -> None:
 @pytest.mark.slow
 def test_the_environment_chooses() -> None:
     """None, the variant of any processor, or the best."""
-    assert chosen("0").stdout.strip() == "none"
+    assert chosen("0").stdout.strip() == "none: DYNAMIC_CORE=0"
     assert chosen("baseline").stdout.strip().startswith("dynamic-core-baseline")
     assert chosen("1").stdout.strip() == _core.info()["native library"]
     refused = chosen("2")
@@ -54,3 +55,14 @@ def test_left_out() -> None:
     with _core.left_out():
         assert not _core.in_use()
     assert _core.in_use()
+
+
+def test_show_config(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints what it returns."""
+    sections = ndd.show_config("dicts")
+    ndd.show_config()
+    printed = capsys.readouterr().out
+    assert all(f"  {name}: {value}\n" in printed for values in sections.values() for name, value in values.items())
+    assert sections["dynamic"]["native library"] == _core.info()["native library"]
+    with pytest.raises(ArgumentError, match="mode"):
+        ndd.show_config("html")

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,9 @@ def threads(work: float) -> int:
 
 
 def info() -> dict[str, str]:
-    """The variant in use and the processor, for `show_config`."""
+    """The variant in use, for `show_config`."""
     library = _library()
-    path = "none" if library is None else Path(library._name).name
-    return {"native library": path, "processor": platform.machine()}
+    if library is not None:
+        return {"native library": Path(library._name).name}
+    off = os.environ.get("DYNAMIC_CORE") == "0"
+    return {"native library": "none: DYNAMIC_CORE=0" if off else "none: not compiled"}
