@@ -31,7 +31,8 @@ from typing import Any
 import cv2
 import numpy
 import simplejpeg
-from training import MEAN, SIZE, STD, files, renamed
+from rivals import MEAN, SIZE, STD
+from training import files, renamed
 
 import dynamic
 from dynamic import _core

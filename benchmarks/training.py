@@ -2,8 +2,9 @@
 
     python benchmarks/training.py [--rounds 7] [--threads 2]
 
-Against NVIDIA DALI's dynamic mode (as many threads), torch's DataLoader with Pillow or albumentations (as many worker
-processes), and decoding alone, which nobody can undercut; interleaved. A library that is not installed is left out.
+Against NVIDIA DALI's dynamic and pipeline modes, SPDL and Grain (as many threads), torch's DataLoader with Pillow,
+albumentations, torchvision or a data set of Hugging Face (as many worker processes), and decoding alone, which nobody
+can undercut; interleaved. A library that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -11,22 +12,19 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
-import io
 import os
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy
-
-BATCH_SIZE, SIZE = 64, 224
-MEAN, STD = [123.7, 116.3, 103.5], [58.4, 57.1, 57.4]
+from rivals import BATCH_SIZE, MEAN, RIVALS, SIZE, STD, batches_of
 
 
 def imported(name: str) -> Any:
@@ -58,11 +56,6 @@ def renamed(files: list[Any], number: int) -> list[Any]:
     """
     comment = numpy.frombuffer(b"\xff\xfe\0\x0a" + number.to_bytes(8, "big"), numpy.uint8)
     return [numpy.concatenate([file[:2], comment, file[2:]]) for file in files]
-
-
-def batches_of(data: list[Any]) -> Iterator[list[Any]]:
-    """The files, so many at a time."""
-    return (data[start : start + BATCH_SIZE] for start in range(0, len(data), BATCH_SIZE))
 
 
 def run_eagerly(library: Any, data: list[Any], *, crop_when_decoding: bool = False) -> None:
@@ -113,89 +106,24 @@ def run_decoding(data: list[Any], pool: ThreadPoolExecutor, threads: int) -> Non
         list(pool.map(some, [part[k::threads] for k in range(threads)]))
 
 
-def window(generator: Any, height: int, width: int) -> tuple[int, int, int, int]:
-    """A random window as most libraries draw it: left, upper, right, lower."""
-    for _ in range(10):
-        area = generator.uniform(0.08, 1) * height * width
-        ratio = numpy.exp(generator.uniform(numpy.log(3 / 4), numpy.log(4 / 3)))
-        w, h = round(float(numpy.sqrt(area * ratio))), round(float(numpy.sqrt(area / ratio)))
-        if 0 < w <= width and 0 < h <= height:
-            x, y = generator.integers(0, width - w + 1), generator.integers(0, height - h + 1)
-            return int(x), int(y), int(x + w), int(y + h)
-    return 0, 0, width, height
-
-
-class OfPillow:
-    """A dataset of torch: the job with Pillow, one image at a time."""
-
-    def __init__(self, data: list[Any]) -> None:
-        self.data = data
-        self.generator = numpy.random.default_rng(1)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __getitem__(self, i: int) -> Any:
-        from PIL import Image
-
-        image = Image.open(io.BytesIO(self.data[i].tobytes())).convert("RGB")
-        box = window(self.generator, image.height, image.width)
-        image = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR, box=box)
-        if self.generator.random() < 0.5:
-            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        pixels = numpy.asarray(image, numpy.float32)
-        normal = (pixels - numpy.float32(MEAN)) / numpy.float32(STD)
-        return numpy.ascontiguousarray(normal.transpose(2, 0, 1))
-
-
-class OfAlbumentations(OfPillow):
-    """The same with albumentations, whose resizing does not antialias."""
-
-    def __getitem__(self, i: int) -> Any:
-        import albumentations
-        import cv2
-
-        if not hasattr(self, "transform"):
-            cv2.setNumThreads(0)
-            mean, std = ([value / 255 for value in values] for values in (MEAN, STD))
-            self.transform = albumentations.Compose([
-                albumentations.RandomResizedCrop(size=(SIZE, SIZE)), albumentations.HorizontalFlip(),
-                albumentations.Normalize(mean=mean, std=std)])  # fmt: skip
-        image = cv2.imdecode(self.data[i], cv2.IMREAD_COLOR_RGB)
-        return numpy.ascontiguousarray(self.transform(image=image)["image"].transpose(2, 0, 1))
-
-
-def loader(dataset: Any, workers: int) -> Callable[[], None]:
-    """Iterates over a dataset in batches, in worker processes that are started now."""
-    import torch
-
-    batches = torch.utils.data.DataLoader(dataset, BATCH_SIZE, num_workers=workers, persistent_workers=True)
-
-    def run() -> None:
-        for _ in batches:
-            pass
-
-    run()
-    return run
-
-
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--only", nargs="*", default=[], help="words of the rivals' names; by default all")
     options = parser.parse_args()
     originals = files()
     data = originals.copy()
     ways: dict[str, Callable[[], Any]] = {}
-    if imported("torch") is not None:  # first of all, before there are threads that a fork would lose
-        if imported("PIL") is not None:
-            ways["torch DataLoader, Pillow"] = loader(OfPillow(data), options.threads)
-        if imported("albumentations") is not None:
-            ways["torch DataLoader, albumentations"] = loader(OfAlbumentations(data), options.threads)
+    for name, rival in RIVALS.items():  # those with processes first, before there are threads that a fork would lose
+        if not options.only or any(word in name for word in options.only):
+            try:
+                ways[name] = rival(data, options.threads)
+            except ImportError as error:
+                print(f"left out: {name} ({error})", file=sys.stderr)
     import dynamic
 
-    dynamic.set_num_threads(options.threads)
     eager = {"dynamic": dynamic, "DALI": imported("nvidia.dali.experimental.dynamic")}
     eager = {name: library for name, library in eager.items() if library is not None}
     for name, library in eager.items():
@@ -214,15 +142,17 @@ def main() -> None:
                 if round:
                     times[name].append(time.perf_counter() - start)
     mean = sum(map(len, data)) // len(data)
-    print(f"{len(data)} JPEG photos of 500 x 375, {mean} bytes each, {options.threads} threads")
-    print(f"{'':36}{'images/s':>10}{'dynamic is':>14}")
-    for name, found in times.items():
-        gain = statistics.median(b / a for a, b in zip(times["dynamic"], found, strict=True))
-        print(f"{name:36}{len(data) / statistics.median(found):10.0f}{gain:9.2f} x as fast")
-    for name, library in eager.items():
-        print(f"{name}, ms an image, CPU (wall): ", end="")
-        told = stages(library, data, 2 * options.rounds).items()
-        print(", ".join(f"{step} {cpu:.2f} ({wall:.2f})" for step, (wall, cpu) in told))
+    print(f"{len(data)} JPEG photos of 500 x 375, {mean} bytes each, {options.threads} threads or workers\n")
+    ours = times["dynamic"], times["dynamic, cropped while decoding"]
+    print("| | images/s | dynamic is ... as fast | with windows |\n|---|--:|--:|--:|")
+    for name, found in sorted(times.items(), key=lambda each: -statistics.median(each[1])):
+        gains = [statistics.median(b / a for a, b in zip(mine, found, strict=True)) for mine in ours]
+        rate = len(data) / statistics.median(found)
+        print(f"| {name} | {rate:,.0f} | {' | '.join(f'{gain:.2f}' for gain in gains)} |")
+    print("\n| ms an image, CPU (wall) | " + " | ".join(eager) + " |\n|---|" + len(eager) * "--:|")
+    told = [stages(library, data, 2 * options.rounds) for library in eager.values()]
+    for step in told[0]:
+        print(f"| {step} | " + " | ".join(f"{each[step][1]:.2f} ({each[step][0]:.2f})" for each in told) + " |")
 
 
 if __name__ == "__main__":
