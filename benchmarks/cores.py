@@ -233,8 +233,8 @@ def main() -> None:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(29, 1)  # PR_SET_TIMERSLACK, for threads made from now on: sleeps end in time
         with_threads(1)
-        print(f"{len(data)} photos of 500 x 375, native library: {_core.info()['native library']}")
-        print(f"{'us an image, one thread':24}{'all':>10}{'of Python':>12}{'lock, sampled':>16}")
+        print(f"{len(data)} photos of 500 x 375, native library: {_core.info()['native library']}\n")
+        print("| us an image, one thread | all | Python's own | lock held, sampled |\n|---|--:|--:|--:|")
         rates: dict[str, list[float]] = {}
         for name, job in jobs.items():
             run(data, *job)
@@ -243,7 +243,7 @@ def main() -> None:
             set_mode(NOTHING)
             own = by_itself(data, job, options.rounds)
             by_samples = "py-spy is missing" if sampled[name] is None else f"{sampled[name]:.0f}"
-            print(f"{name:24}{whole:10.0f}{own:12.0f}{by_samples:>16}")
+            print(f"| {name} | {whole:.0f} | {own:.0f} | {by_samples} |", flush=True)
             set_mode(SLEEPING)
             rates[name] = []
             for count in options.threads:
@@ -251,10 +251,10 @@ def main() -> None:
                 rates[name].append(images_a_second(data, job, options.rounds))
             with_threads(1)
             set_mode(AS_IS)
-        print(f"\n{'images/s, virtual cores':24}" + "".join(f"{count:>8}" for count in options.threads))
+        print("\n| images/s (times one thread) | " + " | ".join(map(str, options.threads)) + " |")
+        print("|---|" + len(options.threads) * "--:|")
         for name, found in rates.items():
-            print(f"{name:24}" + "".join(f"{rate:8.0f}" for rate in found))
-            print(f"{'  times one thread':24}" + "".join(f"{rate / found[0]:8.1f}" for rate in found), flush=True)
+            print(f"| {name} | " + " | ".join(f"{rate:,.0f} ({rate / found[0]:.1f})" for rate in found) + " |")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def main() -> None:
     files = photos(arguments.folder)
     libraries = [dynamic] if dali is None else [dynamic, dali]
     threads = dynamic.get_num_threads()
-    print(f"{len(files)} photos, {sum(map(len, files)) // len(files)} bytes each, {threads} threads")
-    print(f"{'':24}{'ours':>14}{'DALI':>14}{'time ratio':>12}" if dali else "DALI is not installed here: no ratios.")
+    print(f"{len(files)} photos, {sum(map(len, files)) // len(files)} bytes each, {threads} threads\n")
+    print("| job | dynamic, images/s | DALI, images/s | of DALI's time |\n|---|--:|--:|--:|")
     for name, rotate in (("decode", False), ("decode and rotate", True)):
         times: list[list[float]] = [[] for _ in libraries]
         for round in range(arguments.rounds + 1):
@@ -72,10 +72,9 @@ def main() -> None:
                 run(library, new, rotate=rotate)
                 if round:  # the first one warms up
                     column.append(time.perf_counter() - start)
-        row = f"{name:24}" + "".join(f"{len(files) / statistics.median(c):8.0f} img/s" for c in times)
-        if dali is not None:
-            row += f"{statistics.median(a / b for a, b in zip(*times, strict=True)):12.3f}"
-        print(row)
+        cells = [name, *(f"{len(files) / statistics.median(column):,.0f}" for column in times)]
+        known = f"{statistics.median(a / b for a, b in zip(*times, strict=True)):.3f}" if dali is not None else "| "
+        print(f"| {' | '.join([*cells, known])} |")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What operators cost, against NVIDIA DALI and against libraries called directly, interleaved in one process.
 
-    python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--markdown]
-                                   [--size 64x64] [--dtype float32]
+    python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--size 64x64]
+                                   [--dtype float32]
 
 Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, boxes, points, and
 random numbers. With a size, batches of 64 images of that width and height, and their files, alone; with a dtype, images
@@ -33,7 +33,7 @@ import numpy
 import simplejpeg
 
 import dynamic
-from dynamic.kernels.cpu.images import turbo
+from dynamic import _core
 
 Image = Any
 Direct = Callable[[Image], Any]
@@ -320,12 +320,20 @@ def ratio(ours: list[tuple[float, float]], theirs: list[tuple[float, float]], wh
     return statistics.median(a[which] / max(b[which], 1e-9) for a, b in zip(ours, theirs, strict=True))
 
 
+def without_core(call: Callable[[], Any]) -> None:
+    """Call with the Python path alone."""
+    with _core.left_out():
+        call()
+
+
 def row(case: Case, title: str, samples: list[Any], options: argparse.Namespace, pool: ThreadPoolExecutor) -> str:
     """One line of the table."""
     here = given(dynamic, case, samples)
     if not has(dynamic, case, here):
         return ""
     ways: dict[str, Callable[[], Any]] = {"ours": lambda: evaluated(case.call(dynamic, here))}
+    if _core.in_use():
+        ways["without"] = lambda: without_core(lambda: evaluated(case.call(dynamic, here)))
     if dali is not None:
         there = given(dali, case, samples)
         if has(dali, case, there):
@@ -336,15 +344,11 @@ def row(case: Case, title: str, samples: list[Any], options: argparse.Namespace,
     ours = times.pop("ours")
     wall = statistics.median(wall for wall, _ in ours) / len(samples) * 1e3
     cells = [case.name, title, f"{wall:.{2 if wall >= 0.01 else 4}f}"]
-    if "DALI" in times:
-        theirs = times.pop("DALI")
-        cells += [f"{ratio(ours, theirs, 0):.2f}", f"{ratio(ours, theirs, 1):.2f}"]
-    else:
-        cells += ["", ""]
+    without, theirs = times.pop("without", None), times.pop("DALI", None)
+    for mine, which in ((ours, 0), (ours, 1), (without, 0)):
+        cells.append("" if mine is None or theirs is None else f"{ratio(mine, theirs, which):.2f}")
     cells.append(", ".join(f"{name} {ratio(ours, found, 0):.2f}" for name, found in times.items()))
-    if options.markdown:
-        return f"| {' | '.join(cells)} |"
-    return f"{cells[0]:34}{cells[1]:14}{cells[2]:>9}{cells[3]:>9}{cells[4]:>9}  {cells[5]}"
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -353,7 +357,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--size")
     parser.add_argument("--dtype", default="uint8")
     options = parser.parse_args()
@@ -362,13 +365,8 @@ def main() -> None:
         dali.set_num_threads(options.threads)
     if torch is not None:
         torch.set_num_threads(1)  # the pool is what shares out the images
-    library = turbo.library()
-    print(f"windows of JPEG files by {library.path if library else 'simplejpeg'}", file=sys.stderr)
-    titles = ["operator", "samples", "ms each", "DALI", "DALI CPU", "direct calls"]
-    if options.markdown:
-        print(f"| {' | '.join(titles)} |\n|---|---|--:|--:|--:|---|")
-    else:
-        print(f"{titles[0]:34}{titles[1]:14}{titles[2]:>9}{titles[3]:>9}{titles[4]:>9}  {titles[5]}")
+    print("| operator | samples | ms each | DALI | DALI, CPU | without the native library | direct calls |")
+    print("|---|---|--:|--:|--:|--:|---|")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.threads) as pool:
         kinds = data(Path(folder), options.size, options.dtype)
         for case in CASES:

@@ -91,8 +91,8 @@ def main() -> None:
         print("DALI is not installed here: no ratios.")
     else:
         dali.EvalMode[arguments.mode].__enter__()
-        print(f"DALI in mode {arguments.mode}, {rounds} rounds")
-    print(f"{'':32}{'ours':>12}{'DALI':>12}{'ratio':>9}{'below':>8}")
+        print(f"DALI in mode {arguments.mode}, {rounds} rounds\n")
+    print("| call | ours, us | DALI, us | ratio | goal |\n|---|--:|--:|--:|--:|")
     for name, call, limit in cases():
         times: list[list[float]] = [[] for _ in libraries]
         for library in libraries:
@@ -101,11 +101,11 @@ def main() -> None:
             for column, library in zip(times, libraries, strict=True):
                 column.append(seconds(lambda call=call, library=library: call(library)))
         medians = [statistics.median(column) * 1e6 for column in times]
-        row = f"{name:32}" + "".join(f"{m:9.1f} us" for m in medians)
+        cells = [name, *(f"{median:.1f}" for median in medians)]
         if dali is not None:
             ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
-            row += f"{ratio:9.3f}{limit:8.2f}{'' if ratio < limit else '  MISSED'}"
-        print(row)
+            cells += [f"{ratio:.3f}", f"{limit:.2f}{'' if ratio < limit else ', missed'}"]
+        print(f"| {' | '.join(cells + (5 - len(cells)) * [''])} |")
 
 
 if __name__ == "__main__":

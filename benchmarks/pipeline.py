@@ -143,11 +143,12 @@ def main() -> None:
                     found = seconds(epoch, waiting)
                     if round:
                         times[name].append(found)
-            print(f"consumer waits {waiting * 1e3:.1f} ms an image, {options.threads} threads")
-            print(f"{'':34}{'images/s':>10}{'depth 2 is':>14}")
+            print(
+                f"\n| consumer waits {waiting * 1e3:.1f} ms an image | images/s | depth 2 is ... as fast |\n|---|--:|--:|"
+            )
             for name, found in times.items():
                 gain = statistics.median(b / a for a, b in zip(times["depth 2"], found, strict=True))
-                print(f"{name:34}{1 / statistics.median(found):10.0f}{gain:9.2f} x as fast")
+                print(f"| {name} | {1 / statistics.median(found):,.0f} | {gain:.2f} |")
         for pipe in pipes.values():
             pipe.close()
 

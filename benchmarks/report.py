@@ -1,0 +1,126 @@
+"""Measures everything and writes the tables and plots of `docs/performance.md`.
+
+    python benchmarks/report.py [--only training cores] [--rounds 9]
+
+Run it on a machine that does nothing else, in an environment with DALI and the other rivals, and matplotlib. Each
+script stands in the page between two comments; its output replaces what is between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "performance.md"
+PICTURES = ROOT / "docs" / "pictures"
+#: The arguments of each script, and by how much it multiplies the rounds.
+SCRIPTS = {
+    "training": 1.0,
+    "job": 1.0,
+    "cores": 0.4,
+    "overhead": 1.0,
+    "operators": 0.6,
+    "readers": 1.0,
+    "pipeline": 1.0,
+    "augmentation": 1.0,
+}
+
+
+def measured(script: str, rounds: int) -> str:
+    """The output of a script."""
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), "--rounds", str(rounds)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def written(page: str, name: str, text: str) -> str:
+    """A page with another text between the comments of a name."""
+    found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    new, count = found.subn(lambda match: f"{match[1]}{text}\n{match[2]}", page)
+    if count != 1:
+        raise ValueError(f"{PAGE.name} has {count} places for {name}; it needs one.")
+    return new
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of the first table in Markdown of a text, without its two first lines."""
+    lines = table[table.index("|") :].split("\n\n", 1)[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+
+
+def draw_training(text: str) -> None:
+    """Bars of images a second."""
+    import matplotlib.pyplot as plt
+
+    found = [(cells[0], float(cells[1].replace(",", ""))) for cells in rows(text)[2:]][::-1]
+    figure, axes = plt.subplots(figsize=(8, 0.34 * len(found) + 0.8), layout="constrained")
+    colours = [
+        "#d9822b" if name.startswith("dynamic") else "#bbbbbb" if "alone" in name else "#5c7cab" for name, _ in found
+    ]
+    bars = axes.barh([name for name, _ in found], [rate for _, rate in found], color=colours)
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+    axes.set_xlabel("images a second, two threads or workers")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(PICTURES / "training.svg")
+
+
+def draw_cores(text: str) -> None:
+    """Lines of images a second over threads."""
+    import matplotlib.pyplot as plt
+
+    second = text[text.index("| images/s") :]
+    titles, _, *found = rows(second)
+    threads = [int(cell) for cell in titles[1:]]
+    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    for name, *cells in found:
+        axes.plot(threads, [float(cell.split()[0].replace(",", "")) for cell in cells], marker="o", label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(threads, [str(count) for count in threads])
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xlabel("threads, each with a core (virtual)")
+    axes.set_ylabel("images a second")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(PICTURES / "cores.svg")
+
+
+def machine() -> str:
+    """A sentence on what it is measured with."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.processor(),
+    )
+    packages = {"NumPy": "numpy", "OpenCV": "opencv-python-headless", "Pillow": "pillow", "DALI": "nvidia-dali-cuda120"}
+    found = ", ".join(f"{name} {version(package)}" for name, package in packages.items())
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {found}."
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--only", nargs="*", default=list(SCRIPTS), choices=list(SCRIPTS))
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    for script in options.only:
+        text = measured(script, max(3, round(options.rounds * SCRIPTS[script])))
+        page = written(written(PAGE.read_text(), "machine", machine()), script, text)
+        PAGE.write_text(page)
+        if script in ("training", "cores"):
+            (draw_training if script == "training" else draw_cores)(text)
+        print(f"{script}\n{text}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
