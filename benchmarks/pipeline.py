@@ -143,9 +143,8 @@ def main() -> None:
                     found = seconds(epoch, waiting)
                     if round:
                         times[name].append(found)
-            print(
-                f"\n| consumer waits {waiting * 1e3:.1f} ms an image | images/s | depth 2 is ... as fast |\n|---|--:|--:|"
-            )
+            title = f"consumer waits {waiting * 1e3:.1f} ms an image"
+            print(f"\n| {title} | images/s | depth 2 is ... as fast |\n|---|--:|--:|")
             for name, found in times.items():
                 gain = statistics.median(b / a for a, b in zip(times["depth 2"], found, strict=True))
                 print(f"| {name} | {1 / statistics.median(found):,.0f} | {gain:.2f} |")
