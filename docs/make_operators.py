@@ -49,8 +49,7 @@ GROUPS = {
 #: Functions that are no operators of the lift, and that no GPU runs; a test calls them there.
 CPU_ONLY = frozenset({
     "noise.shot", "random.batch_permutation", "random.beta", "random.choice", "random.get_default_rng",
-    "random.set_seed", "random_bbox_crop", "random_crop_generator", "roi_random_crop",
-    "segmentation.random_mask_pixel", "segmentation.random_object_bbox",
+    "random.set_seed",
 })  # fmt: skip
 
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from ._arrays.array import Array, asarray, current, library
+from ._arrays.array import Array, current, library
 from ._arrays.memory import empty
 from ._base import pool
-from ._lift.argument import Between, PerSample
+from ._lift.argument import GIVEN, Between, PerSample
 from .data import Batch, Tensor
 from .devices import DeviceLike
 from .dtypes import convert, numpy_dtype
@@ -48,6 +48,7 @@ def gaussian(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Add a number with a normal distribution to each element.
 
@@ -69,7 +70,7 @@ def gaussian(
     >>> ndd.noise.gaussian(gray, stddev=20, rng=ndd.random.RNG(5)).tolist()
     [[107, 85, 133], [102, 113, 127]]
     """
-    image, call, old, kind = _call("gaussian", image, batch_size, device, rng, mean=mean, stddev=stddev)
+    old, kind = _elements(call, image)
     shift, spread = call.float32("mean"), call.float32("stddev")
     wide = _distributions.wide(kind)
 
@@ -108,6 +109,7 @@ def shot(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Give each element the noise of counted photons: of a mean of element / factor, times the factor.
 
@@ -130,9 +132,8 @@ def shot(
     >>> ndd.noise.shot(gray, factor=20, rng=ndd.random.RNG(5)).tolist()
     [[140, 140, 40], [80, 60, 20]]
     """
-    image, call, old, kind = _call("shot", image, batch_size, device, rng, factor=factor)
-    if call.device.device_type != "cpu":
-        raise DeviceError("noise.shot() runs on cpu; pass its input as image.cpu().")
+    call.on_cpu()
+    old, kind = _elements(call, image)
     factors = call.float32("factor")
     if not (factors >= 0).all():
         raise call.error("factor", ~(factors >= 0), "0 or more")
@@ -165,6 +166,7 @@ def salt_and_pepper(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Make some pixels white (salt) and some black (pepper).
 
@@ -190,10 +192,7 @@ def salt_and_pepper(
     >>> ndd.noise.salt_and_pepper(gray, prob=0.7, rng=ndd.random.RNG(5)).numpy()[..., 0].tolist()
     [[255, 0, 255], [100, 100, 0]]
     """
-    given = {"prob": prob, "salt_vs_pepper": salt_vs_pepper, "salt_val": salt_val, "pepper_val": pepper_val}
-    image, call, old, kind = _call(
-        "salt_and_pepper", image, batch_size, device, rng, bool_too=True, **given, per_channel=per_channel
-    )
+    old, kind = _elements(call, image, bool_too=True)
     likely, salty = call.float32("prob"), call.float32("salt_vs_pepper")
     shapes = call.shapes
     axis = None if call.values["per_channel"] else _channels(image)
@@ -267,29 +266,18 @@ class _Elements:
         return parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts)
 
 
-def _call(
-    name: str,
-    image: Any,
-    batch_size: Any,
-    device: DeviceLike,
-    rng: Source | None,
-    *,
-    bool_too: bool = False,
-    **given: Any,
-) -> tuple[Tensor | Batch, Call, _Elements, numpy.dtype[Any]]:
-    """The input, the call, the elements of all samples, and their dtype."""
-    name = f"noise.{name}"
-    if not isinstance(image, (Tensor, Batch)):
-        image = Tensor(asarray(image, name, "image"))
-    call = Call(name, image, batch_size, device, rng, **given)
+def _elements(call: Call, image: Tensor | Batch, *, bool_too: bool = False) -> tuple[_Elements, numpy.dtype[Any]]:
+    """The elements of all samples, and their dtype."""
     if call.device != image.device:
-        raise DeviceError(f"{name}() runs where its input is, on {image.device.device_type}; move the input first.")
+        device = image.device.device_type
+        raise DeviceError(f"{call.name}() runs on the device of its input, {device}; move the input first.")
     kind = numpy_dtype(image.dtype)
     if kind.kind == "b" and not bool_too:
-        raise ArgumentError(name, "image", "of numbers", "bool")
+        raise ArgumentError(call.name, "image", "of numbers", "bool")
     with current(image.device):
-        arrays = image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
-        return image, call, _Elements(arrays), kind
+        return _Elements(
+            image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
+        ), kind
 
 
 def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:

@@ -13,17 +13,15 @@ import numpy
 
 from ._arrays.array import Array
 from ._base.locks import new_lock
-from ._lift.argument import Between, PerSample, Word
-from ._lift.call import Call as OperatorCall
-from ._lift.call import Plan
+from ._lift.argument import GIVEN, Between, PerSample, Word
+from ._lift.call import Call, Plan
 from ._lift.operator import operator
 from .data import Batch, Tensor
 from .devices import DeviceLike
-from .dtypes import numpy_dtype
 from .errors import ArgumentError, shown
 from .kernels.cpu import masks
 from .random._distributions import below
-from .random._drawing import Call, Words, distribution, on_cpu, sampled
+from .random._drawing import Words, random_operator, streams_of
 from .random._rejection import unit64
 from .random._rng import Source
 
@@ -57,7 +55,12 @@ _LEAST_LABEL = -(1 << 31)
 _MOST = float(numpy.finfo(numpy.float32).max)
 
 
-@distribution
+def _plan_pixels(call: Call) -> Plan:
+    call.each(_check_pixels)
+    return Plan((call.ndim,), numpy.dtype("int64"), None, 1, data=streams_of(call), weight=8.0)
+
+
+@random_operator(plan=_plan_pixels, name=_PIXEL)
 def random_mask_pixel(
     input: Any,
     /,
@@ -68,7 +71,9 @@ def random_mask_pixel(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> Tensor | Batch:
+    plan: Words = GIVEN,
+    out: Array = GIVEN,
+) -> None:
     """Draw a pixel of a mask, each as likely as any other, or one of the foreground.
 
     Args:
@@ -90,19 +95,15 @@ def random_mask_pixel(
     >>> ndd.segmentation.random_mask_pixel(mask, foreground=1, rng=ndd.random.RNG(5)).tolist()
     [1, 1]
     """
-    mask = on_cpu(_PIXEL, "input", input)
-    call = Call(
-        _PIXEL,
-        None,
-        batch_size,
-        device,
-        rng,
-        inputs={"input": mask},
-        foreground=foreground,
-        threshold=threshold,
-        value=value,
-    )
-    return sampled(call, [mask], _check_pixels, _pixel, [(1, "int64")])[0]
+    if foreground and input.ndim:
+        with numpy.errstate(over="ignore"):  # nothing is more than what the type cannot hold, nor equal to it
+            mask = input.view("u1") if value is not None and input.dtype == bool else input
+            wanted = mask > threshold if value is None else mask == value
+        count = int(numpy.count_nonzero(wanted))
+        if count:
+            out[...] = masks.pixel(wanted, below(plan, count))
+            return
+    out[...] = [below(plan, extent) for extent in input.shape]
 
 
 def _check_pixels(mask: Array, /, *, threshold: float, value: int | None, **_: Any) -> None:
@@ -112,17 +113,27 @@ def _check_pixels(mask: Array, /, *, threshold: float, value: int | None, **_: A
         raise ArgumentError(_PIXEL, "threshold", "left out where a value is given", shown(threshold))
 
 
-def _pixel(words: Words, mask: Array, /, *, foreground: int, threshold: float, value: int | None) -> tuple[Array]:
-    if foreground and mask.ndim:
-        with numpy.errstate(over="ignore"):  # nothing is more than what the type cannot hold, nor equal to it
-            wanted = mask > threshold if value is None else (mask.view("u1") if mask.dtype == bool else mask) == value
-        count = int(numpy.count_nonzero(wanted))
-        if count:
-            return (numpy.array(masks.pixel(wanted, below(words, count)), numpy.int64),)
-    return (numpy.array([below(words, extent) for extent in mask.shape], numpy.int64),)
+def _plan_objects(call: Call) -> Plan:
+    given = [name for name in ("classes", "class_weights", "output_class") if _is_given(call, name)]
+    if call.fixed["ignore_class"] and given:
+        got = "a Batch" if given[0] in call.varying else shown(call.fixed[given[0]])
+        raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", got)
+    call.each(_check_objects)
+    parts = [Plan((call.ndim,), numpy.dtype("int32"), None, 1)] * 2
+    if call.fixed["format"] == "box":
+        parts = [Plan((2 * call.ndim,), numpy.dtype("int32"), None, 1)]
+    if call.fixed["output_class"]:
+        parts.append(Plan((), _kind_of_labels(call.dtype), None, 0))
+    plan = Plan(outputs=parts) if len(parts) > 1 else parts[0]
+    plan.data, plan.weight = streams_of(call), 8.0
+    return plan
 
 
-@distribution
+def _is_given(call: Call, name: str) -> bool:
+    return name in call.varying or call.fixed[name] not in (None, False)
+
+
+@random_operator(dtypes="bool int8 uint8 int16 uint16 int32 uint32 int64 uint64", plan=_plan_objects, name=_OBJECT)
 def random_object_bbox(
     input: Any,
     /,
@@ -140,6 +151,8 @@ def random_object_bbox(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    plan: Words = GIVEN,
+    out: Any = GIVEN,
 ) -> Any:
     """Draw an object of a mask of labels: first a class, then one of its objects, and tell its bounding box.
 
@@ -175,41 +188,37 @@ def random_object_bbox(
     >>> ndd.segmentation.random_object_bbox(mask, classes=[2], format="box", rng=ndd.random.RNG(5)).tolist()
     [0, 3, 2, 4]
     """
-    mask = on_cpu(_OBJECT, "input", input)
-    call = Call(
-        _OBJECT,
-        None,
-        batch_size,
-        device,
-        rng,
-        inputs={"input": mask},
-        background=background,
-        cache_objects=cache_objects,
-        class_weights=class_weights,
-        classes=classes,
-        foreground_prob=foreground_prob,
-        format=format,
-        ignore_class=ignore_class,
-        k_largest=k_largest,
-        output_class=output_class,
-        threshold=threshold,
-    )
-    kind = numpy_dtype(mask.dtype)
-    if kind.kind not in "biu":
-        raise ArgumentError(_OBJECT, "input", "of integers or bool", str(kind))
-    given = [name for name in ("classes", "class_weights", "output_class") if call.values[name] not in (None, False)]
-    if call.values["ignore_class"] and given:
-        raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", shown(call.values[given[0]]))
-    label = _kind_of_labels(kind)
-    make = functools.partial(_object, label)
-    kinds = [(1, "int32")] * (1 if call.values["format"] == "box" else 2) + [(0, label)] * call.values["output_class"]
-    results = sampled(call, [mask], _check_objects, make, kinds)
-    return results if len(results) > 1 else results[0]
+    chance: Any = foreground_prob
+    wanted = unit64(plan) < float(numpy.float32(chance))
+    known, weights, other = _classes(classes, class_weights, background)
+    find = functools.partial(_cached if cache_objects else _found, input)
+    pick = functools.partial(_picked, plan, least=threshold, most=k_largest)
+    box, label = None, other
+    if wanted and ignore_class:
+        box = pick(find(masks.regions, other))
+    elif wanted:
+        present = [found for found in find(masks.labels) if found != other]
+        if known is None:
+            known, weights = present, [1.0] * len(present)
+        weights = [weight if one in present else 0.0 for one, weight in zip(known, weights, strict=True)]
+        while box is None and any(weights):
+            ends = [float(numpy.float32(end)) for end in itertools.accumulate(weights)]
+            place = bisect.bisect_left(ends, unit64(plan) * ends[-1])
+            place = next(i for i in range(place, len(weights)) if weights[i])
+            box, weights[place] = pick(find(masks.objects, known[place])), 0.0
+            label = other if box is None else known[place]
+    start, end = numpy.array([[0] * input.ndim, input.shape]) if box is None else box
+    results = [start, end - start if format == "anchor_shape" else end]
+    if format == "box":
+        results = [numpy.concatenate([start, end])]
+    for target, result in zip(out if isinstance(out, tuple) else (out,), [*results, label], strict=False):
+        target[...] = result
+    return out
 
 
-def _kind_of_labels(kind: numpy.dtype[Any]) -> str:
+def _kind_of_labels(kind: numpy.dtype[Any]) -> numpy.dtype[Any]:
     """The type of labels as results, of a mask's type."""
-    return "int64" if kind.itemsize == 8 else "int32"
+    return numpy.dtype("int64" if kind.itemsize == 8 else "int32")
 
 
 def _check_objects(mask: Array, /, **values: Any) -> None:
@@ -234,32 +243,7 @@ def _several(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _object(kind: str, words: Words, mask: Array, /, **values: Any) -> tuple[Array, ...]:
-    """The results of a sample."""
-    wanted = unit64(words) < float(numpy.float32(values["foreground_prob"]))
-    classes, weights, background = _classes(values["classes"], values["class_weights"], values["background"])
-    find = functools.partial(_cached if values["cache_objects"] else _found, mask)
-    pick = functools.partial(_picked, words, least=values["threshold"], most=values["k_largest"])
-    box, label = None, background
-    if wanted and values["ignore_class"]:
-        box = pick(find(masks.regions, background))
-    elif wanted:
-        present = [found for found in find(masks.labels) if found != background]
-        if classes is None:
-            classes, weights = present, [1.0] * len(present)
-        weights = [weight if one in present else 0.0 for one, weight in zip(classes, weights, strict=True)]
-        while box is None and any(weights):
-            ends = [float(numpy.float32(end)) for end in itertools.accumulate(weights)]
-            place = bisect.bisect_left(ends, unit64(words) * ends[-1])
-            place = next(i for i in range(place, len(weights)) if weights[i])
-            box, weights[place] = pick(find(masks.objects, classes[place])), 0.0
-            label = background if box is None else classes[place]
-    box = numpy.array([[0] * mask.ndim, mask.shape]) if box is None else box
-    results = _formatted(box.astype(numpy.int32), values["format"])
-    return (*results, numpy.array(label).astype(kind)) if values["output_class"] else results
-
-
-def _classes(classes: Any, weights: Any, background: int | None) -> tuple[Sequence[int] | None, list[float], int]:
+def _classes(classes: Any, weights: Any, background: Any) -> tuple[Sequence[int] | None, list[float], int]:
     """The labels that are classes, or None for all; their weights as float32 numbers; and the background."""
     known = None if classes is None else _several(classes)
     if background is None:
@@ -288,13 +272,6 @@ def _picked(words: Words, boxes: Array, *, least: Any, most: int | None) -> Arra
     if most is not None and most < len(boxes):
         boxes = boxes[numpy.argsort(-sizes.prod(axis=1), kind="stable")[:most]]
     return boxes[below(words, len(boxes))] if len(boxes) else None
-
-
-def _formatted(box: Array, format: str) -> tuple[Array, ...]:
-    start, end = box
-    if format == "box":
-        return (box.reshape(-1),)
-    return start, end - start if format == "anchor_shape" else end
 
 
 def _found(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -345,7 +322,7 @@ def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
     return found
 
 
-def _plan_selection(call: OperatorCall) -> Plan:
+def _plan_selection(call: Call) -> Plan:
     """The polygons of each sample that are selected."""
     found = call.each(_selected, of_values=True)
     polygons, vertices = call.inputs[1:]

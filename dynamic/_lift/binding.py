@@ -105,23 +105,32 @@ class Binder:
         return fixed, varying
 
 
-def common_size(operator: str, batch_size: Any, given: Mapping[str, Any]) -> int | None:
+def common_size(
+    operator: str, batch_size: Any, given: Mapping[str, Any], drawn: Mapping[str, int | None] | None = None
+) -> int | None:
     """Number of samples of all Batches of a call; None where nothing is a Batch and the result is one Tensor.
 
     Args:
         operator: For errors.
         batch_size: The argument of that name.
         given: Inputs and arguments by name.
+        drawn: The number of samples of a keyed source by the name of its argument; None is one sample.
     """
-    sizes = {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
+    sizes = dict(drawn or {})
     if batch_size is not None:
-        sizes = {"batch_size": checked_batch_size(operator, batch_size)} | sizes
+        sizes["batch_size"] = checked_batch_size(operator, batch_size)
+    sizes |= {name: len(value) for name, value in given.items() if isinstance(value, Batch)}
     if not sizes:
         return None
     first, count = next(iter(sizes.items()))
     for name, size in sizes.items():
         if size != count:
-            raise ArgumentError(operator, name, f"a Batch of {count}, like {first!r}", f"a Batch of {size}")
+            number = name == "batch_size"
+            if count is None:
+                expected = f"{'None' if number else 'one value'}, as {first!r} is for one sample"
+            else:
+                expected = f"{'' if number else 'a Batch of '}{count}, like {first!r}"
+            raise ArgumentError(operator, name, expected, str(size) if number else f"a Batch of {size}")
     return count
 
 

@@ -81,6 +81,7 @@ class Call:
         layout: Of the first input.
         origin: Where the samples came from, where a reader gave them.
         frames: Where the samples are frames of videos, the number of frames of each video.
+        source: Of random numbers, for the plan of a random operator.
         plan: The plan, once it is made.
         failures: Errors of samples that cannot be read.
     """
@@ -95,6 +96,7 @@ class Call:
     layout: str | None
     origin: Origin | None
     frames: Sequence[int] | None = None
+    source: Any = None
     plan: Plan = field(default_factory=lambda: _UNPLANNED)
     failures: dict[int, DataError] = field(default_factory=dict)
 

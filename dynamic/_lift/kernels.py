@@ -91,7 +91,8 @@ def _alone(operator: Declared, call: Call) -> list[Any]:
         error.add_note(call.note(0))
         raise
     if made:
-        _check_filled(operator, result, arguments.get("out"), 0)
+        if result is not None and result is not arguments.get("out"):
+            _check_filled(operator, result, arguments["out"], 0)
     else:
         made = list(result) if plan.outputs else [result]
         _check_arrays(operator, made, 0)
@@ -100,8 +101,6 @@ def _alone(operator: Declared, call: Call) -> list[Any]:
 
 def _check_filled(operator: Declared, result: Any, out: Any, i: int) -> None:
     """Refuse a result that is not the memory that was to be filled."""
-    if result is None or result is out or isinstance(result, tuple):
-        return
     if isinstance(result, numpy.ndarray) and result.size and not numpy.may_share_memory(result, out):
         raise TypeError(f"{operator.name}() returned a new array for sample {i}; fill `out`, or leave the plan out.")
 
@@ -138,10 +137,10 @@ def _one_by_one(operator: Declared, call: Call) -> list[Any]:
             return
         try:
             result = results[i] = body(*samples[i], **arguments[i])
-            if memory is not None:
-                _check_filled(operator, result, outs[i], i)
-            else:
+            if memory is None:
                 _check_arrays(operator, result if plan.outputs else (result,), i)
+            elif result is not None and result is not outs[i]:
+                _check_filled(operator, result, outs[i], i)
         except DataError as error:
             failures[i] = error
         except Exception as error:

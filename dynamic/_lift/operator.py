@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
@@ -29,7 +29,7 @@ P = ParamSpec("P")
 #: Every operator of the library by its name.
 registry: dict[str, Operator[...]] = {}
 
-_COMMON = {"batch_size": "int | None", "device": "DeviceLike"}
+_COMMON = {"batch_size": "int | None", "device": "DeviceLike", "rng": "Source | None"}
 
 
 class Operator(Generic[P]):
@@ -44,6 +44,7 @@ class Operator(Generic[P]):
         gpu: Callable[..., None] | bool = False,
         unit: str = "sample",
         name: str | None = None,
+        common: Sequence[str] = ("batch_size", "device"),
     ) -> None:
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
@@ -56,7 +57,7 @@ class Operator(Generic[P]):
         self.dtypes = frozenset(numpy_dtype(t) for t in (ALL if words is None else map(dtype, words)))
         self.plan, self.gpu, self.unit = plan or _unplanned, gpu, unit
         self.devices = ("cpu", "gpu") if gpu else ("cpu",)
-        self._binder = binder = Binder(body, self.name, ("out", "plan"), tuple(_COMMON))
+        self._binder = binder = Binder(body, self.name, ("out", "plan"), common)
         self.inputs, self.least, self.variadic = binder.inputs, binder.least, binder.variadic
         self._input_names = [p.name for p in self.inputs]
         self.layout_name, self.lent = binder.layout_name, binder.lent
@@ -67,8 +68,8 @@ class Operator(Generic[P]):
             told = f"given for unit={unit!r}" if not self.lent else f"given for the parameter {self.lent[0]!r}"
             raise ArgumentError("operator", "plan", f"{told} of {self.name}()", "nothing")
         self._usual_layout = {len(layout): layout for layout in reversed(self.layouts or ())}
-        common = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=t) for n, t in _COMMON.items()]
-        self.__signature__ = Signature([*self.inputs, *binder.keyword, *common])
+        further = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=_COMMON[n]) for n in common]
+        self.__signature__ = Signature([*self.inputs, *binder.keyword, *further])
 
     @overload  # of `resize`, which has two results then
     def __call__(self, input: Any, /, *inputs: Any, save_attrs: Literal[True], **arguments: Any) -> tuple[Any, Any]: ...
@@ -92,10 +93,14 @@ class Operator(Generic[P]):
         return self.called(inputs, arguments)
 
     def called(
-        self, given: tuple[Any, ...], arguments: dict[str, Any], frames_of_each: Sequence[int] | None = None
+        self,
+        given: tuple[Any, ...],
+        arguments: dict[str, Any],
+        frames_of_each: Sequence[int] | None = None,
+        source: Any = None,
     ) -> Any:
         """The results of a call: bind, plan, allocate, run, wrap."""
-        call = self._bound(given, arguments, frames_of_each)
+        call = self._bound(given, arguments, frames_of_each, source)
         try:
             plan = call.plan = self._planned(call)
             storages = kernels.run(self, call) if call.count else kernels.empties(call)
@@ -133,13 +138,15 @@ class Operator(Generic[P]):
         """Itself, in classes too: by this method `help` and other tools know a routine, and show its signature."""
         return self
 
-    def _bound(self, given: tuple[Any, ...], arguments: dict[str, Any], frames: Sequence[int] | None) -> Call:
+    def _bound(
+        self, given: tuple[Any, ...], arguments: dict[str, Any], frames: Sequence[int] | None, source: Any
+    ) -> Call:
         batch_size, where = arguments.pop("batch_size", None), arguments.pop("device", None)
         self._binder.check_inputs(len(given))
         inputs = [self.data(i, x, where) for i, x in enumerate(given)]
         if len(inputs) > 1:
             inputs = self._on_one_device(given, inputs)
-        count = self.count(inputs, arguments, batch_size)
+        count = self.count(inputs, arguments, batch_size, None if source is None else source.sizes)
         layout = self.checked_input(inputs[0]) if inputs else None
         fixed, varying = self._binder.values(arguments, 1 if count is None else count)
         if self.layout_name is not None:
@@ -162,6 +169,7 @@ class Operator(Generic[P]):
             layout,
             origin,
             frames,
+            source,
         )
 
     def data(self, index: int, value: Any, where: DeviceLike) -> Tensor | Batch:
@@ -207,10 +215,16 @@ class Operator(Generic[P]):
         """The name of an input in errors."""
         return self._binder.input_name(index)
 
-    def count(self, inputs: Sequence[Tensor | Batch], arguments: dict[str, Any], batch_size: Any) -> int | None:
+    def count(
+        self,
+        inputs: Sequence[Tensor | Batch],
+        arguments: dict[str, Any],
+        batch_size: Any,
+        drawn: Mapping[str, int | None] | None = None,
+    ) -> int | None:
         """Number of samples; None where nothing is a Batch and the result is one Tensor."""
         names = self._input_names if not self.variadic else [self.input_name(i) for i in range(len(inputs))]
-        return common_size(self.name, batch_size, dict(zip(names, inputs, strict=False)) | arguments)
+        return common_size(self.name, batch_size, dict(zip(names, inputs, strict=False)) | arguments, drawn)
 
     def checked_input(self, data: Tensor | Batch) -> str | None:
         """The layout of the first input; where it has none, the first declared one with as many dimensions."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
-from dynamic._arrays.array import Array, asarray
-from dynamic._base import pool
+from dynamic._arrays.array import Array
 from dynamic._lift.argument import (
     GIVEN,
     Between,
@@ -25,15 +23,13 @@ from dynamic._lift.argument import (
 )
 from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
-from dynamic.data import Batch, Tensor
-from dynamic.devices import DeviceLike, device_of_call
-from dynamic.dtypes import convert, numpy_dtype
-from dynamic.errors import ArgumentError, DataError, DeviceError
+from dynamic.devices import DeviceLike
+from dynamic.dtypes import convert
+from dynamic.errors import ArgumentError, DataError
 from dynamic.io.file import opened as opened_files
 from dynamic.kernels.cpu import images, places
 from dynamic.kernels.cpu.strips import shared
-from dynamic.random._drawing import Call as Draw
-from dynamic.random._drawing import distribution
+from dynamic.random._drawing import random_operator
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
@@ -56,7 +52,10 @@ _LIMITS = images.Limits()
 
 def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) -> Plan:
     """The headers of files, and the size of the image or window in each."""
-    found = call.each(functools.partial(opened, call.name, window), of_values=True)
+    return _plan_of(call, call.each(functools.partial(opened, call.name, window), of_values=True))
+
+
+def _plan_of(call: Call, found: Sequence[tuple[Shape, File | Refused]]) -> Plan:
     shapes, files = [shape for shape, _ in found], [file for _, file in found]
     return Plan(shapes, call.asked, "HWC", data=files, weight=8.0, on_error=call.fixed["on_error"])
 
@@ -306,7 +305,20 @@ else:
     _DType, _ImageType, _Word, _Names = DTypeArgument, ImageType, _OnError, _Formats | None
 
 
-@distribution
+def _plan_random(call: Call) -> Plan:
+    """As `_plan_files`, with a random window of each image; a file that is no image has a draw too."""
+    found = call.each(functools.partial(opened, call.name, None), of_values=True)
+    extents = [(shape[0], shape[1]) if isinstance(file, File) else (1, 1) for shape, file in found]
+    windows = drawn(call, extents).tolist()
+    parts = [
+        ((*size, shape[2]), file._replace(corner=corner)) if isinstance(file, File) else (shape, file)
+        for (shape, file), (corner, size) in zip(found, windows, strict=True)
+    ]
+    return _plan_of(call, parts)
+
+
+@random_operator(dtypes="uint8", plan=_plan_random, gpu=on_gpu, name="decoders.image_random_crop")
+@from_host
 @without_effect(*_OF_DECODERS)
 def image_random_crop(
     encoded: Any,
@@ -328,7 +340,9 @@ def image_random_crop(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> Tensor | Batch:
+    plan: File | Refused = GIVEN,
+    out: Array = GIVEN,
+) -> None:
     """Decode a random window of each image file: the one that `random_crop_generator` draws, as `image_slice` decodes.
 
     Args:
@@ -363,65 +377,7 @@ def image_random_crop(
     >>> ndd.decoders.image_random_crop(file, output_type="GRAY", rng=ndd.random.RNG(1)).shape
     (1, 1, 1)
     """
-    name = "decoders.image_random_crop"
-    if not isinstance(encoded, (Tensor, Batch)):
-        encoded = Tensor(asarray(encoded, name, "encoded"))
-    drawing: dict[str, Any] = {
-        "random_area": random_area,
-        "random_aspect_ratio": random_aspect_ratio,
-        "num_attempts": num_attempts,
-    }
-    decoding: dict[str, Any] = {
-        "adjust_orientation": adjust_orientation,
-        "dtype": dtype,
-        "jpeg_fancy_upsampling": jpeg_fancy_upsampling,
-        "output_type": output_type,
-        "use_fast_idct": use_fast_idct,
-        "max_pixels": max_pixels,
-        "max_scans": max_scans,
-        "max_encoded_bytes": max_encoded_bytes,
-        "formats": formats,
-        "on_error": on_error,
-    }
-    call = Draw(
-        name, None, batch_size, "cpu", rng, encoded if isinstance(encoded, Batch) else None, **drawing, **decoding
-    )
-    there = device_of_call(device, name)
-    if encoded.device.device_type != "cpu":
-        raise DeviceError(f"{name}() takes inputs from cpu; pass its input as encoded.cpu().")
-    if numpy_dtype(encoded.dtype) != np.uint8:
-        raise ArgumentError(name, "encoded", "the bytes of files (uint8)", str(numpy_dtype(encoded.dtype)))
-    files = encoded.samples if isinstance(encoded, Batch) else [encoded.array]
-    limits = images.Limits(
-        call.values["max_pixels"], call.values["max_scans"], call.values["max_encoded_bytes"], call.values["formats"]
-    )
-    try:
-        sizes = _sizes(name, files, limits, adjust_orientation=call.values["adjust_orientation"])
-        if None in sizes and call.values["on_error"] == "raise":
-            image(encoded, **decoding)  # raises, and names those as well whose headers tell nothing
-        known = [size or (1, 1) for size in sizes]
-        windows = drawn(call, known if isinstance(encoded, Batch) else known * (1 if call.n is None else call.n))
-        corners, extents = (windows[:, i].copy() for i in range(2))
-        where = (corners[0], extents[0]) if call.n is None else (Batch(corners), Batch(extents))
-        decoded: Tensor | Batch = image_slice(encoded, *where, axes=(0, 1), device=there, **decoding)
-    except DataError as error:
-        raise type(error)(name, error.failures, error.total) from None
-    return decoded
-
-
-def _sizes(
-    name: str, files: Sequence[Array], limits: images.Limits, *, adjust_orientation: bool
-) -> list[tuple[int, int] | None]:
-    """Height and width of the image in each file, or None where it is no image."""
-    sizes: list[tuple[int, int] | None] = [None] * len(files)
-
-    def read(i: int) -> None:
-        with contextlib.suppress(DataError):
-            head = images.header(buffer(files[i], name), limits)
-            sizes[i] = head.shape(3, adjust_orientation=adjust_orientation)[:2]
-
-    pool.run(read, len(files), len(files) << 16)
-    return sizes
+    plan.decode(out)
 
 
 def _plan_peek(call: Call) -> Plan:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
-from dynamic._lift.argument import Between, PerSample, Word
+from dynamic._lift.argument import GIVEN, Between, PerSample, Word
+from dynamic._lift.call import Call, Plan
+from dynamic._lift.kernels import together
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
-from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu.boxes import left as rows_left
 from dynamic.kernels.cpu.boxes import read, written
 from dynamic.random import _box_windows
-from dynamic.random._drawing import Call, Samples, distribution, on_cpu
+from dynamic.random._drawing import draw_of, random_operator
 from dynamic.random._philox import Draw
 from dynamic.random._rng import Source
 
@@ -45,7 +46,18 @@ _MOST_ATTEMPTS = {"num_attempts": 1_000_000, "total_num_attempts": 100_000}
 _TOLERANCE = 1e-5  # of coordinates: a start and an extent may add up to a little more than 1
 
 
-@distribution
+def _plan_crops(call: Call) -> Plan:
+    """Windows and the boxes in them, of all samples at once: which boxes are left decides the shapes."""
+    kinds: list[tuple[int, Any]] = [(1, "float32"), (1, "float32"), (2, call.dtype)]
+    kinds += [(labels.ndim, labels._numpy_dtype) for labels in call.inputs[1:]]
+    kinds += [(1, "int32")] * call.fixed["output_bbox_indices"]
+    outputs = [Plan(dtype=numpy.dtype(kind), layout=None, ndim=ndim) for ndim, kind in kinds]
+    columns = _cropped(call, _rules(call), len(kinds))
+    data = list(zip(*columns, strict=True))
+    return Plan(outputs=outputs, data=data, kernel=lambda *_: [together(column) for column in columns])
+
+
+@random_operator(dtypes="float16 float32 float64", plan=_plan_crops)
 def random_bbox_crop(
     boxes: Any,
     labels: Any = None,
@@ -70,7 +82,8 @@ def random_bbox_crop(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> tuple[Tensor | Batch, ...]:
+    plan: tuple[Array, ...] = GIVEN,
+) -> tuple[Array, ...]:
     """Draw a window that overlaps bounding boxes enough, and cut the boxes to it.
 
     One of the thresholds is drawn, and then windows. The last one is taken that overlaps the boxes by the threshold; if
@@ -117,49 +130,12 @@ def random_bbox_crop(
     >>> labels.tolist()
     [3, 4]
     """
-    inputs = {"boxes": on_cpu(_NAME, "boxes", boxes)}
-    if labels is not None:
-        inputs["labels"] = on_cpu(_NAME, "labels", labels)
-    call = Call(
-        _NAME,
-        None,
-        batch_size,
-        device,
-        rng,
-        inputs=inputs,
-        all_boxes_above_threshold=all_boxes_above_threshold,
-        allow_no_crop=allow_no_crop,
-        aspect_ratio=aspect_ratio,
-        bbox_layout=bbox_layout,
-        bbox_prune_threshold=bbox_prune_threshold,
-        crop_shape=crop_shape,
-        input_shape=input_shape,
-        ltrb=ltrb,
-        num_attempts=num_attempts,
-        output_bbox_indices=output_bbox_indices,
-        quiet=quiet,
-        scaling=scaling,
-        thresholds=thresholds,
-        shape_layout=shape_layout,
-        threshold_type=threshold_type,
-        total_num_attempts=total_num_attempts,
-    )
-    rules = _rules(call)
-    given = numpy_dtype(inputs["boxes"].dtype)
-    if given.kind != "f":
-        raise ArgumentError(_NAME, "boxes", "of floats", str(given))
-    kinds: list[tuple[int, Any]] = [(1, "float32"), (1, "float32"), (2, given)]
-    if labels is not None:
-        kinds.append((inputs["labels"].ndim, numpy_dtype(inputs["labels"].dtype)))
-    if call.values["output_bbox_indices"]:
-        kinds.append((1, "int32"))
-    samples = Samples(call, list(inputs.values()), _check)
-    return samples.wrapped(_cropped(samples, rules, len(kinds)), kinds)
+    return plan
 
 
 def _rules(call: Call) -> _box_windows.Rules:
-    """What the arguments that are the same for all samples say."""
-    values = call.values
+    """The rules that the arguments of all samples say."""
+    values = call.fixed | call.varying
     ratios, scaling = values["aspect_ratio"], values["scaling"]
     for name, length in (("scaling", (2,)), ("aspect_ratio", (2, 6))):
         ranges = values[name]
@@ -251,34 +227,33 @@ class _Group(NamedTuple):
     crops: Array | None
 
 
-def _groups(samples: Samples) -> Iterator[_Group]:
+def _groups(call: Call) -> Iterator[_Group]:
     """The samples of a call by the number of dimensions."""
-    values, widths = samples.call.values, [boxes.shape[1] for boxes, *_ in samples.inputs]
+    values, samples = call.fixed, call.samples()
+    widths = [boxes.shape[1] for boxes, *_ in samples]
     for width in sorted(set(widths)):
         chosen, ndim = [i for i, own in enumerate(widths) if own == width], width // 2
-        each, *labels = zip(*(samples.inputs[i] for i in chosen), strict=True)
+        each, *labels = zip(*(samples[i] for i in chosen), strict=True)
         boxes, counts = numpy.concatenate(each), numpy.array([*map(len, each)])
         layout = _box_layout(ndim, values["bbox_layout"], ltrb=values["ltrb"])
         corners = read(boxes.astype(numpy.promote_types(boxes.dtype, numpy.float32), copy=False), layout)
-        images, crops = (_all_extents(samples, chosen, name, ndim) for name in ("input_shape", "crop_shape"))
+        images, crops = (_all_extents(call, chosen, name, ndim) for name in ("input_shape", "crop_shape"))
         outside = numpy.flatnonzero(~((corners >= -_TOLERANCE) & (corners <= 1 + _TOLERANCE)).all(1))
         if len(outside):
-            sample = int(numpy.searchsorted(numpy.cumsum(counts), outside[0], side="right"))
-            samples.noted(chosen[sample], _refuse)
+            sample = chosen[int(numpy.searchsorted(numpy.cumsum(counts), outside[0], side="right"))]
+            wrong = ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
+            raise call.noted(sample, wrong)
         yield _Group(chosen, layout, counts, boxes, corners, list(labels), images, crops)
 
 
-def _refuse(*_: Array, **__: Any) -> None:
-    raise ArgumentError(_NAME, "boxes", "in units of the image, 0 to 1", "a box that reaches out of it")
-
-
-def _cropped(samples: Samples, rules: _box_windows.Rules, results: int) -> list[list[Array]]:
+def _cropped(call: Call, rules: _box_windows.Rules, results: int) -> list[list[Array]]:
     """Each result of all samples. Here the source moves on."""
-    columns: list[list[Array]] = [[None] * samples.count for _ in range(results)]
-    groups = list(_groups(samples))
-    draw = samples.call.source.draw(samples.call.n)
+    columns: list[list[Array]] = [[None] * call.count for _ in range(results)]
+    call.each(_check)
+    groups = list(_groups(call))
+    draw = draw_of(call)
     for group in groups:
-        for column, found in zip(columns, _windows(group, rules, draw, samples.call.values), strict=True):
+        for column, found in zip(columns, _windows(group, rules, draw, call.fixed), strict=True):
             for i, result in zip(group.samples, found, strict=True):
                 column[i] = result
     return columns
@@ -314,9 +289,9 @@ def _windows(group: _Group, rules: _box_windows.Rules, draw: Draw, values: Mappi
     return results
 
 
-def _all_extents(samples: Samples, chosen: list[int], name: str, ndim: int) -> Array | None:
+def _all_extents(call: Call, chosen: list[int], name: str, ndim: int) -> Array | None:
     """The extents of the images or the windows of some samples, x first; None where they are not given."""
-    if samples.call.values[name] is None:
+    column, layout = call.column(name), call.fixed["shape_layout"]
+    if name not in call.varying and call.fixed[name] is None:
         return None
-    layout = samples.call.values["shape_layout"]
-    return numpy.array([_extents(name, samples.values[i][name], layout, ndim) for i in chosen], numpy.int64)
+    return numpy.array([_extents(name, column[i], layout, ndim) for i in chosen], numpy.int64)

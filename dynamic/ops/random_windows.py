@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._arrays.array import Array, asarray
-from dynamic._lift.argument import Between, PerSample
-from dynamic._lift.kernels import together
+from dynamic._arrays.array import Array
+from dynamic._lift.argument import GIVEN, Between, PerSample
+from dynamic._lift.call import Call, Plan
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
-from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.errors import ArgumentError, shown
 from dynamic.random._distributions import below
-from dynamic.random._drawing import Call, distribution, streams
+from dynamic.random._drawing import Words, random_operator, streams_of
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
@@ -31,7 +31,21 @@ else:
     Count = Annotated[int, Between(1, 10_000)]  # what never fits is tried so often, for each image
 
 
-@distribution
+def _plan_windows(call: Call) -> Plan:
+    windows = drawn(call, call.each(_image, of_values=True))
+    numbers = numpy.dtype("int32")
+    outputs = [Plan(dtype=numbers, layout=None, ndim=1)] * 2
+    return Plan(outputs=outputs, data=list(windows), kernel=lambda *_: [windows[:, i].copy() for i in range(2)])
+
+
+def _image(shape: Array, /, **_: Any) -> tuple[int, int]:
+    if shape.ndim != 1 or len(shape) < 2 or shape.dtype.kind not in "iu" or (shape[:2] < 1).any():
+        expected = "the height and width of an image, integers above 0"
+        raise ArgumentError("random_crop_generator", "shape", expected, shown(shape.tolist()))
+    return int(shape[0]), int(shape[1])
+
+
+@random_operator(plan=_plan_windows)
 def random_crop_generator(
     shape: Any,
     /,
@@ -42,7 +56,8 @@ def random_crop_generator(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> tuple[Tensor | Batch, Tensor | Batch]:
+    plan: Array = GIVEN,
+) -> tuple[Array, Array]:
     """Draw a window of random area and aspect ratio for images of given shapes, as for training classifiers.
 
     The area is uniform in its range, the aspect ratio log-uniform, and both are drawn again until the window fits.
@@ -67,38 +82,16 @@ def random_crop_generator(
     >>> anchor.tolist(), shape.tolist()
     ([2, 429], [178, 152])
     """
-    name = "random_crop_generator"
-    if not isinstance(shape, (Tensor, Batch)):
-        shape = Tensor(asarray(shape, name, "shape"))
-    given: dict[str, Any] = {
-        "random_area": random_area,
-        "random_aspect_ratio": random_aspect_ratio,
-        "num_attempts": num_attempts,
-    }
-    call = Call(name, None, batch_size, device, rng, shape if isinstance(shape, Batch) else None, **given)
-    if call.device.device_type != "cpu" or shape.device.device_type != "cpu":
-        raise DeviceError("random_crop_generator() runs on cpu; pass device='cpu', and its input as shape.cpu().")
-    images = [
-        _image(f"shape[{i}]" if isinstance(shape, Batch) else "shape", array)
-        for i, array in enumerate(shape.samples if isinstance(shape, Batch) else [shape.array])
-    ]
-    n = 1 if call.n is None else call.n
-    both = drawn(call, images * n if isinstance(shape, Tensor) else images)
-    anchors, shapes = both[:, 0].copy(), both[:, 1].copy()
-    if call.n is None:
-        return Tensor(anchors[0]), Tensor(shapes[0])
-    origin = shape.origin
-    return Batch(anchors, origin=origin), Batch(shapes, origin=origin)
+    return tuple(plan)
 
 
-def _image(argument: str, array: Array) -> tuple[int, int]:
-    if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "iu" or (array[:2] < 1).any():
-        expected = "the height and width of an image, integers above 0"
-        raise ArgumentError("random_crop_generator", argument, expected, shown(array.tolist()))
-    return int(array[0]), int(array[1])
+def _plan_starts(call: Call) -> Plan:
+    rooms = call.each(_rooms)
+    data = list(zip(rooms, streams_of(call), strict=True))
+    return Plan([(len(room),) for room in rooms], numpy.dtype("int64"), None, 1, data=data)
 
 
-@distribution
+@random_operator(plan=_plan_starts)
 def roi_random_crop(
     input: Any = None,
     /,
@@ -111,7 +104,9 @@ def roi_random_crop(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> Tensor | Batch:
+    plan: tuple[list[tuple[int, int]], Words] = GIVEN,
+    out: Array = GIVEN,
+) -> None:
     """Draw where a window of a given shape begins, inside of a region, or around it where it is larger.
 
     Args:
@@ -134,52 +129,29 @@ def roi_random_crop(
     >>> ndd.roi_random_crop(crop_shape=[2, 9], roi_start=[3, 4], roi_end=[8, 6], rng=ndd.random.RNG(1)).tolist()
     [6, 1]
     """
+    rooms, words = plan
+    out[...] = [low + below(words, count) for low, count in rooms]
+
+
+def _rooms(
+    input: Array = None,
+    /,
+    *,
+    crop_shape: tuple[int, ...],
+    roi_start: tuple[int, ...],
+    in_shape: tuple[int, ...] | None,
+    roi_end: tuple[int, ...] | None,
+    roi_shape: tuple[int, ...] | None,
+) -> list[tuple[int, int]]:
+    """For each dimension the first place where a window may begin, and how many such places there are."""
     name = "roi_random_crop"
     if (roi_end is None) == (roi_shape is None):
         got = "neither" if roi_end is None else "both"
         raise ArgumentError(name, "roi_end", "given, or 'roi_shape', and not both", got)
-    if input is not None and in_shape is not None:
-        raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
-    if input is not None and not isinstance(input, (Tensor, Batch)):
-        input = Tensor(asarray(input, name, "input"))
-    call = Call(
-        name,
-        None,
-        batch_size,
-        device,
-        rng,
-        input,
-        crop_shape=crop_shape,
-        in_shape=in_shape,
-        roi_end=roi_end,
-        roi_shape=roi_shape,
-        roi_start=roi_start,
-    )
-    if call.device.device_type != "cpu":
-        raise DeviceError("roi_random_crop() runs on cpu; pass device='cpu'.")
-    n = 1 if call.n is None else call.n
-    columns = {key: value if key in call.varying else [value] * n for key, value in call.values.items()}
     if input is not None:
-        columns["in_shape"] = input.shape if isinstance(input, Batch) else [input.shape] * n
-    rooms = [_rooms(**{key: values[i] for key, values in columns.items()}) for i in range(n)]
-    starts = [
-        numpy.array([low + below(words, count) for low, count in room], numpy.int64)
-        for words, room in zip(streams(call.source.draw(call.n), n), rooms, strict=True)
-    ]
-    if call.n is None:
-        return Tensor(starts[0])
-    return Batch(together(starts), None, None if input is None else input.origin, numpy.dtype("int64"), 1)
-
-
-def _rooms(
-    crop_shape: tuple[int, ...],
-    roi_start: tuple[int, ...],
-    in_shape: tuple[int, ...] | None = None,
-    roi_end: tuple[int, ...] | None = None,
-    roi_shape: tuple[int, ...] | None = None,
-) -> list[tuple[int, int]]:
-    """For each dimension the first place where a window may begin, and how many such places there are."""
-    name = "roi_random_crop"
+        if in_shape is not None:
+            raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
+        in_shape = input.shape
     for argument, values in {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape}.items():
         if values is not None and len(values) != len(crop_shape):
             raise ArgumentError(name, argument, f"{len(crop_shape)} numbers, as 'crop_shape' has", str(len(values)))

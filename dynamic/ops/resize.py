@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeAl
 
 import numpy
 
-from dynamic._arrays.array import Array, asarray, current
+from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
-from dynamic._base import pool
-from dynamic._base.layout import spatial, warn_of_channels_first
+from dynamic._base.layout import spatial
 from dynamic._lift.argument import (
     GIVEN,
     Between,
@@ -24,18 +23,16 @@ from dynamic._lift.argument import (
     without_effect,
 )
 from dynamic._lift.call import Call, Plan
-from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import Operator, operator, registry
-from dynamic.data import Batch, Tensor, first_shape
-from dynamic.devices import DeviceLike
+from dynamic.data import Batch, Tensor
+from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import resample, scaled
 from dynamic.kernels.cpu.places import cropped
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import resample as gpu_resample
-from dynamic.random._drawing import Call as Draw
-from dynamic.random._drawing import distribution
+from dynamic.random._drawing import random_operator
 from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
@@ -91,34 +88,22 @@ def _along(
     return Along(span.start, span.end, filter_of(span, interp_type, min_filter, mag_filter), antialias, running)
 
 
-def _fill_on_gpu(
-    operator: str,
-    layout: str,
-    data: Described,
-    target: Described,
-    found: list[dict[int, Span]],
-    antialias: bool,
-    filters: list[tuple[str, str | None, str | None]],
-) -> None:
-    """The same for many images."""
-    source, result = images(operator, data, layout), images(operator, target, layout)
-    steps = []
-    for letter in "HW":
-        spans = [each[layout.index(letter)] for each in found]
-        kinds = numpy.array([filter_of(span, *names) for span, names in zip(spans, filters, strict=True)])
-        bounds = numpy.array([span[1:] for span in spans], numpy.float64).reshape(-1, 2)
-        start, end, kinds = source.each(bounds[:, 0]), source.each(bounds[:, 1]), source.each(kinds)
-        steps.append(gpu_resample.Along(start, end, kinds, antialias, running=letter == "H"))
-    gpu_resample.resampled(source, result, *steps)
-
-
 def _filters_of(call: Call) -> list[tuple[str, str | None, str | None]]:
     return list(zip(*map(call.column, _FILTERS), strict=True))
 
 
-def _resize_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    antialias, filters = call.fixed["antialias"], _filters_of(call)
-    _fill_on_gpu("resize", call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
+def _on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    """Images resampled to the spans of a plan."""
+    layout, filters = call.layout or "", _filters_of(call)
+    source, result = images(call.name, inputs[0], layout), images(call.name, target, layout)
+    steps = []
+    for letter in "HW":
+        spans = [each[layout.index(letter)] for each in call.plan.data]
+        kinds = numpy.array([filter_of(span, *names) for span, names in zip(spans, filters, strict=True)])
+        bounds = numpy.array([span[1:] for span in spans], numpy.float64).reshape(-1, 2)
+        start, end, kinds = source.each(bounds[:, 0]), source.each(bounds[:, 1]), source.each(kinds)
+        steps.append(gpu_resample.Along(start, end, kinds, call.fixed["antialias"], running=letter == "H"))
+    gpu_resample.resampled(source, result, *steps)
 
 
 class _Resize(Operator[P]):
@@ -151,7 +136,7 @@ def _plan_resize(call: Call) -> Plan:
 
 
 def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
-    made = _Resize(body, _LAYOUTS, plan=_plan_resize, gpu=_resize_on_gpu)
+    made = _Resize(body, _LAYOUTS, plan=_plan_resize, gpu=_on_gpu)
     registry[made.name] = made
     return made
 
@@ -249,12 +234,7 @@ def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict
     }
 
 
-def _cut_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    antialias, filters = call.fixed["antialias"], _filters_of(call)
-    _fill_on_gpu(_RCM, call.layout or "", inputs[0], target, call.plan.data, antialias, filters)
-
-
-@operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_cut_on_gpu)
+@operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def resize_crop_mirror(
     image: Array,
@@ -418,7 +398,6 @@ def tensor_resize(
 
 
 _FLAT = tuple(layout for layout in _LAYOUTS if "D" not in layout)
-_USUAL = {len(layout): layout for layout in reversed(_FLAT)}
 _BY_DEFAULT = ("linear", None, None)  # the filters: of any case, of dimensions that become smaller, and larger
 
 if TYPE_CHECKING:
@@ -431,7 +410,37 @@ else:
     _Filter, _OtherFilter, _DType = PerSample[Interp], PerSample[Interp | None], DTypeArgument
 
 
-@distribution
+def _plan_random(call: Call) -> Plan:
+    """Spans of random windows; for the usual images, parts as `scaled.show` takes them."""
+    layout, sizes = call.layout or "", call.fixed["size"]
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    if len(sizes) not in (1, 2):
+        raise ArgumentError(call.name, "size", "a height and a width, or one number for both", shown(sizes))
+    sizes = sizes * 2 if len(sizes) == 1 else sizes
+    places = layout.index("H"), layout.index("W")
+    extents = [(shape[places[0]], shape[places[1]]) for shape in call.shapes]
+    for i, both in enumerate(extents):
+        if 0 in both:
+            raise call.noted(i, ArgumentError(call.name, "image", "an image with pixels", f"shape {call.shapes[i]}"))
+    windows = drawn(call, extents)
+    parts: Sequence[Any] = [None] * call.count
+    usual = call.fixed["antialias"] and layout == "HWC" and call.asked == numpy.uint8 and call.device is Device.CPU
+    if usual and set(_filters_of(call)) == {_BY_DEFAULT}:
+        parts = scaled.windows(call.columns()[0], windows[:, 0], windows[:, 1], sizes)
+
+    def spans(window: Array) -> dict[int, Span]:
+        along = zip(places, sizes, *window.astype(float).tolist(), strict=True)
+        return {place: Span(size, start, start + extent) for place, size, start, extent in along}
+
+    def resized(shape: tuple[int, ...]) -> tuple[int, ...]:
+        found = dict(zip(places, sizes, strict=True))
+        return tuple([found.get(i, extent) for i, extent in enumerate(shape)])
+
+    data = [spans(window) if part is None else part for window, part in zip(windows, parts, strict=True)]
+    return Plan(call.shapes_by(resized), call.asked, data=data, weight=4.0)
+
+
+@random_operator(layouts=_FLAT, plan=_plan_random, gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 def random_resized_crop(
     image: Any,
@@ -449,7 +458,10 @@ def random_resized_crop(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
-) -> Tensor | Batch:
+    layout: Layout = GIVEN,
+    plan: dict[int, Span] | scaled.Window = GIVEN,
+    out: Array = GIVEN,
+) -> None:
     """Take a window of random area and aspect ratio of each image and resize it, as for training classifiers.
 
     The windows are those that `random_crop_generator` draws. Filters also read the pixels around them.
@@ -479,97 +491,7 @@ def random_resized_crop(
     >>> ndd.random_resized_crop(image, size=[2, 3], rng=ndd.random.RNG(5)).shape
     (2, 3)
     """
-    name = "random_resized_crop"
-    if not isinstance(image, (Tensor, Batch)):
-        image = Tensor(asarray(image, name, "image"))
-    filters = {"interp_type": interp_type, "mag_filter": mag_filter, "min_filter": min_filter}
-    given: dict[str, Any] = {
-        "size": size,
-        "antialias": antialias,
-        "dtype": dtype,
-        "random_area": random_area,
-        "random_aspect_ratio": random_aspect_ratio,
-        "num_attempts": num_attempts,
-        **filters,
-    }
-    call = Draw(name, None, batch_size, device, rng, image if isinstance(image, Batch) else None, **given)
-    if device is not None:
-        image = image.to_device(call.device)
-    layout = _layout_of(image)
-    extents = _extents_of(image, layout)
-    wanted = call.values["size"]
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    if len(wanted) > 2 or not wanted:
-        raise ArgumentError(name, "size", "a height and a width, or one number for both", shown(wanted))
-    windows = drawn(call, extents if isinstance(image, Batch) or call.n is None else extents * call.n)
-    both = wanted * 2 if len(wanted) == 1 else wanted
-    if not len(windows):
-        empty: Batch = resize(image, size=both, dtype=dtype, batch_size=0)
-        return empty
-    return _shown(call, image, layout, both, windows)
-
-
-def _shown(draw: Draw, image: Tensor | Batch, layout: str, sizes: tuple[int, ...], windows: Array) -> Tensor | Batch:
-    """Regions of images resized, each given by its corner and its shape."""
-    places, n = (layout.index("H"), layout.index("W")), len(windows)
-    fixed = {name: draw.values[name] for name in ("dtype", "antialias")}
-    columns = (draw.values[name] if name in draw.varying else [draw.values[name]] * n for name in _FILTERS)
-    filters, antialias = list(zip(*columns, strict=True)), fixed["antialias"]
-    call = Call(draw.name, [image], image.device, n, draw.n is not None, fixed, {}, layout, image.origin)
-    (samples,) = call.columns()
-    shapes = []
-    for extents in call.shapes:
-        shape = list(extents)
-        shape[places[0]], shape[places[1]] = sizes
-        shapes.append(tuple(shape))
-    call.plan = plan = Plan(shapes, call.asked, weight=4.0)
-
-    def spans(i: int) -> dict[int, Span]:
-        corner, extents = windows[i].astype(float).tolist()
-        along = zip(places, sizes, corner, extents, strict=True)
-        return {place: Span(size, start, start + extent) for place, size, start, extent in along}
-
-    def one(i: int) -> None:
-        if (part := parts[i]) is not None:
-            scaled.show(samples[i], part, memory.outs[i])
-        else:
-            kind, smaller, larger = filters[i]
-            _fill(samples[i], spans(i), memory.outs[i], antialias, kind, smaller, larger, places[1])
-
-    with current(image.device):
-        memory = Memory(call)
-        if image.device.device_type == "cpu":
-            usual = antialias and layout == "HWC" and plan.dtype == numpy.uint8 and set(filters) == {_BY_DEFAULT}
-            parts = scaled.windows(samples, windows[:, 0], windows[:, 1], (sizes[0], sizes[1])) if usual else [None] * n
-            pool.run(one, n, plan.weight * (call.bytes() + memory.nbytes))
-        else:
-            (data,) = call.described()
-            found = list(map(spans, range(n)))
-            _fill_on_gpu(call.name, layout, data, memory.described(), found, antialias, filters)
-    (storage,) = memory.storages
-    if not call.is_batch:
-        return Tensor(storage[0], layout, image.origin)
-    return Batch(storage, layout, image.origin)
-
-
-def _extents_of(image: Tensor | Batch, layout: str) -> list[tuple[int, int]]:
-    """Height and width of each image."""
-    down, across = layout.index("H"), layout.index("W")
-    arrays = image.samples if isinstance(image, Batch) else [image.array]
-    extents = [(array.shape[down], array.shape[across]) for array in arrays]
-    for i, both in enumerate(extents):
-        if 0 in both:
-            argument = f"image[{i}]" if isinstance(image, Batch) else "image"
-            raise ArgumentError("random_resized_crop", argument, "an image with pixels", f"shape {arrays[i].shape}")
-    return extents
-
-
-def _layout_of(image: Tensor | Batch) -> str:
-    """The layout of images, or the usual one where they have none."""
-    layout = image.layout or _USUAL.get(image.ndim)
-    if layout not in _FLAT:
-        got = f"layout {image.layout!r}" if image.layout else f"{image.ndim} dimensions, no layout"
-        raise ArgumentError("random_resized_crop", "image", f"laid out as {', '.join(_FLAT)}", got)
-    if not image.layout:
-        warn_of_channels_first("random_resized_crop", first_shape(image), layout)
-    return layout
+    if isinstance(plan, dict):
+        _fill(image, plan, out, antialias, interp_type, min_filter, mag_filter, layout.index("W"))
+    else:
+        scaled.show(image, plan, out)

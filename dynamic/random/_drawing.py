@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy
 
@@ -15,18 +16,30 @@ from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.memory import checked_extents, empty
 from dynamic._base import pool
 from dynamic._lift.argument import Argument
-from dynamic._lift.binding import Binder
-from dynamic._lift.kernels import together
-from dynamic.data import Batch, Tensor, checked_batch_size
-from dynamic.devices import Device, DeviceLike, device_of_call
+from dynamic._lift.binding import Binder, common_size
+from dynamic._lift.call import Call as OperatorCall
+from dynamic._lift.call import Plan
+from dynamic._lift.operator import Operator
+from dynamic.data import Batch, Tensor
+from dynamic.devices import Device, device_of_call
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, DeviceError, shown
 
 from ._distributions import Part
 from ._philox import ELEMENT_STRIDE, Draw
-from ._rng import Keyed, Source, Turn
+from ._rng import Source, Turn
 
-__all__ = ["Call", "Part", "Words", "declared_arguments", "distribution", "of_numbers", "on_cpu", "sampled"]
+__all__ = [
+    "Call",
+    "Part",
+    "Words",
+    "declared_arguments",
+    "distribution",
+    "draw_of",
+    "of_numbers",
+    "random_operator",
+    "streams_of",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +79,12 @@ class OfInput(Protocol[P]):
     def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch: ...
 
 
+class OfInputs(Protocol[P]):
+    """A random operator with several results, as type checkers see it."""
+
+    def __call__(self, data: Any, /, *inputs: P.args, **arguments: P.kwargs) -> tuple[Tensor | Batch, ...]: ...
+
+
 class OfNumbers(Protocol[P]):
     """A distribution that needs no input, as type checkers see it."""
 
@@ -80,7 +99,7 @@ class OfNumbers(Protocol[P]):
 
 
 def of_numbers(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfNumbers[P]:
-    """`distribution` of what may be called without an input."""
+    """`distribution` of a function that may be called without an input."""
     return cast("OfNumbers[P]", distribution(function))
 
 
@@ -89,88 +108,61 @@ def distribution(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfI
 @overload
 def distribution(function: Callable[P, R]) -> Callable[P, R]: ...
 def distribution(function: Callable[..., R]) -> Callable[..., R]:
-    """Read a declaration once, and refuse arguments that it does not have in the words of this library.
+    """Bind the calls of a function that makes all numbers of a call at once; its parameter `call` gets a `Call`.
 
     A call that fails, however late, has drawn nothing: the source goes back, if nobody else has drawn since.
     """
     name = _name(function)
-    binder = _declared[name] = Binder(function, name, common=_COMMON)
+    binder = _declared[name] = Binder(function, name, ("call",), _COMMON)
 
     @functools.wraps(function)
-    def checked(*inputs: Any, **arguments: Any) -> R:
+    def bound(*inputs: Any, **arguments: Any) -> R:
         binder.check_inputs(len(inputs))
-        binder.check_names(arguments)
-        for key in binder.ignored & arguments.keys():
-            del arguments[key]
-        turn = arguments["rng"] = Turn(name, arguments.get("rng"))
         try:
-            return function(*inputs, **arguments)
-        except BaseException as error:
-            turn.give_back()
-            if isinstance(error, MemoryError):
-                error.add_note(f"This was {name}().")
+            with Turn(name, arguments.pop("rng", None)) as turn:
+                call = Call(binder, turn, inputs, arguments)
+                return function(*call.inputs.values(), **call.values, call=call)
+        except MemoryError as error:
+            error.add_note(f"This was {name}().")
             raise
 
-    return checked
+    signature = inspect.signature(function)
+    shown = [p for p in signature.parameters.values() if p.name != "call"]
+    vars(bound)["__signature__"] = signature.replace(parameters=shown)
+    return bound
 
 
 class Call:
-    """One call of a distribution, its arguments converted: how many samples of which shapes, and where.
+    """One call of a distribution: how many samples of which shapes, and where.
 
     Args:
-        name: Of the distribution.
-        shape_like: The input that gives the shapes, or None.
-        batch_size: As given.
-        device: As given.
-        rng: As given, or the turn of the call.
-        a: Another input, whose batch size counts.
-        inputs: More of them, by their names.
-        given: The other arguments.
+        binder: The declaration. The last of its inputs gives the shapes, where the call has it.
+        turn: The source of the call.
+        inputs: As given.
+        arguments: As given, but for `rng`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        shape_like: Any,
-        batch_size: Any,
-        device: DeviceLike,
-        rng: Source | Turn | None,
-        /,
-        a: Tensor | Batch | None = None,
-        inputs: Mapping[str, Tensor | Batch] | None = None,
-        **given: Any,
-    ) -> None:
-        self.name, self.source = name, rng if isinstance(rng, Turn) else Turn(name, rng)
-        if shape_like is not None and not isinstance(shape_like, (Tensor, Batch)):
-            shape_like = Tensor(asarray(shape_like, name, "shape_like"))
-        self.varying = {key: len(value) for key, value in given.items() if isinstance(value, Batch)}
-        known_inputs = {**(inputs or {}), "a": a, "shape_like": shape_like}
-        sizes = {key: len(value) for key, value in known_inputs.items() if isinstance(value, Batch)}
-        self.n = self._count(batch_size, sizes | self.varying)
-        fixed, varying = _declared[name].values(given, 0 if self.n is None else self.n)
-        self.values: dict[str, Any] = fixed | varying
+    def __init__(self, binder: Binder, turn: Turn, inputs: Sequence[Any], arguments: dict[str, Any]) -> None:
+        self.name, self.source = binder.name, turn
+        batch_size, device = arguments.pop("batch_size", None), arguments.pop("device", None)
+        self.inputs = {
+            p.name: x if isinstance(x, (Tensor, Batch)) else Tensor(asarray(x, self.name, p.name))
+            for p, x in zip(binder.inputs, inputs, strict=False)
+            if x is not None or p.default is p.empty
+        }
+        self.n = common_size(self.name, batch_size, self.inputs | arguments, turn.sizes)
+        fixed, self.varying = binder.values(arguments, self.n or 0)
+        self.values: dict[str, Any] = fixed | self.varying
+        shape_like = self.inputs.get(binder.inputs[-1].name) if binder.inputs else None
         self.shapes = self._shapes(shape_like)
-        near = next((x for x in (shape_like, a, *(inputs or {}).values()) if isinstance(x, (Tensor, Batch))), None)
-        self.device = device_of_call(device, name) or (Device.current() if near is None else near.device)
+        near = [shape_like, *self.inputs.values()] if shape_like is not None else [*self.inputs.values()]
+        self.device = device_of_call(device, self.name) or (near[0].device if near else Device.current())
 
-    def _count(self, batch_size: Any, sizes: dict[str, int]) -> int | None:
-        """Number of samples, or None where nothing is a Batch and one Tensor is asked for."""
-        if batch_size is not None:
-            sizes = {"batch_size": checked_batch_size(self.name, batch_size), **sizes}
-        first, count = next(iter(sizes.items()), ("", None))
-        if isinstance(self.source.rng, Keyed):
-            first, count = "rng", self.source.rng.batch_size
-        for name, size in sizes.items():
-            if size != count:
-                expected = (
-                    f"of size {count}, like {first!r}" if count is not None else "no Batch: 'rng' is for one sample"
-                )
-                if name == "batch_size":
-                    expected = f"{count}, which is what 'rng' is for"
-                raise ArgumentError(
-                    self.name, name, expected, str(size) if name == "batch_size" else f"a Batch of {size}"
-                )
-        return count
+    def on_cpu(self) -> None:
+        """Refuse a call elsewhere."""
+        devices = [self.device, *(x.device for x in self.inputs.values())]
+        if any(device.device_type != "cpu" for device in devices):
+            raise DeviceError(f"{self.name}() runs on cpu; pass device='cpu', and inputs as x.cpu().")
 
     def _shapes(self, shape_like: Tensor | Batch | None) -> Extents | list[Extents]:
         """The shape of all samples where they are alike, else a list with one for each."""
@@ -323,14 +315,6 @@ def _part(xp: Any, draw: Draw, sizes: Any, start: int, stop: int, stride: int) -
     return Part(xp, draw, samples, (places - first[samples]).astype(xp.uint64), stride, start)
 
 
-def on_cpu(name: str, argument: str, value: Any) -> Tensor | Batch:
-    """An input of a random operator that runs on the CPU."""
-    data = value if isinstance(value, (Tensor, Batch)) else Tensor(asarray(value, name, argument))
-    if data.device.device_type != "cpu":
-        raise DeviceError(f"{name}() runs on cpu; its input is on {data.device}. Move it with .cpu().")
-    return data
-
-
 class Words:
     """The words of a sample, one after the other."""
 
@@ -354,83 +338,54 @@ class Words:
             self.known += self._draw.some(self._sample, len(self.known), more)
 
 
-class Samples:
-    """The inputs and arguments of each sample of a random operator, checked before anything is drawn.
-
-    Args:
-        call: The call.
-        inputs: Its inputs.
-        check: Called with the inputs and arguments of each sample.
-    """
-
-    def __init__(self, call: Call, inputs: Sequence[Tensor | Batch], check: Callable[..., object]) -> None:
-        if call.device.device_type != "cpu":
-            raise DeviceError(f"{call.name}() runs on cpu; pass device='cpu'.")
-        self.call, self.origin = call, inputs[0].origin
-        self.count = count = 1 if call.n is None else call.n
-        columns = [x.samples if isinstance(x, Batch) else [x.array] * count for x in inputs]
-        self.inputs = list(zip(*columns, strict=True))
-        varying = {name: call.values[name] for name in call.varying}
-        self.values = [call.values] * count
-        if varying:
-            self.values = [{**call.values, **{name: own[i] for name, own in varying.items()}} for i in range(count)]
-        for i in range(count):
-            self.noted(i, check)
-
-    def noted(self, i: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function makes of a sample; in errors it is named."""
-        try:
-            return function(*arguments, *self.inputs[i], **self.values[i])
-        except Exception as error:
-            error.add_note(f"In {self.call.name}(), sample {i} of {self.count}.")
-            raise
-
-    def wrapped(self, columns: Sequence[list[Array]], kinds: Sequence[tuple[int, Any]]) -> tuple[Tensor | Batch, ...]:
-        """Results as Tensors or Batches.
-
-        Args:
-            columns: For each result what each sample gives.
-            kinds: The number of dimensions and the dtype of each, for an empty Batch.
-        """
-        if self.call.n is None:
-            return tuple(Tensor(column[0]) for column in columns)
-        if not self.count:
-            return tuple(Batch([], None, self.origin, numpy.dtype(kind), ndim) for ndim, kind in kinds)
-        return tuple(Batch(together(column), None, self.origin) for column in columns)
-
-
 _AHEAD = 8  # words of each sample that are made together
 
 
-def streams(draw: Draw, count: int) -> list[Words]:
-    """The words of each of so many samples, of which the first ones are made together."""
-    known = draw.following(_AHEAD).tolist()
-    return [Words(draw, i, known[i]) for i in range(count)]
+def draw_of(call: OperatorCall) -> Draw:
+    """The words of a call of a random operator, for its plan. Here the source moves on."""
+    draw: Draw = call.source.draw(call.count if call.is_batch else None)
+    return draw
 
 
-def sampled(
-    call: Call,
-    inputs: Sequence[Tensor | Batch],
-    check: Callable[..., object],
-    make: Callable[..., tuple[Array, ...]],
-    kinds: Sequence[tuple[int, Any]],
-) -> tuple[Tensor | Batch, ...]:
-    """The results of a random operator that has inputs, made sample by sample. Here the source moves on.
+def streams_of(call: OperatorCall) -> list[Words]:
+    """The words of each sample of a call of a random operator, for its plan. Here the source moves on."""
+    draw = draw_of(call)
+    known = draw.following(_AHEAD).tolist()  # of all samples together
+    return [Words(draw, i, known[i]) for i in range(call.count)]
 
-    Args:
-        call: The call.
-        inputs: Its inputs.
-        check: Called with the inputs and arguments of each sample before anything is drawn.
-        make: Called with the words of a sample, and its inputs and arguments: its results.
-        kinds: Number of dimensions and dtype of each result, for an empty Batch.
-    """
-    samples = Samples(call, inputs, check)
-    words = streams(call.source.draw(call.n), samples.count)
-    results: list[tuple[Array, ...]] = [()] * samples.count
 
-    def one(i: int) -> None:
-        results[i] = samples.noted(i, make, words[i])
+class RandomOperator(Operator[P]):
+    """An operator whose plan draws, once. A call that fails, however late, has drawn nothing."""
 
-    work = 8 * sum(array.nbytes for arrays in samples.inputs for array in arrays)
-    pool.run(one, samples.count, work)
-    return samples.wrapped([*map(list, zip(*results, strict=True))], kinds)
+    if not TYPE_CHECKING:  # the types are those of `OfInput`
+
+        def __call__(self, /, *inputs: Any, rng: Source | None = None, **arguments: Any) -> Any:
+            while inputs and inputs[-1] is None:  # an optional input
+                inputs = inputs[:-1]
+            with Turn(self.name, rng) as turn:
+                return self.called(inputs, arguments, source=turn)
+
+
+class _Declaration(Protocol):
+    """`random_operator` as type checkers see it: functions on samples fill `out`, or return several arrays."""
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[Any, P], tuple[Array, ...]]) -> OfInputs[P]: ...
+    @overload
+    def __call__(self, body: Callable[Concatenate[Any, P], None]) -> OfInput[P]: ...
+
+
+def random_operator(
+    *,
+    plan: Callable[[OperatorCall], Plan],
+    layouts: Sequence[str] | None = None,
+    dtypes: str | None = None,
+    gpu: Callable[..., None] | bool = False,
+    name: str | None = None,
+) -> _Declaration:
+    """Declare an operator whose plan draws; the rest is as of `operator`."""
+
+    def made(body: Callable[Concatenate[Any, P], Any]) -> Any:
+        return RandomOperator(body, layouts, dtypes, plan, gpu, name=name, common=_COMMON)
+
+    return cast("_Declaration", made)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Sequence
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._arrays.array import Array, asarray
-from dynamic._lift.argument import Between, DTypeArgument, PerSample
+from dynamic._arrays.array import Array
+from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample
 from dynamic.data import Batch, Tensor, checked_batch_size
-from dynamic.devices import Device, DeviceLike, device_of_call
+from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert, numpy_dtype
-from dynamic.errors import ArgumentError, DeviceError, shown
+from dynamic.errors import ArgumentError, shown
 
 from . import _distributions, _rejection
 from . import _gpu as kernels
@@ -57,6 +56,7 @@ def uniform(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Draw numbers that are equally likely everywhere in a range, or one of a few values.
 
@@ -81,7 +81,6 @@ def uniform(
     >>> [round(angle, 3) for angle in angles.tolist()]
     [-29.459, -23.055, -25.554]
     """
-    call = Call("uniform", shape_like, batch_size, device, rng, range=range, values=values, shape=shape, dtype=dtype)
     kind = _number_dtype(call)
     if call.values["values"] is not None:
         return _one_of_values(call, kind)
@@ -152,6 +151,7 @@ def normal(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Draw numbers with the normal distribution.
 
@@ -172,7 +172,6 @@ def normal(
     >>> noise.shape, noise.dtype == "float32"
     ((2, 3), True)
     """
-    call = Call("normal", shape_like, batch_size, device, rng, mean=mean, stddev=stddev, shape=shape, dtype=dtype)
     kind = _number_dtype(call)
     moments = call.float32("mean"), call.float32("stddev")
     words = 4 if _distributions.wide(kind) else 2
@@ -195,6 +194,7 @@ def coin_flip(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Draw 1 with a probability, else 0.
 
@@ -213,7 +213,6 @@ def coin_flip(
     >>> ndd.random.coin_flip(probability=1.0, batch_size=3).tolist()
     [1, 1, 1]
     """
-    call = Call("coin_flip", shape_like, batch_size, device, rng, probability=probability, shape=shape, dtype=dtype)
     kind = call.dtype
     probabilities = call.float32("probability")
     wrong = (probabilities < 0) | (probabilities > 1)
@@ -240,6 +239,7 @@ def choice(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Draw items of a list, or integers below a bound.
 
@@ -265,11 +265,7 @@ def choice(
     >>> ndd.random.choice([10, 20, 30], p=[0, 1, 0], shape=2).tolist()
     [20, 20]
     """
-    if not isinstance(a, (Tensor, Batch)):
-        a = Tensor(asarray(a, "choice", "a"))
-    call = Call("choice", shape_like, batch_size, device, rng, a, p=p, shape=shape)
-    if call.device.device_type != "cpu" or a.device.device_type != "cpu":
-        raise DeviceError("choice() runs on cpu; pass device='cpu', and its input as a.cpu().")
+    call.on_cpu()
     counts = _counts(a)
     if call.values["p"] is None:
         indices = _equally_likely(call, counts, in_turn=a.ndim > 1)
@@ -393,6 +389,7 @@ def beta(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,
+    call: Call = GIVEN,
 ) -> Tensor | Batch:
     """Draw numbers in [0, 1] with a beta distribution, as mixup uses them.
 
@@ -416,9 +413,7 @@ def beta(
     >>> [round(number, 3) for number in share.tolist()]
     [0.954, 0.579, 0.428]
     """
-    call = Call("beta", shape_like, batch_size, device, rng, alpha=alpha, beta=beta, shape=shape, dtype=dtype)
-    if call.device.device_type != "cpu":
-        raise DeviceError("beta() runs on cpu; pass device='cpu'.")
+    call.on_cpu()
     if call.dtype.kind != "f":
         raise ArgumentError("beta", "dtype", "a float type", str(call.dtype))
     parameters = []
@@ -439,6 +434,7 @@ def batch_permutation(
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: RNG | None = None,
+    call: Call = GIVEN,
 ) -> Batch:
     """Draw an order of the samples of a batch: their numbers, each once.
 
@@ -458,18 +454,12 @@ def batch_permutation(
     >>> ndd.random.batch_permutation(batch_size=5, rng=ndd.random.RNG(5)).tolist()
     [3, 0, 1, 2, 4]
     """
-    name = "batch_permutation"
-    turn: Any = rng  # as `distribution` passes it
-    if not isinstance(turn.rng, RNG):
+    if not isinstance(call.source.rng, RNG):
         hint = "An order is of a batch, not of its samples."
-        raise ArgumentError(name, "rng", "an RNG", shown(turn.rng), hint)
-    n = checked_batch_size(name, batch_size)
-    if device_of_call(device, name) not in (None, Device.CPU):
-        raise DeviceError("batch_permutation() runs on cpu; pass device='cpu'.")
-    for argument, value in (("allow_repetitions", allow_repetitions), ("no_fixed_points", no_fixed_points)):
-        if not isinstance(value, (bool, numpy.bool_, NoneType)):
-            raise ArgumentError(name, argument, "True or False", shown(value))
-    draw = turn.draw(n)
+        raise ArgumentError("batch_permutation", "rng", "an RNG", shown(call.source.rng), hint)
+    call.on_cpu()
+    n = checked_batch_size("batch_permutation", call.n)
+    draw = call.source.draw(n)
     words = draw.stream(0) if n else iter(())
     if not allow_repetitions:
         order = (_rejection.derangement if no_fixed_points else _rejection.permutation)(words, n)

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy
 
@@ -299,7 +299,7 @@ def source(operator_name: str, rng: Any) -> Source:
 
 
 class Turn:
-    """What one call of a random operator draws from: a source that stands where it did if the call fails."""
+    """The source of one call of a random operator, as a context: after an error it stands where it did before."""
 
     __slots__ = ("_draw", "rng")
 
@@ -307,14 +307,21 @@ class Turn:
         self.rng = source(operator_name, rng)
         self._draw: Draw | None = None
 
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """The number of samples by the name of the argument, where the source is keyed; None: one sample."""
+        return {"rng": self.rng.batch_size} if isinstance(self.rng, Keyed) else {}
+
     def draw(self, n: int | None) -> Draw:
         """Where the words of the call lie, for n samples (None: one). Here the source moves on."""
         self._draw = self.rng.draw(n)
         return self._draw
 
-    def give_back(self) -> None:
-        """Undo what was drawn."""
-        if self._draw is not None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._draw is not None:
             self.rng.give_back(self._draw.turn)
 
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._lift.call import Call
 from dynamic.errors import ArgumentError, shown
 
 from ._distributions import below
-from ._drawing import Call
+from ._drawing import draw_of
 
 __all__ = ["drawn"]
 
@@ -28,11 +29,13 @@ _WORD = numpy.uint64(0xFFFFFFFF)
 def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
     """Random windows of images of given heights and widths, as `random_area` and the other arguments of a call say.
 
+    Here the source of the call moves on.
+
     Returns:
         For each image the corner (y, x) and the shape of its window: int32 of shape (n, 2, 2).
     """
-    rules = _Rules(_range(call, "random_area"), _range(call, "random_aspect_ratio"), call.values["num_attempts"])
-    draw = call.source.draw(call.n)
+    rules = _Rules(_range(call, "random_area"), _range(call, "random_aspect_ratio"), call.fixed["num_attempts"])
+    draw = draw_of(call)
     first = draw.following(_USUALLY)  # of all at once: much faster
     found, settled = numpy.empty((len(images), 4), numpy.int32), numpy.zeros(len(images), bool)
     if len(images) >= _MANY:
@@ -52,12 +55,12 @@ class _Rules(NamedTuple):
 
 
 def _range(call: Call, argument: str) -> tuple[float, float]:
-    low, high = call.values[argument]
+    low, high = call.fixed[argument]
     least = 0 if argument == "random_area" else _LEAST
     if not least <= low <= high <= _MOST:
         which = "above 0" if least else "of at least 0"
         expected = f"two finite float32 numbers {which}, the first no larger than the second"
-        raise ArgumentError(call.name, argument, expected, shown(call.values[argument]))
+        raise ArgumentError(call.name, argument, expected, shown(call.fixed[argument]))
     return low, high
 
 
