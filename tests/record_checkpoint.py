@@ -16,8 +16,8 @@ from dynamic.random import RNG, coin_flip, normal, uniform
 
 DATA = Path(__file__).with_name("data")
 #: Of each version, the present one last; all of them went on alike.
-SAVED = [DATA / f"checkpoint_{version}.json" for version in (1, 2)]
-OF_PIPELINE = [DATA / f"checkpoint_of_pipeline_{version}.json" for version in (1, 2, 3, 4, 5)]
+SAVED = [DATA / f"checkpoint_{version}.json" for version in (1, 2, 3)]
+OF_PIPELINE = [DATA / f"checkpoint_of_pipeline_{version}.json" for version in (1, 2, 3, 4, 5, 6)]
 WENT_ON = DATA / "went_on_1.json"
 NAMES = [
     *(f"cats/{i}.bin" for i in range(7)),

@@ -217,7 +217,7 @@ def test_archives_as_programs_make_them(tmp_path, format):
     members += [(f"{long}.jpg", b"1"), (f"{long}.cls", b"8")]
     reader = Webdataset(paths=packed(tmp_path / "a.tar", members, format), ext=["jpg", "cls"])
     assert outputs(reader) == [(b"0", b"7"), (b"1", b"8")]
-    assert reader._listing.names == ["a.tar/./0", f"a.tar/{long}"]
+    assert list(reader._listing.names) == ["a.tar/./0", f"a.tar/{long}"]
 
 
 def test_a_batch_may_be_of_more_archives_than_files_may_be_open(tmp_path):

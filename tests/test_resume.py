@@ -372,7 +372,7 @@ def test_where_too_much_has_changed_a_sample_that_is_still_here_is_the_proof(
     one = reader_of(root, NAMES[:30], random_shuffle=shuffle, seed=seed)
     order = names_of(rest_of([one], RNG(1), 30))
     one.seek(position, epoch=0)
-    ids = dict(zip(sample_ids(map(str.encode, NAMES[:30])).tolist(), NAMES, strict=False))
+    ids = dict(zip(sample_ids([name.encode() for name in NAMES[:30]]).tolist(), NAMES, strict=False))
     proofs = {order[position - 1], *(ids[i] for i in sorted(ids)[:16])}
     gone = gone if named else gone | proofs
     left = [name for name in NAMES[:30] if name not in gone]

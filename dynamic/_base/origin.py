@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +46,28 @@ def sample_ids(names: Iterable[bytes]) -> Any:
     A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
     and a 1 behind it, the third with a 2.
 
+    Args:
+        names: They are gone through twice where names occur again.
+
     >>> from dynamic._base.origin import sample_ids
     >>> [hex(i) for i in sample_ids([b"a", b"b", b"a"])]
     ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
     """
-    names = list(names)
-    if len(set(names)) < len(names):
-        seen: Counter[bytes] = Counter()
-        for i, name in enumerate(names):
-            seen[name] += 1
-            if seen[name] > 1:
-                names[i] = name + b"\0%d" % (seen[name] - 1)
-    hashes = b"".join([hashlib.blake2b(name, digest_size=8).digest() for name in names])
+    found = _hashes(names)
+    ordered = numpy.sort(found)
+    if (ordered[1:] == ordered[:-1]).any():  # else no name occurs again
+        found = _hashes(_told_apart(names))
+    return found
+
+
+def _told_apart(names: Iterable[bytes]) -> Iterator[bytes]:
+    seen: Counter[bytes] = Counter()
+    for name in names:
+        yield name + b"\0%d" % seen[name] if seen[name] else name
+        seen[name] += 1
+
+
+def _hashes(names: Iterable[bytes]) -> Any:
+    blake2b = hashlib.blake2b
+    hashes = b"".join([blake2b(name, digest_size=8).digest() for name in names])
     return numpy.frombuffer(hashes, "<u8").astype(numpy.uint64)

@@ -103,7 +103,7 @@ def opened(
             raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
         refuse_address(operator, argument if one else f"{argument}[{i}]", os.fsdecode(item))
     names = [os.fsdecode(item) for item in each]
-    origin = Origin(0, sample_ids(map(os.fsencode, names)), names)
+    origin = Origin(0, sample_ids([os.fsencode(name) for name in names]), names)
     files, failures = _read(names, limit, wanted)
     if one:
         return Bytes(Tensor(files[0], None, origin), failures)

@@ -19,8 +19,9 @@ from dynamic.errors import ArgumentError, DataError, displayed, shown
 from dynamic.io._bytes import can_be, contents
 
 from ._listing import Listing, _relative, unlisted
+from ._names import starts_of
 
-__all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed", "starts_of"]
+__all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed"]
 
 _OPERATOR = "readers.COCO"
 _LARGEST = 1e38  # of a coordinate: a float32 holds the sum of two
@@ -285,11 +286,6 @@ def parsed(wanted: Wanted) -> Annotated:
         masks,
         classes=_classes(document, remapped=wanted.remapped),
     )
-
-
-def starts_of(counts: Array) -> Array:
-    """Where things begin of which there are so many, and behind it where the last end."""
-    return numpy.concatenate([[0], numpy.cumsum(counts, dtype=numpy.int64)])
 
 
 def _images(images: _Rows, *, sized: bool) -> tuple[Array, list[str], Array]:

@@ -16,10 +16,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
+from dynamic._arrays.array import Array
 from dynamic._base.origin import sample_ids
 from dynamic._base.pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 from dynamic.io._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
+
+from ._names import Names, normal
 
 __all__ = [
     "FILE_FILTERS",
@@ -28,10 +31,12 @@ __all__ = [
     "as_it_is",
     "is_folder",
     "is_sample",
+    "listed_below",
     "listed_files",
     "listed_folder",
     "listed_lines",
     "listed_names",
+    "matcher",
     "unlisted",
     "versions_of",
 ]
@@ -56,6 +61,7 @@ FILE_FILTERS = (
 )
 
 _LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
+_ENDING = re.compile(r"\*[ -)+->@-Z^-~]*")  # a pattern of names that end so: "*" and ASCII that means itself
 _MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
 _NOTHING = re.compile(r"/(?:\.?/)+")  # what means the same as "/" in a path
 
@@ -89,7 +95,7 @@ class Listing:
     """
 
     root: str
-    names: list[str]
+    names: Sequence[str]
     labels: Any
     beside: Any = field(default=None, kw_only=True)
     classes: Any = field(default=None, kw_only=True)
@@ -97,7 +103,16 @@ class Listing:
     @_Once
     def ids(self) -> Any:
         """The sample ids: uint64 of shape (N,)."""
-        return sample_ids(map(os.fsencode, map(_normal, self.names)))
+        names = self.names
+        return sample_ids(names.normal() if isinstance(names, Names) else [os.fsencode(normal(n)) for n in names])
+
+    def ids_of(self, indices: Any) -> Any:
+        """The ids of some samples. As long as few have been asked for, only these are found."""
+        names, asked = self.names, self.__dict__.get("_asked", 0) + len(indices)
+        if "ids" in self.__dict__ or not isinstance(names, Names) or not names.distinct or asked > len(names) // 8:
+            return self.ids[indices]
+        self.__dict__["_asked"] = asked
+        return sample_ids(names.normal(indices))
 
     def path(self, index: int) -> str:
         """Where to open a sample."""
@@ -105,19 +120,23 @@ class Listing:
 
     def paths(self, indices: Sequence[int]) -> list[str]:
         """Where to open some samples."""
-        names, root = self.names, self.root
+        names, root = self.take(indices), self.root
         if os.sep != "/" or not root or root[-1] == "/":
-            return [os.path.join(root, names[i]) for i in indices]
-        return [f"{root}/{name}" if (name := names[i])[:1] != "/" else name for i in indices]
+            return [os.path.join(root, name) for name in names]
+        return [f"{root}/{name}" if name[:1] != "/" else name for name in names]
+
+    def take(self, indices: Sequence[int]) -> list[str]:
+        """The names of some samples."""
+        names = self.names
+        return names.take(indices) if isinstance(names, Names) else [names[i] for i in indices]
 
     def source(self, index: int) -> str:
         """What to call a sample where it cannot be read."""
         return displayed(self.path(index))
 
-    @_Once
-    def sizes(self) -> Any:
-        """The size of each file in bytes, asked for once: int64 of shape (N,), -1 where there is no such file."""
-        return numpy.fromiter(map(_size, map(self.path, range(len(self.names)))), numpy.int64, len(self.names))
+    def sizes_of(self, indices: Any) -> Any:
+        """The sizes of some files in bytes: int64 of shape (N,), -1 where there is no such file."""
+        return numpy.fromiter(map(_size, self.paths(indices)), numpy.int64, len(indices))
 
     @_Once
     def contents(self) -> Any:
@@ -131,7 +150,7 @@ class Listing:
                 if not is_of_the_system(error):
                     raise
 
-        run(one, len(self.names), int(self.sizes.sum()))
+        run(one, len(self.names), len(self.names) << 16)
         return digests
 
     def digest(self, index: int) -> bytes:
@@ -139,39 +158,43 @@ class Listing:
         with open(self.path(index), "rb", opener=_at_once) as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
 
-    def digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
+    def digests(self, *, sort: bool, contents: bool, sized: int) -> dict[str, str]:
         """What tells this data set from another: digests over the ids, labels, sizes and perhaps contents.
 
         Args:
             sort: Whether the order of the list makes no difference. Samples beside others are sorted as these are, so
                 that the digests tell which stands beside which.
             contents: Whether to digest what is in the files; else that digest is empty.
+            sized: Of how many samples to digest the sizes: those of the least ids.
         """
-        known = self._sorted_digests if sort else self._listed_digests
-        return known | {"contents": self._contents_digest(sort=sort) if contents else ""}
+        found = {"names": self.digest_of("names", sort), "labels": self.digest_of("labels", sort)}
+        found["sizes"] = self.digest_of("sizes", sort, min(sized, len(self.names)))
+        return found | {"contents": self.digest_of("contents", sort) if contents else ""}
 
-    def _contents_digest(self, *, sort: bool) -> str:
-        return _digest(self.contents[self._sorted] if sort else self.contents)
-
-    @property
-    def _sorted(self) -> Any:
-        return numpy.argsort(self.ids if self.beside is None else self.beside, kind="stable")
+    def digest_of(self, column: str, sort: bool, count: int | None = None) -> str:
+        """A digest over a column of all samples, or of so many; made once."""
+        key = column, sort, count
+        if key not in self._known:
+            order = self._order(len(self.names) if count is None else count, sort=sort)
+            columns: dict[str, Callable[[], Any]] = {
+                "names": lambda: self.ids[order].astype("<u8"),
+                "labels": lambda: self.labels[order].astype("<i4"),
+                "sizes": lambda: self.sizes_of(order).astype("<i8"),
+                "contents": lambda: self.contents[order],
+            }
+            self._known[key] = hashlib.blake2b(columns[column]().tobytes(), digest_size=16).hexdigest()
+        return self._known[key]
 
     @_Once
-    def _sorted_digests(self) -> dict[str, str]:
-        return self._digests(self._sorted)
+    def _known(self) -> dict[tuple[str, bool, int | None], str]:
+        return {}
 
-    @_Once
-    def _listed_digests(self) -> dict[str, str]:
-        return self._digests(slice(None))
-
-    def _digests(self, order: Any) -> dict[str, str]:
-        columns = {
-            "names": self.ids.astype("<u8"),
-            "labels": self.labels.astype("<i4"),
-            "sizes": self.sizes.astype("<i8"),
-        }
-        return {name: _digest(column[order]) for name, column in columns.items()}
+    def _order(self, count: int, *, sort: bool) -> Any:
+        """The samples of the least ids, so many, as they are listed or sorted."""
+        n = len(self.names)
+        some = numpy.arange(n) if count >= n else numpy.sort(numpy.argpartition(self.ids, count)[:count])
+        by = self.ids if self.beside is None else self.beside
+        return some[numpy.argsort(by[some], kind="stable")] if sort else some
 
 
 @dataclass(frozen=True)
@@ -201,17 +224,9 @@ def versions_of(paths: Iterable[str]) -> dict[str, Version]:
     return found
 
 
-def _digest(column: Any) -> str:
-    return hashlib.blake2b(column.tobytes(), digest_size=16).hexdigest()
-
-
 def _at_once(path: str, flags: int) -> int:
     """Open a file that may be a fifo, which nobody writes to."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _normal(name: str) -> str:
-    return os.path.normpath(name).replace(os.sep, "/") if "//" in name or "." in name else name
 
 
 def _size(path: str) -> int:
@@ -236,40 +251,73 @@ def listed_folder(
     Empty folders are classes too; hidden files and folders and links are like others. What lies beside the class
     folders or in folders within them is not listed.
     """
-    wanted_dir = _matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
-    wanted_file = _matcher(file_filters, case_sensitive=case_sensitive)
+    operator = "readers.File"
+    wanted_dir = matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
+    wanted_file = matcher(file_filters, case_sensitive=case_sensitive)
     try:
         with os.scandir(root) as entries:
-            folders = sorted((e.name for e in entries if is_folder(e) and wanted_dir(e.name)), key=os.fsencode)
+            folders = sorted(
+                (e.name for e in entries if is_folder(e) and wanted_dir(os.fsencode(e.name))), key=os.fsencode
+            )
     except OSError as error:
         raise ArgumentError(
-            "readers.File", "file_root", "a folder with a folder for each class", shown(root), f"{error.strerror}."
+            operator, "file_root", "a folder with a folder for each class", shown(root), f"{error.strerror}."
         ) from error
-    names: list[str] = []
-    labels: list[int] = []
-    for label, folder in enumerate(folders):
-        path = os.path.join(root, folder)
-        try:
-            with os.scandir(path) as entries:
-                files = sorted(
-                    (e.name for e in entries if wanted_file(e.name) and is_sample("readers.File", e)), key=os.fsencode
-                )
-        except OSError as error:
-            raise unlisted("readers.File", path, error.strerror or str(error)) from None
-        names += [f"{folder}/{file}" for file in files]
-        labels += [label] * len(files)
-    if not names:
+
+    def fault(path: str, error: OSError) -> DataError:
+        return unlisted(operator, path, error.strerror or str(error))
+
+    names = listed_below(operator, root, folders, wanted_file, fault)
+    if not len(names):
         raise ArgumentError(
-            "readers.File",
+            operator,
             "file_root",
             "a folder with a folder of data files for each class",
             f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
             "Name other files by file_filters=.",
         )
-    return Listing(root, names, numpy.array(labels, numpy.int32), classes=tuple(folders))
+    labels = numpy.repeat(numpy.arange(len(folders), dtype=numpy.int32), names.counts)
+    return Listing(root, names, labels, classes=tuple(folders))
 
 
-def is_folder(entry: os.DirEntry[str]) -> bool:
+def listed_below(
+    operator: str,
+    root: str,
+    folders: Sequence[str],
+    wanted: Callable[[bytes], bool],
+    fault: Callable[[str, OSError], Exception],
+) -> Names:
+    """The files of some folders in a folder, or of itself (""), in the order of the bytes of their names.
+
+    Args:
+        operator: Of the reader.
+        root: The folder.
+        folders: Those in it.
+        wanted: Whether a file of some name is listed.
+        fault: The error to raise where a folder cannot be listed, by its path and the reason.
+    """
+    own, lengths, counts = list[bytes](), list[Array](), list[int]()
+    for folder in folders:
+        path = os.path.join(root, folder)
+        try:
+            with os.scandir(os.fsencode(path)) as entries:
+                files = [
+                    name
+                    for entry in entries
+                    if wanted(name := entry.name)
+                    and (entry.is_file(follow_symlinks=False) or is_sample(operator, entry))
+                ]
+        except OSError as error:
+            raise fault(path, error) from error
+        files.sort()
+        own.append(b"".join(files))
+        lengths.append(numpy.fromiter(map(len, files), numpy.int64, len(files)))
+        counts.append(len(files))
+    groups = [os.fsencode(f"{folder}/" if folder else "") for folder in folders]
+    return Names(groups, counts, b"".join(own), numpy.concatenate([*lengths, ()]), distinct=True)
+
+
+def is_folder(entry: os.DirEntry[Any]) -> bool:
     """Whether an entry of a folder is a folder, or a link to one. One that leads to itself leads to nothing."""
     try:
         return entry.is_dir()
@@ -279,7 +327,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
+def is_sample(operator: str, entry: os.DirEntry[Any]) -> bool:
     """Whether an entry of a folder is a sample; refuse what would be one but is no file."""
     if is_folder(entry):
         return False
@@ -290,7 +338,7 @@ def is_sample(operator: str, entry: os.DirEntry[str]) -> bool:
     except OSError:
         return True  # a link to nothing is a sample that cannot be read now, and is named then
     reason = f"is a {kind_of(mode)}, not a regular file"
-    raise unlisted(operator, entry.path, reason)
+    raise unlisted(operator, os.fsdecode(entry.path), reason)
 
 
 def listed_files(operator: str, root: str, files: Any, labels: Sequence[int] | None) -> Listing:
@@ -410,8 +458,16 @@ def _int32(operator: str, argument: str, labels: Sequence[int]) -> Any:
     return numpy.array(labels, numpy.int32)
 
 
-def _matcher(filters: Sequence[str], *, case_sensitive: bool) -> Callable[[str], bool]:
+def matcher(filters: Sequence[str], *, case_sensitive: bool) -> Callable[[bytes], bool]:
     """Whether a name matches any of some shell patterns."""
     patterns = [fnmatch.translate(re.sub(r"\[\^", "[!", pattern)) for pattern in filters]
     compiled = re.compile("|".join(patterns), re.NOFLAG if case_sensitive else re.IGNORECASE)
-    return lambda name: compiled.match(name) is not None
+    if not all(_ENDING.fullmatch(pattern) for pattern in filters):
+        return lambda name: compiled.match(os.fsdecode(name)) is not None
+    endings = tuple(pattern[1:].encode() for pattern in filters)
+    if case_sensitive:
+        return lambda name: name.endswith(endings)
+    endings = tuple(ending.lower() for ending in endings)
+    return lambda name: (
+        name.lower().endswith(endings) if name.isascii() else compiled.match(os.fsdecode(name)) is not None
+    )

@@ -10,7 +10,8 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.memory import empty
 
-from ._annotations import Annotated, Runs, starts_of
+from ._annotations import Annotated, Runs
+from ._names import starts_of
 from ._stored import Unusable
 
 __all__ = ["counts_of", "drawn"]

@@ -35,7 +35,8 @@ __all__ = [
     "what_changed",
 ]
 
-VERSION = 2
+VERSION = 3
+_SIZED_SINCE = 3  # states of earlier versions tell the sizes of all samples
 _ID = re.compile(r"[0-9a-f]{16}")
 _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 _MASK64 = (1 << 64) - 1
@@ -51,6 +52,7 @@ _TYPES: dict[str, type] = {
     "samples": int,
     "names": str,
     "labels": str,
+    "sized": int,
     "sizes": str,
     "contents": str,
     "whole": str,
@@ -115,16 +117,19 @@ def hexadecimal(sample_id: int) -> str:
     return f"{sample_id:016x}"
 
 
-def checked(operator: str, state: Any) -> dict[str, Any]:
+def checked(operator: str, given: Any) -> dict[str, Any]:
     """The state, if its keys, types and texts are those of one."""
-    if not isinstance(state, dict):
-        raise no_state(operator, f"it must be a dict, and is {shown(state)}")
+    if not isinstance(given, dict):
+        raise no_state(operator, f"it must be a dict, and is {shown(given)}")
+    state: dict[str, Any] = given
     version: Any = state.get("version", VERSION)
     if type(version) is not int or not 1 <= version <= VERSION:
         raise StateError(
             f"{operator}: the state has version {shown(version)}, and this library "
             f"knows 1 to {VERSION}. Use the library that it was made with, or a newer one."
         )
+    if version < _SIZED_SINCE and "sized" not in state:
+        state = state | {"sized": state.get("samples")}
     lacking = ", ".join(map(repr, sorted(_TYPES.keys() - state.keys())))
     unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys())))
     if lacking or unknown:
@@ -135,8 +140,9 @@ def checked(operator: str, state: Any) -> dict[str, Any]:
         counts = not isinstance(value, int) or 0 <= value <= MOST_COUNTED
         if type(value) is not kind or not counts or not _is_well_formed(key, value):
             raise no_state(operator, f"{key!r} is {shown(value)}")
-    if state["position"] > state["samples"]:
-        raise no_state(operator, f"'position' is {state['position']} of {state['samples']} samples")
+    for key in ("position", "sized"):
+        if state[key] > state["samples"]:
+            raise no_state(operator, f"{key!r} is {state[key]} of {state['samples']} samples")
     return state
 
 

@@ -46,7 +46,7 @@ def check_order(reader: Placed) -> None:
     with _lock:
         others = [other for other in _readers if other is not reader]
         _readers.add(reader)
-    others = [o for o in others if len(o._ids) == len(reader._ids) and o._num_shards == reader._num_shards]
+    others = [o for o in others if o._count == reader._count and o._num_shards == reader._num_shards]
     if reader._num_shards > 1:
         _check_process(reader, [other for other in others if _data(other) == _data(reader)])
         _check_ranks(reader)
@@ -56,7 +56,7 @@ def check_order(reader: Placed) -> None:
 
 def _data(reader: Placed) -> str:
     """A digest of the samples, in any order."""
-    return reader._digests(sort=True, contents=False)["names"]
+    return reader._digest_of_names(sort=True)
 
 
 def _rule(reader: Placed) -> Rule:

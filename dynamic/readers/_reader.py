@@ -57,7 +57,7 @@ def steps_left(reader: Reader[Any], batch_size: int, place: Place | None = None)
 
 def steps_of_epoch(reader: Reader[Any], batch_size: int) -> int:
     """The number of steps of a whole epoch, on the shard that has most."""
-    samples, chunk = len(reader._ids), batch_size * reader._num_shards
+    samples, chunk = reader._count, batch_size * reader._num_shards
     return samples // chunk if reader._last_batch == "drop" else -(-samples // chunk)
 
 
@@ -96,7 +96,7 @@ def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
 class Reader(Placed, Generic[G]):
     """A source of samples, visited in an order, with a place that can be saved.
 
-    Subclasses say which samples there are (`_ids`, `_names`, `_digests`) and read them (`_read`).
+    Subclasses say which samples there are (`_count`, `_ids`, `_names`, `_digests`) and read them (`_read`).
     """
 
     _compared: bool = False  # whether its order was compared with those of the other shards
@@ -114,7 +114,7 @@ class Reader(Placed, Generic[G]):
         stick_to_shard: bool,
         last_batch: LastBatch,
         on_error: OnError,
-        fingerprint: Fingerprint,
+        fingerprint: Fingerprint | None,
         on_mismatch: OnMismatch,
     ) -> None:
         super().__init__(
@@ -227,12 +227,12 @@ class Reader(Placed, Generic[G]):
             "batch_size",
             "so small that there is a batch for this shard",
             str(size),
-            f"There are {len(self._ids)} samples on {self._num_shards} shards.",
+            f"There are {self._count} samples on {self._num_shards} shards.",
         )
 
     def __len__(self) -> int:
         """Number of samples of the data set, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
-        return len(self._ids)
+        return self._count
 
     def __bool__(self) -> bool:
         return True
@@ -248,7 +248,7 @@ class Reader(Placed, Generic[G]):
             where the last batch is padded), "number_of_shards", "shard_id", "pad_last_batch" and "stick_to_shard".
         """
         self._batch_size("get_metadata", batch_size)
-        n, shards, pad = len(self._ids), self._num_shards, self._last_batch == "pad"
+        n, shards, pad = self._count, self._num_shards, self._last_batch == "pad"
         return {
             "epoch_size": n,
             "epoch_size_padded": -(-n // shards) * shards if pad else n,
@@ -294,7 +294,7 @@ class Reader(Placed, Generic[G]):
 
     def _share(self, place: Place, batch_size: int) -> _Share | None:
         """What this shard takes in the next step; None if there is nothing."""
-        n, shards = len(self._ids), self._num_shards
+        n, shards = self._count, self._num_shards
         start, stop = place.position + self._shard(place.epoch), place.position + batch_size * shards
         if place.position >= n or (self._last_batch == "drop" and stop > n):
             return None
@@ -307,7 +307,7 @@ class Reader(Placed, Generic[G]):
     def _steps(self, place: Place, batch_size: int) -> int:
         """How many more steps this shard makes in the epoch."""
         chunk = batch_size * self._num_shards
-        full, rest = divmod(max(len(self._ids) - place.position, 0), chunk)
+        full, rest = divmod(max(self._count - place.position, 0), chunk)
         spared = {"drop": chunk, "pad": 0, "partial": self._shard(place.epoch)}[self._last_batch]
         return full + (rest > spared)
 
@@ -345,7 +345,7 @@ class Reader(Placed, Generic[G]):
         """Past a share."""
         place, given, before, skipped, _ = progress
         taken = share.places[: len(share.places) - share.repeated]
-        more = Tally.of(self._ids[self._order(place)[taken]])
+        more = Tally.of(self._ids_of(self._order(place)[taken]))
         place = place._replace(position=share.position)
         if progress.place.position:
             return Progress(place, given.plus(more), before, {**skipped, **failed})
@@ -360,7 +360,7 @@ class Reader(Placed, Generic[G]):
             indices = order[(places + tries) % len(order)]
             numbers = indices.tolist()
             try:
-                return self._read(numbers, Origin(place.epoch, self._ids[indices], self._names(numbers))), failed
+                return self._read(numbers, Origin(place.epoch, self._ids_of(indices), self._names(numbers))), failed
             except DataError as error:
                 if self._on_error == "raise" or isinstance(error, Replaced):
                     raise
@@ -381,7 +381,7 @@ class Reader(Placed, Generic[G]):
         order = f"shuffled with seed {self._rule.seed}" if self._rule.shuffle else "in listed order"
         launcher = f" (from {self._launcher})" if self._launcher else ""
         return (
-            f"<{self._operator}{name}: {len(self._ids)} samples {order}, shard {self._shard_id} of "
+            f"<{self._operator}{name}: {self._count} samples {order}, shard {self._shard_id} of "
             f"{self._num_shards}{launcher}, epoch {self.epoch}, position {self.position}>"
         )
 

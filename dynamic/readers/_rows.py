@@ -59,12 +59,12 @@ def rows_of_first(reader: Reader[Any], before: Progress, size: int, batch: Batch
     """
     place, moved = before.place, 0
     while (share := reader._share(place, size)) is None:  # no more of this epoch for this shard
-        moved += len(reader._ids) - place.position
+        moved += reader._count - place.position
         place = Place(place.epoch + 1, 0)
     numbers = share.places - place.position + moved
     kept = numpy.ones(len(numbers), bool)
     if len(batch) < len(numbers) and batch.origin is not None:
-        kept = numpy.isin(reader._ids[reader._order(place)[share.places]], batch.origin.ids)
+        kept = numpy.isin(reader._ids_of(reader._order(place)[share.places]), batch.origin.ids)
     return Rows(numbers, share.repeated, kept, moved + share.position - place.position)
 
 
@@ -95,7 +95,7 @@ def check_beside(path: str, reader: Reader[Any], name: str, first: Any) -> None:
     if reader._num_shards != first._num_shards:
         expected = f"{first._num_shards}, as of the first reader {name!r}, to whose steps this one keeps"
         raise ArgumentError(f"fn.{path}", "num_shards", expected, shown(reader._num_shards))
-    alike = first._stick_to_shard and len(first._ids) == len(reader._ids)
+    alike = first._stick_to_shard and first._count == reader._count
     if reader._stick_to_shard and reader._num_shards > 1 and not alike:
         expected = f"False beside {name!r}, which does not stick to its shard or has another number of samples"
         raise ArgumentError(f"fn.{path}", "stick_to_shard", expected, "True")
@@ -122,7 +122,7 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
     for name, other in earlier.items():
         if not isinstance(other, Stored) or not isinstance(reader, Stored) or other._rule != reader._rule:
             continue
-        shuffled, here, there = reader._rule.shuffle, len(reader._ids), len(other._ids)
+        shuffled, here, there = reader._rule.shuffle, reader._count, other._count
         if here != there:
             if seeded and shuffled:
                 text = (
@@ -173,7 +173,7 @@ def pass_over(reader: Reader[Any], rows: int) -> None:
 
 def left(reader: Reader[Any], progress: Progress) -> int:
     """How many rows all shards together have left in the epoch."""
-    return len(reader._ids) - progress.place.position
+    return reader._count - progress.place.position
 
 
 def from_samples(source: ExternalSource, rows: Rows) -> Any:

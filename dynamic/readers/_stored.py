@@ -19,7 +19,7 @@ from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 from dynamic.io._bytes import Changed, can_be, contents, is_of_the_system, refuse_address, together
 
 from ._checks import flag, natural
-from ._listing import Listing
+from ._listing import Listing, Packed
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader, Replaced
 
@@ -85,7 +85,7 @@ class Common(TypedDict, total=False):
     pad_last_batch: bool | None
     last_batch: LastBatch | None
     on_error: OnError
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint | None
     on_mismatch: OnMismatch
     lazy_init: bool | None
     enable_checkpointing: bool | None
@@ -179,7 +179,7 @@ class Stored(Reader[G], Generic[L, G]):
         pad_last_batch: bool | None = False,
         last_batch: LastBatch | None = None,
         on_error: OnError = "raise",
-        fingerprint: Fingerprint = "sizes",
+        fingerprint: Fingerprint | None = None,
         on_mismatch: OnMismatch = "raise",
         lazy_init: bool | None = False,
         enable_checkpointing: bool | None = False,
@@ -215,8 +215,9 @@ class Stored(Reader[G], Generic[L, G]):
             on_error: What becomes of a sample that cannot be read: "raise" an error that names all such samples of the
                 batch, and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next
                 sample of the epoch's order that can be read, of at most 100. `skipped` lists the last two.
-            fingerprint: What a state tells samples from others by, besides their names and labels: their "sizes", or
-                their "contents" as well, for which all of them are read once.
+            fingerprint: What a state tells samples from others by, besides their names and labels: by default the sizes
+                of 4096 of them, or of all where they are fewer or lie in archives; the "sizes" of all, for which the
+                system is asked for each file once; or their "contents" as well, for which all of them are read once.
             on_mismatch: What `set_state` does with a state of other samples or of another order: "raise"; "warn" and go
                 on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
             lazy_init: List the samples when they are first needed, instead of now.
@@ -291,12 +292,25 @@ class Stored(Reader[G], Generic[L, G]):
     def _ids(self) -> Any:
         return self._listing.ids if self._leader is None else self._leader._ids
 
-    def _names(self, indices: list[int]) -> list[str]:
-        names = self._listing.names
-        return [names[i] for i in indices]
+    @property
+    def _count(self) -> int:
+        return len(self._listing.names) if self._leader is None else self._leader._count
 
-    def _digests(self, *, sort: bool, contents: bool) -> dict[str, str]:
-        return self._listing.digests(sort=sort, contents=contents)
+    def _ids_of(self, indices: Any) -> Any:
+        return self._listing.ids_of(indices) if self._leader is None else self._leader._ids_of(indices)
+
+    def _names(self, indices: list[int]) -> list[str]:
+        return self._listing.take(indices)
+
+    def _digests(self, *, sort: bool, contents: bool, sized: int) -> dict[str, str]:
+        return self._listing.digests(sort=sort, contents=contents, sized=sized)
+
+    def _digest_of_names(self, *, sort: bool) -> str:
+        return self._listing.digest_of("names", sort)
+
+    @property
+    def _sized(self) -> int:
+        return self._count if isinstance(self._listing, Packed) else super()._sized
 
     # -- the order of another reader ----------------------------------------------------------------------------------
 

@@ -22,9 +22,10 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 from dynamic.io._bytes import contents
 
-from ._annotations import Annotated, Masks, Wanted, damaged, parsed, starts_of
+from ._annotations import Annotated, Masks, Wanted, damaged, parsed
 from ._checks import flag, unless_empty
 from ._masks import counts_of, drawn
+from ._names import starts_of
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 

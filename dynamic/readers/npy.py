@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import functools
 import math
 import os
@@ -22,7 +21,7 @@ from dynamic.io._bytes import Changed, Version, contents, is_of_the_system, toge
 from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, unless_empty, word
-from ._listing import Listing, _Once, as_it_is, is_folder, is_sample, listed_files, listed_names
+from ._listing import Listing, _Once, as_it_is, is_folder, listed_below, listed_files, listed_names, matcher
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 
@@ -362,25 +361,19 @@ def _files(root: str, files: PathLike | Sequence[PathLike]) -> Listing:
 def _folder(root: str, file_filter: str) -> Listing:
     """The files of a folder, then those of each folder in it, in the order of the bytes of their names."""
     operator = Numpy._operator
+
+    def fault(path: str, error: OSError) -> ArgumentError:  # noqa: ARG001 - the root is what was given
+        hint = f"{error.strerror}."
+        return ArgumentError(operator, "file_root", "a folder with arrays", shown(root), hint)
+
     try:
         with os.scandir(root) as entries:
-            folders = [entry.name for entry in entries if is_folder(entry)]
-        names = [
-            f"{folder}/{name}".removeprefix("./")
-            for folder in [".", *sorted(folders, key=os.fsencode)]
-            for name in _matching(os.path.join(root, folder), file_filter)  # noqa: PTH118
-        ]
+            folders = sorted((entry.name for entry in entries if is_folder(entry)), key=os.fsencode)
     except OSError as error:
-        hint = f"{error.strerror}."
-        raise ArgumentError(operator, "file_root", "a folder with arrays", shown(root), hint) from error
-    if not names:
+        raise fault(root, error) from error
+    wanted = matcher([file_filter], case_sensitive=True)
+    names = listed_below(operator, root, ["", *folders], wanted, fault)
+    if not len(names):
         got = f"{shown(root)}, where no file matches {file_filter!r}"
         raise ArgumentError(operator, "file_root", "a folder with arrays, or with folders of them", got)
     return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
-
-
-def _matching(folder: str, file_filter: str) -> list[str]:
-    """The files of one folder that match a pattern."""
-    with os.scandir(folder) as entries:
-        found = [e.name for e in entries if fnmatch.fnmatchcase(e.name, file_filter) and is_sample(Numpy._operator, e)]
-    return sorted(found, key=os.fsencode)

@@ -22,7 +22,7 @@ from dynamic.io._bytes import Opened, contents, is_of_the_system, kind_of
 
 from ._checks import flag
 from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
-from ._listing import Packed, _at_once, _Once, unlisted, versions_of
+from ._listing import Packed, _at_once, unlisted, versions_of
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 
@@ -151,10 +151,9 @@ class Records(Packed):
         """What to call a sample where it cannot be read."""
         return f"{displayed(self.path(index))}: record {self.names[index].rpartition('#')[2]}"
 
-    @_Once
-    def sizes(self) -> Any:
-        """How many bytes of data each record has: int64 of shape (N,)."""
-        return self.counts
+    def sizes_of(self, indices: Any) -> Any:
+        """How many bytes of data some records have: int64 of shape (N,)."""
+        return self.counts[indices]
 
     def digest(self, index: int) -> bytes:
         """A digest of the data of a record."""

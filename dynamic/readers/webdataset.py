@@ -20,7 +20,7 @@ from dynamic.errors import ArgumentError, displayed, shown
 from dynamic.io._bytes import Opened, contents
 
 from ._checks import flag, word
-from ._listing import Packed, _Once, unlisted, versions_of
+from ._listing import Packed, unlisted, versions_of
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
 from ._tar import BLOCK, DIGITS, begins, members, opened, text
@@ -179,10 +179,9 @@ class Components(Packed):
         path = self.path(index)
         return f"{displayed(path)}: {displayed(self.names[index][len(os.path.relpath(path, self.root)) + 1 :])}"
 
-    @_Once
-    def sizes(self) -> Any:
-        """How many bytes the components of each sample have: int64 of shape (N,)."""
-        return self.counts.sum(axis=1)
+    def sizes_of(self, indices: Any) -> Any:
+        """How many bytes the components of some samples have: int64 of shape (N,)."""
+        return self.counts[indices].sum(axis=1)
 
     def digest(self, index: int) -> bytes:
         """A digest of the components of a sample."""
