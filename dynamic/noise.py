@@ -17,6 +17,7 @@ import numpy
 from ._arrays.array import Array, current, library
 from ._arrays.memory import empty
 from ._base import pool
+from ._base.docstrings import described_as
 from ._lift.argument import GIVEN, Between, PerSample
 from .data import Batch, Tensor
 from .devices import DeviceLike
@@ -154,6 +155,7 @@ def shot(
 
 
 @distribution
+@described_as(gaussian)
 def salt_and_pepper(
     image: Any,
     /,
@@ -178,9 +180,6 @@ def salt_and_pepper(
         per_channel: Whether channels are changed each by itself, or pixels as a whole.
         salt_val: The value of salt; by default the largest of the dtype, 1 for floats.
         pepper_val: The value of pepper; by default the smallest of the dtype, -1 for floats.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: The device of the input.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         The same shapes, layout and dtype; the values of salt and pepper are rounded and saturated.

@@ -10,6 +10,7 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
+from dynamic._base.docstrings import described_as
 from dynamic._core import pixels
 from dynamic._lift.argument import (
     GIVEN,
@@ -347,6 +348,7 @@ def _normalise_all(call: Call, memory: Memory) -> None:
 
 @operator(layouts=_WITH_CHANNELS, plan=_plan_normalisation, gpu=_normalise_on_gpu, unit="array")
 @without_effect("image_type")
+@described_as(crop)
 def crop_mirror_normalize(
     image: Array,
     /,
@@ -376,14 +378,6 @@ def crop_mirror_normalize(
     """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
 
     Args:
-        crop: Height and width of the window, of volumes also the depth first and of videos the number of frames;
-            0 is all, and fractions are cut off.
-        crop_d: Its depth or number of frames, instead of `crop`.
-        crop_h: Its height, instead of `crop`.
-        crop_w: Its width, instead of `crop`.
-        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
-        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
-        crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result; integers are rounded and saturated.
         fill_values: Pixels outside of the image: one value or one for each channel, with those that are added or
             without. It is not normalised.
@@ -394,7 +388,6 @@ def crop_mirror_normalize(
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
         pad_output: Add channels until their number is a power of two: of 0, or where the policy is "pad" of what
             `fill_values` has as one value, or for them.
-        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
         std: Divisor of each channel: one value, or one for each; not 0.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._base.docstrings import described_as
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike
@@ -140,6 +141,7 @@ def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
 
 
 @of_numbers
+@described_as(uniform)
 def normal(
     shape_like: Any = None,
     /,
@@ -156,14 +158,9 @@ def normal(
     """Draw numbers with the normal distribution.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         mean: Where the numbers are most likely, a float32.
         stddev: Standard deviation, a float32.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result; any but bool. Integers are rounded, and those beyond the type's limits become the limits.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: Where the result is made.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
@@ -184,6 +181,7 @@ def normal(
 
 
 @of_numbers
+@described_as(uniform)
 def coin_flip(
     shape_like: Any = None,
     /,
@@ -199,13 +197,8 @@ def coin_flip(
     """Draw 1 with a probability, else 0.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         probability: Of 1; a float32.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result; bool gives True and False.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: Where the result is made.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
@@ -378,6 +371,7 @@ def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
 
 
 @of_numbers
+@described_as(uniform)
 def beta(
     shape_like: Any = None,
     /,
@@ -394,14 +388,10 @@ def beta(
     """Draw numbers in [0, 1] with a beta distribution, as mixup uses them.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         alpha: First parameter, positive.
         beta: Second parameter, positive.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result: a float type.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The CPU.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
