@@ -11,6 +11,7 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._base.docstrings import described_as
+from dynamic._core import random as native
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike
@@ -102,7 +103,14 @@ def uniform(
         numbers = _distributions.uniform(part.xp, part.words(words), (low, scale, top), exact=exact)
         return numbers if numbers.dtype == kind else convert(part.xp, numbers, kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.uniform(d, n, to, limits, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.uniform(d, n, to, limits, kind),
+            native=lambda d, n, total: native.uniform(d, n, total, limits, kind),
+        )
+    )
 
 
 def _number_dtype(call: Call) -> numpy.dtype[Any]:
@@ -177,7 +185,14 @@ def normal(
         values = _distributions.normal(part.xp, part.words(words))
         return convert(part.xp, _distributions.scaled(part.xp, values, *map(part.of, moments)), kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind),
+            native=lambda d, n, total: native.normal(d, n, total, moments, kind),
+        )
+    )
 
 
 @of_numbers
@@ -218,7 +233,14 @@ def coin_flip(
         (word,) = part.words(1)
         return (word < part.of(threshold)).astype(kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.coin_flip(d, n, to, threshold, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.coin_flip(d, n, to, threshold, kind),
+            native=lambda d, n, total: native.coin_flip(d, n, total, threshold, kind),
+        )
+    )
 
 
 @distribution
