@@ -114,6 +114,31 @@ def write_annotated(root, numbers):
     (root / "annotations.json").write_text(json.dumps(page))
 
 
+class Folder:
+    """A data set of its own: rows are files, and their numbers."""
+
+    def __init__(self, root):
+        self.root = Path(root).absolute()
+        self.names = sorted(path.stem for path in self.root.glob("*.bin"))
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, i):
+        data = (self.root / f"{self.names[i]}.bin").read_bytes()
+        return {"file": {"bytes": data, "name": self.names[i]}, "size": len(data)}
+
+
+def write_rows(root, numbers):
+    for i in numbers:
+        (root / f"{i:02}.bin").write_bytes(HELD[i])
+
+
+def named(row):
+    """The key of a row of `Folder`."""
+    return row["file"]["name"]
+
+
 def of_bytes(array):
     return int(array.tobytes()[:4])
 
@@ -153,6 +178,9 @@ KINDS = [
          lambda root: {"file_root": root / "images", "annotations_file": root / "annotations.json", "image_ids": True,
                        "pixelwise_masks": True},
          spoil_file("images/{:02}.jpg"), of_bytes),
+    Kind("Map", write_rows,
+         lambda root: {"dataset": Folder(root), "outputs": ["file.bytes", "size"], "key": named},
+         spoil_file("{:02}.bin"), of_bytes),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -366,7 +394,7 @@ def test_a_sample_that_is_spoilt_after_it_was_listed(kind, on_error, tmp_path):
         return
     assert kind.numbers(reader(6)) == [0, 1, 2, 3, 4] + [0] * (on_error == "replace")
     assert [failure.index for failure in reader.skipped] == [5]
-    assert str(tmp_path) in reader.skipped[0].source
+    assert ("row 5" if kind.name == "Map" else str(tmp_path)) in reader.skipped[0].source
     if on_error == "skip":
         reader.seek(5)
         batch = next(reader.next_epoch(1))
@@ -482,15 +510,16 @@ def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, t
         reader(**{argument: tmp_path})
     if argument in _ELSEWHERE:
         meant = caught.value.hint.removeprefix("Did you mean '").removesuffix("'?")
-        assert meant in ("file_root", "files", "file_list", "path", "paths")
+        assert meant in ("file_root", "files", "file_list", "path", "paths", "dataset")
         assert meant in reader.__signature__.parameters
 
 
 @kinds
 def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
     reader = getattr(readers, kind.name)
-    expected = {"File": "file_root= or files= or file_list=.", "Numpy": "file_root= or files= or file_list=.",
-                "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=."}[kind.name]  # fmt: skip
+    files = "file_root= or files= or file_list=."
+    expected = {"File": files, "Numpy": files, "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=.",
+                "Map": "dataset=."}[kind.name]  # fmt: skip
     for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
         with pytest.raises(
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"

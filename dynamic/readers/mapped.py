@@ -1,0 +1,459 @@
+"""The reader of anything that has a length and rows: data sets of Hugging Face and PyTorch, tables, arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar, Unpack
+
+import numpy
+
+from dynamic._arrays.array import Array
+from dynamic._base.origin import Origin, sample_ids
+from dynamic.data import Batch, as_batch, as_tensor
+from dynamic.data._transfer import copies
+from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
+
+from ._listing import Listing, _Once, unlisted
+from ._reader import Batches
+from ._stored import Common, Stored, Unusable, called_with
+from .npy import _Kind
+
+__all__ = ["Map"]
+
+Output: TypeAlias = "str | int | Callable[[Any], Any]"
+Row: TypeAlias = Any
+X = TypeVar("X")
+#: Constants of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits: no two rows have one id.
+_STEP, _FIRST, _SECOND = (numpy.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+class Map(Stored["_Rows", Batches]):
+    """Reads the rows of a data set that has ``__len__`` and ``__getitem__``.
+
+    These are data sets of Hugging Face and PyTorch, tables of pyarrow and Lance, arrays of NumPy and h5py, mappings of
+    columns to such arrays, lists, and classes of your own. Several rows are asked for at once by ``__getitems__``, or
+    ``take``, where the data set has it. The calling thread asks for them.
+
+    The id of a sample is the hash of its key, or without `key` of its row number. With a key, a state goes on with a
+    data set that has other rows or another order (``on_mismatch="adapt"``). Without one, samples are their numbers, and
+    a state tells data sets apart by their length and the fingerprint that Hugging Face gives.
+
+    Args:
+        max_batch_size: Default of the batch size, and the largest that is allowed.
+        name: A name to show.
+        device: "cpu", where rows are read.
+        num_inputs: 0; readers have none.
+        dataset: The data set. Worker processes that are not forked get it by pickle.
+        outputs: An output, or several: each is a path into a row, such as ``"label"``, ``"image.bytes"`` or ``0``, or a
+            function of a row. By default a row is one output, and one that is a tuple or a list is as many as it has
+            parts. Bytes and strings become bytes, uint8 of one dimension; other values as `as_tensor` has them.
+        key: The part of a row that names it: a path or a function, as for `outputs`. Keys are strings, bytes or
+            integers. All rows are asked for it when the samples are listed; a column alone is read where the data set
+            has columns.
+
+    Raises:
+        ArgumentError: An argument is wrong, or the data set has no rows.
+        DataError: A key cannot be had.
+
+    >>> rows = [{"image": {"bytes": b"cat 1"}, "label": 0}, {"image": {"bytes": b"dog"}, "label": 1}]
+    >>> reader = ndd.readers.Map(dataset=rows, outputs=["image.bytes", "label"], random_shuffle=True, seed=3)
+    >>> for images, labels in reader.next_epoch(batch_size=2):
+    ...     print([bytes(image.array) for image in images], labels.tolist())
+    [b'dog', b'cat 1'] [1, 0]
+    """
+
+    _operator: ClassVar[str] = "readers.Map"
+
+    @called_with("dataset")
+    def __init__(
+        self,
+        max_batch_size: int | None = None,
+        name: str | None = None,
+        device: Any = "cpu",
+        num_inputs: int | None = None,
+        *,
+        dataset: Any,
+        outputs: Output | Sequence[Output] | None = None,
+        key: Output | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        source = _source(dataset)
+        self._outputs = None if outputs is None else _parts("outputs", outputs)
+        wanted = None if key is None else _part("key", key)
+        list_samples = functools.partial(_listed, source, wanted, self._outputs)
+        super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
+
+    def _read(self, indices: list[int], origin: Origin) -> Batches:
+        source = self._listing.dataset
+        if isinstance(source, _Columns) and (columns := source.arrays(self._outputs)) is not None:
+            return tuple(Batch(column[indices], origin=origin) for column in columns)
+        kinds = self._kinds if self._on_error != "raise" or not indices else None
+        if not indices:  # all were skipped
+            return tuple(Batch([], origin=origin, dtype=kind.dtype, ndim=kind.ndim) for kind in kinds or ())
+        try:
+            columns = _columns(self._outputs, source.rows(indices))
+            if kinds is not None:
+                _check_alike([column[0] for column in columns], kinds)
+        except Exception:
+            self._one_by_one(indices, kinds)  # it names the rows that are to blame
+            raise  # there are none
+        return tuple(Batch(column, origin=origin) for column in columns)
+
+    def _one_by_one(self, indices: list[int], kinds: list[_Kind] | None) -> None:
+        """Raise an error that names the rows which cannot be read, if there are any."""
+        listing, failures = self._listing, list[Failure]()
+        cause: BaseException | None = None
+        for i, number in enumerate(indices):
+            try:
+                arrays = listing.arrays(number)
+                kinds = kinds or [_Kind.of(array, listing.source(number)) for array in arrays]
+                _check_alike(arrays, kinds)
+            except Unusable as error:
+                failures.append(Failure(i, str(error), source=listing.source(number)))
+                cause = cause or error.__cause__
+        if failures:
+            raise DataError(self._operator, failures, len(indices)) from cause
+
+    @_Once
+    def _kinds(self) -> list[_Kind]:
+        """The outputs of the first row that can be read: others are left out where `on_error` says so."""
+        listing = self._listing
+        for i in range(len(listing.names)):
+            with contextlib.suppress(Unusable):  # it is named when its turn comes
+                return [_Kind.of(array, listing.source(i)) for array in listing.arrays(i)]
+        return []
+
+
+def _parts(argument: str, outputs: Any) -> list[Output]:
+    """Outputs as a list of paths and functions."""
+    several = isinstance(outputs, (list, tuple))
+    parts = list(outputs) if several else [outputs]
+    if not parts:
+        raise ArgumentError(Map._operator, argument, "at least one output", "none")
+    return [_part(f"{argument}[{i}]" if several else argument, part) for i, part in enumerate(parts)]
+
+
+def _part(argument: str, part: Any) -> Output:
+    if not isinstance(part, str) and not callable(part) and (isinstance(part, bool) or not isinstance(part, int)):
+        raise ArgumentError(Map._operator, argument, "a path such as 'image.bytes', or a function", shown(part))
+    checked: Output = part
+    return checked
+
+
+def _taken(row: Row, part: Output) -> Any:
+    """A part of a row."""
+    if not isinstance(part, (str, int)):
+        return part(row)
+    steps = [part] if not isinstance(part, str) or (isinstance(row, Mapping) and part in row) else part.split(".")
+    for step in steps:
+        row = _step(row, step, part)
+    return row
+
+
+def _step(value: Any, step: str | int, part: str | int) -> Any:
+    if isinstance(value, Mapping):
+        if step not in value:
+            raise Unusable(f"has no part {part!r}; it has {', '.join(map(repr, value)) or 'none'}")
+        return value[step]
+    if isinstance(step, int) or step.lstrip("-").isdecimal():
+        return value[int(step)]
+    if not hasattr(value, step):
+        raise Unusable(f"has no part {part!r}: {type(value).__name__} has no {step!r}")
+    return getattr(value, step)
+
+
+def _values(outputs: Sequence[Output] | None, row: Row) -> Sequence[Any]:
+    """The outputs of a row."""
+    if outputs is not None:
+        return [_taken(row, part) for part in outputs]
+    if isinstance(row, Mapping):
+        raise Unusable(f"is a mapping; name its parts: outputs=[{', '.join(map(repr, row))}]")
+    return row if isinstance(row, (tuple, list)) else [row]
+
+
+def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row]) -> list[Any]:
+    """The outputs of rows as storage of Batches, in memory that is not the data set's: it may use that again."""
+    values = [list(map(_owned, _values(outputs, row))) for row in rows]
+    return [_column(column) for column in zip(*values, strict=True)]
+
+
+def _column(values: Sequence[Any]) -> Any:
+    first = values[0]
+    if first.__class__ is bytes:
+        return as_batch([numpy.frombuffer(value, numpy.uint8) for value in values]).samples
+    if first.__class__ is numpy.ndarray and len({(value.shape, value.dtype) for value in values}) == 1:
+        return numpy.stack(values)
+    return copies(as_batch(values, device="cpu").samples)
+
+
+def _owned(value: Any) -> Any:
+    """A value that stays as it is."""
+    kind = value.__class__
+    if kind in (bytes, int, float, bool):
+        return value
+    if kind is numpy.ndarray:
+        return value.copy()
+    if isinstance(value, (str, bytes, bytearray, memoryview)):
+        return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+    return as_tensor(value, device="cpu").array.copy()
+
+
+def _array(value: Any) -> Array:
+    owned = _owned(value)
+    return numpy.frombuffer(owned, numpy.uint8) if isinstance(owned, bytes) else as_tensor(owned).array
+
+
+def _check_alike(arrays: Sequence[Array], kinds: Sequence[_Kind]) -> None:
+    """Refuse outputs unlike those of another row."""
+    if len(arrays) != len(kinds):
+        raise Unusable(f"has {len(arrays)} outputs, where {kinds[0].source if kinds else 'another'} has {len(kinds)}")
+    for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
+        if (array.dtype, array.ndim) != (kind.dtype, kind.ndim):
+            raise Unusable(f"has {_Kind.of(array, '')} as output {i}, where {kind.source} has {kind}")
+
+
+def _twice(make: Callable[..., X], *arguments: Any) -> X:
+    """The result of code of a data set or a user; an error that it gives twice is `Unusable`.
+
+    An error that a second try does not give is no fault of a row, as that of a signal's handler, and stays itself.
+    """
+    try:
+        return make(*arguments)
+    except Exception:
+        try:
+            make(*arguments)
+        except Exception as again:
+            known = isinstance(again, (Unusable, DynamicError))
+            raise Unusable(str(again) if known else f"{type(again).__name__}: {again}") from again
+        raise
+
+
+class _Source:
+    """A data set, one row or several at a time."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    @property
+    def fingerprint(self) -> str:
+        """The text by which a data set of Hugging Face tells itself from others; empty for others."""
+        found = getattr(self.dataset, "_fingerprint", "")
+        return found if isinstance(found, str) else ""
+
+    def rows(self, indices: list[int]) -> Iterable[Row]:
+        """Rows: all at once where the data set can, else each when it is asked for."""
+        if len(indices) > 1 and (found := self._many(indices)) is not None:
+            if len(found) != len(indices):
+                raise Unusable(f"{len(found)} rows came, where {len(indices)} were asked for")
+            return found
+        return map(self.row, indices)
+
+    def row(self, i: int) -> Row:
+        """A row."""
+        return self.dataset[i]
+
+    def _many(self, indices: list[int]) -> list[Row] | None:
+        """Rows, where the data set has several at once."""
+        return list(self.dataset.__getitems__(indices)) if hasattr(self.dataset, "__getitems__") else None
+
+    def column(self, part: Output) -> Any:
+        """The values of a column of all rows; None where it is no column."""
+        names = getattr(self.dataset, "column_names", None)
+        return self.dataset[part] if isinstance(names, list) and part in names else None
+
+
+class _Table(_Source):
+    """A table of pyarrow or Lance, whose rows are mappings."""
+
+    def __len__(self) -> int:
+        return int(self.dataset.count_rows() if hasattr(self.dataset, "count_rows") else self.dataset.num_rows)
+
+    def row(self, i: int) -> Row:
+        """A row."""
+        return self._many([i])[0]
+
+    def _many(self, indices: list[int]) -> list[Row]:
+        found: list[Row] = self.dataset.take(indices).to_pylist()
+        return found
+
+    def column(self, part: Output) -> Any:
+        """As of others."""
+        if part not in self.dataset.schema.names:
+            return None
+        table = self.dataset.to_table(columns=[part]) if hasattr(self.dataset, "to_table") else self.dataset
+        return table.column(part).to_pylist()
+
+
+class _Columns(_Source):
+    """Arrays of one length: a row has an element of each."""
+
+    dataset: Mapping[Any, Any]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.dataset.values())))
+
+    def row(self, i: int) -> Row:
+        """A row."""
+        return {name: column[i] for name, column in self.dataset.items()}
+
+    def column(self, part: Output) -> Any:
+        """As of others."""
+        return self.dataset.get(part) if isinstance(part, (str, int)) else None
+
+    def arrays(self, outputs: Sequence[Output] | None) -> list[Array] | None:
+        """Arrays of NumPy that are the outputs of all rows; None where there are others."""
+        columns = [self.column(part) for part in (self.dataset if outputs is None else outputs)]
+        usual = all(isinstance(column, numpy.ndarray) and column.dtype.kind in "biuf" for column in columns)
+        return columns if usual else None
+
+
+class _Array(_Columns):
+    """One array, whose elements along its first dimension are the rows."""
+
+    def row(self, i: int) -> Row:
+        """A row."""
+        return self.dataset[0][i]
+
+
+def _source(dataset: Any) -> _Source:
+    """The rows of a data set, of any of the kinds that are known."""
+    if hasattr(dataset, "schema") and hasattr(dataset, "take"):
+        return _checked(_Table(dataset), dataset)
+    if hasattr(dataset, "iloc") and hasattr(dataset, "columns"):
+        dataset = {name: dataset[name].to_numpy() for name in dataset.columns}
+    tensors = getattr(dataset, "tensors", None)
+    if type(dataset).__name__ == "TensorDataset" and isinstance(tensors, tuple):
+        with contextlib.suppress(Exception):  # those of a GPU, or of a graph, are read row by row
+            return _checked(_Columns({i: numpy.asarray(tensor) for i, tensor in enumerate(tensors)}), dataset)
+    if isinstance(dataset, Mapping):
+        lengths = {len(column) for column in dataset.values() if hasattr(column, "__len__")}
+        if len(lengths) != 1 or not all(hasattr(column, "__len__") for column in dataset.values()):
+            raise _unfit("a mapping of columns of one length", dataset)
+        return _checked(_Columns(dict(dataset)), dataset)
+    if hasattr(dataset, "dtype") and hasattr(dataset, "shape") and not hasattr(dataset, "__getitems__"):
+        return _checked(_Array({0: dataset}), dataset)
+    sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if not sized or isinstance(dataset, (str, bytes, bytearray, type)):
+        raise _unfit("a data set with __len__ and __getitem__", dataset)
+    return _checked(_Source(dataset), dataset)
+
+
+def _checked(source: _Source, dataset: Any) -> _Source:
+    try:
+        size = len(source)
+    except TypeError as error:  # a class has the method, and says that this object has none
+        raise _unfit(f"a data set with a length ({error})", dataset) from None
+    if not size:
+        raise _unfit("a data set of at least one row", dataset)
+    return source
+
+
+def _unfit(expected: str, dataset: Any) -> ArgumentError:
+    hint = "Without one, take its samples from readers.ExternalSource." if "__len__" in expected else ""
+    return ArgumentError(Map._operator, "dataset", expected, shown(dataset), hint)
+
+
+class _Numbers(Sequence[str]):
+    """The names of samples that have no keys: their numbers."""
+
+    def __init__(self, count: int) -> None:
+        self._numbers = range(count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._numbers[index]
+        return str(found) if isinstance(found, int) else list(map(str, found))
+
+
+@dataclass(frozen=True)
+class _Rows(Listing):
+    """The rows of a data set, by their keys or numbers. They have no labels."""
+
+    dataset: _Source
+    outputs: Sequence[Output] | None
+
+    @property
+    def keyed(self) -> bool:
+        """Whether samples have keys."""
+        return not isinstance(self.names, _Numbers)
+
+    @_Once
+    def ids(self) -> Any:
+        """The sample ids: hashes of keys, or of row numbers."""
+        if self.keyed:
+            return sample_ids(name.encode("utf-8", "surrogateescape") for name in self.names)
+        found = (numpy.arange(len(self.names), dtype=numpy.uint64) + numpy.uint64(1)) * _STEP
+        for shift, factor in ((30, _FIRST), (27, _SECOND)):
+            found = (found ^ (found >> numpy.uint64(shift))) * factor
+        return found ^ (found >> numpy.uint64(31))
+
+    def source(self, index: int) -> str:
+        """The name of a row in errors."""
+        return f"row {index}, key {self.names[index]!r}" if self.keyed else f"row {index}"
+
+    @_Once
+    def contents(self) -> Any:
+        """A digest of the outputs of each row, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
+        digests = numpy.zeros((len(self.names), 16), numpy.uint8)
+        for i in range(len(self.names)):
+            with contextlib.suppress(Unusable):  # the row is named when it is read
+                found = hashlib.blake2b(digest_size=16)
+                for array in self.arrays(i):
+                    found.update(f"{array.dtype.str}{array.shape}".encode())
+                    found.update(numpy.ascontiguousarray(array).data)
+                digests[i] = numpy.frombuffer(found.digest(), numpy.uint8)
+        return digests
+
+    def arrays(self, index: int) -> list[Array]:
+        """The outputs of a row."""
+        return _twice(lambda: [_array(value) for value in _values(self.outputs, self.dataset.row(index))])
+
+    def sizes_of(self, indices: Any) -> Any:
+        """For each sample without a key the fingerprint of the data set, as a number; else 0."""
+        text = "" if self.keyed else self.dataset.fingerprint
+        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") if text else 0
+        return numpy.full(len(indices), number, numpy.int64)
+
+
+def _listed(dataset: _Source, key: Output | None, outputs: Sequence[Output] | None) -> _Rows:
+    """The rows of a data set as they are now."""
+    count = len(dataset)
+    names: Any = _Numbers(count) if key is None else _keys(dataset, key, count)
+    return _Rows("", names, numpy.zeros((count, 0), numpy.int32), dataset, outputs)
+
+
+def _keys(dataset: _Source, key: Output, count: int) -> list[str]:
+    """The keys of all rows, as text."""
+    column = dataset.column(key)
+    if column is not None:
+        return [_key(value, i) for i, value in enumerate(column)]
+    return [_key_of(dataset, key, i) for i in range(count)]
+
+
+def _key_of(dataset: _Source, key: Output, i: int) -> str:
+    try:
+        return _key(_twice(lambda: _taken(dataset.row(i), key)), i)
+    except Unusable as error:
+        raise _unlisted(i, f"its key cannot be had: {error}") from error
+
+
+def _key(value: Any, i: int) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, (str, int, numpy.integer)) and not isinstance(value, bool):
+        return str(value)
+    reason = f"its key is to be a string, bytes or an integer; it is {shown(value)}"
+    raise _unlisted(i, reason)
+
+
+def _unlisted(i: int, reason: str) -> DataError:
+    return unlisted(Map._operator, f"row {i}", reason)

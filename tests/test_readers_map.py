@@ -1,0 +1,282 @@
+"""`readers.Map` over data sets of real libraries: every row once, exact places, errors that name rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections import UserDict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamic import random, readers
+from dynamic.errors import ArgumentError, DataError, StateMismatch
+from dynamic.testing import assert_resumable
+
+COUNT = 29
+FILES = [f"{i:03}".encode() * (1 + i % 3) for i in range(COUNT)]
+
+
+def of_hugging_face(folder):
+    datasets = pytest.importorskip("datasets")
+    path = folder / "rows.parquet"
+    datasets.Dataset.from_dict({"file": [{"bytes": f} for f in FILES], "number": list(range(COUNT))}).to_parquet(path)
+    data = datasets.load_dataset("parquet", data_files=str(path), cache_dir=str(folder / "cache"), split="train")
+    return data, ["file.bytes", "number"]
+
+
+def of_arrow(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    return pyarrow.table({"file": FILES, "number": list(range(COUNT))}), ["file", "number"]
+
+
+def of_lance(folder):
+    lance = pytest.importorskip("lance")
+    table, outputs = of_arrow(folder)
+    return lance.write_dataset(table, folder / "rows.lance"), outputs
+
+
+def of_pandas(folder):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"file": FILES, "number": range(COUNT)}), ["file", "number"]
+
+
+def of_h5py(folder):
+    h5py = pytest.importorskip("h5py")
+    file = h5py.File(folder / "rows.h5", "w")
+    file["file"] = np.stack([np.frombuffer(f.ljust(9, b"\0"), np.uint8) for f in FILES])
+    file["number"] = np.arange(COUNT)
+    return {"file": file["file"], "number": file["number"]}, ["file", "number"]
+
+
+def of_torch(folder):
+    torch = pytest.importorskip("torch")
+    rows = torch.stack([torch.frombuffer(bytearray(f.ljust(9, b"\0")), dtype=torch.uint8) for f in FILES])
+    return torch.utils.data.TensorDataset(rows, torch.arange(COUNT)), None
+
+
+def of_numpy(folder):
+    rows = np.stack([np.frombuffer(f.ljust(9, b"\0"), np.uint8) for f in FILES])
+    return {"file": rows, "number": np.arange(COUNT)}, None
+
+
+def of_list(folder):
+    return [{"file": UserDict(bytes=f), "number": i} for i, f in enumerate(FILES)], ["file.bytes", "number"]
+
+
+def of_tuples(folder):
+    return list(zip(FILES, range(COUNT), strict=True)), None
+
+
+SETS = [of_hugging_face, of_arrow, of_lance, of_pandas, of_h5py, of_torch, of_numpy, of_list, of_tuples]
+sets = pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__.removeprefix("of_"))
+
+
+def files(batch):
+    return [array.tobytes().rstrip(b"\0") for array in batch.samples]
+
+
+@sets
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_every_row_comes_once_with_its_values(make, shuffle, tmp_path):
+    dataset, outputs = make(tmp_path)
+    reader = readers.Map(dataset=dataset, outputs=outputs, random_shuffle=shuffle, seed=5)
+    assert len(reader) == COUNT
+    seen = []
+    for data, numbers in reader.next_epoch(batch_size=4):
+        places = [int(number) for number in numbers.samples]
+        assert files(data) == [FILES[i] for i in places]
+        seen += places
+    assert sorted(seen) == list(range(COUNT))
+    assert (seen == list(range(COUNT))) is not shuffle
+
+
+@sets
+def test_it_stops_and_resumes_anywhere(make, tmp_path):
+    dataset, outputs = make(tmp_path)
+
+    def job(batch_size, shard_id, num_shards):
+        shards = {"shard_id": shard_id, "num_shards": num_shards}
+        reader = readers.Map(dataset=dataset, outputs=outputs, random_shuffle=True, seed=7, **shards)
+        rng = random.RNG(seed=3)
+
+        def epoch():
+            for data, numbers in reader.next_epoch(batch_size):
+                angles = random.uniform(range=[0.0, 90.0], rng=rng.keyed(data)["angle"])
+                yield data, numbers, angles
+
+        return {"reader": reader, "rng": rng}, epoch
+
+    assert assert_resumable(job, batch_sizes=(3, 5), epochs=1).samples == COUNT
+
+
+@sets
+def test_keys_name_samples_and_survive_another_order(make, tmp_path):
+    dataset, outputs = make(tmp_path)
+    key = 1 if make is of_torch or make is of_tuples else "number"
+    if make is of_torch:
+        key = numbered
+    before = readers.Map(dataset=dataset, outputs=outputs, key=key, random_shuffle=True)
+    assert before.explain("17").name == "17"
+    _, given_first = before(10)
+    rows = [{"file": f, "number": i} for i, f in enumerate(FILES)][::-1]
+    after = readers.Map(dataset=rows, outputs=["file", "number"], key="number", random_shuffle=True)
+    after.set_state(before.get_state())
+    rest = [int(n) for _, numbers in after.next_epoch(4) for n in numbers.samples]
+    assert sorted([*map(int, given_first.samples), *rest]) == list(range(COUNT))
+
+
+def numbered(row):
+    """The key of a row of tensors."""
+    return int(row[1])
+
+
+@given(count=st.integers(1, 40), size=st.integers(1, 9), seed=st.integers(0, 99), stop=st.integers(0, 9))
+def test_arrays_come_in_any_batches(count, size, seed, stop):
+    rows = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
+    rows.flags.writeable = False
+    reader = readers.Map(dataset=rows, random_shuffle=True, seed=seed)
+    found = [reader(size)[0] for _ in range(min(stop, -(-count // size) - 1))]
+    again = readers.Map(dataset=rows, random_shuffle=True, seed=seed)
+    again.set_state(reader.get_state())
+    found += [batch for (batch,) in again.next_epoch(size)]
+    values = np.concatenate([batch.numpy() for batch in found])
+    assert np.array_equal(np.sort(values[:, 0]), rows[:, 0])
+
+
+class Faulty:
+    """Rows of which one cannot be read, and one now and then."""
+
+    def __init__(self, bad=(), flaky=()):
+        self.bad, self.flaky = set(bad), set(flaky)
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, i):
+        if i in self.bad:
+            raise RuntimeError(f"no such shard {i}")
+        if i in self.flaky:
+            self.flaky.discard(i)
+            raise ConnectionError("reset")
+        return np.full((2, 2), i)
+
+
+class Several(Faulty):
+    """The same, several at a time."""
+
+    def __getitems__(self, indices):
+        return [self[i] for i in indices]
+
+
+@pytest.mark.parametrize("kind", [Faulty, Several])
+def test_errors_name_rows(kind):
+    reader = readers.Map(dataset=kind(bad=[3, 5]))
+    with pytest.raises(DataError, match=r"2 of 10 samples") as caught:
+        reader(10)
+    assert "sample 3 (row 3): RuntimeError: no such shard 3" in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert reader.position == 0
+
+
+@pytest.mark.parametrize("kind", [Faulty, Several])
+def test_rows_are_skipped_or_replaced(kind):
+    reader = readers.Map(dataset=kind(bad=[3]), on_error="skip")
+    assert [int(x[0, 0]) for batch in reader.next_epoch(4) for x in batch[0].samples] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert [failure.index for failure in reader.skipped] == [3]
+    assert len(readers.Map(dataset=kind(bad=[3]), on_error="replace")(5)[0]) == 5
+    empty = readers.Map(dataset=kind(bad=[0, 1]), on_error="skip")(2)[0]
+    assert (len(empty), empty.ndim, empty.dtype.name) == (0, 2, "i64")
+
+
+@pytest.mark.parametrize("kind", [Faulty, Several])
+def test_an_error_that_passes_loses_nothing(kind):
+    reader = readers.Map(dataset=kind(flaky=[1]), on_error="skip")
+    with pytest.raises(ConnectionError):
+        reader(4)
+    assert len(reader(4)[0]) == 4
+    assert not reader.skipped
+
+
+def test_rows_unlike_others_are_refused_by_name():
+    reader = readers.Map(dataset=[np.zeros(2), np.zeros(3), np.zeros((2, 2)), np.zeros(2, np.int32)])
+    with pytest.raises(DataError) as caught:
+        reader(4)
+    assert "sample 2 (row 2): has float64 of 2 dimensions as output 0, where row 0 has float64 of 1 dimensions" in str(
+        caught.value
+    )
+    assert [failure.index for failure in caught.value.failures] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ([], "at least one row"),
+        (iter([1]), "__len__ and __getitem__"),
+        ("path", "__len__ and __getitem__"),
+        ({"a": [1], "b": [1, 2]}, "columns of one length"),
+        (5, "__len__ and __getitem__"),
+    ],
+)
+def test_data_sets_that_are_none(dataset, expected):
+    with pytest.raises(ArgumentError, match=expected):
+        readers.Map(dataset=dataset)
+
+
+def test_parts_that_are_missing_say_which_there_are():
+    rows = [{"image": {"bytes": b"1"}}]
+    with pytest.raises(DataError, match="has no part 'image.data'; it has 'bytes'"):
+        readers.Map(dataset=rows, outputs="image.data")(1)
+    with pytest.raises(DataError, match=r"is a mapping; name its parts: outputs=\['image'\]"):
+        readers.Map(dataset=rows)(1)
+    with pytest.raises(DataError, match="row 0: its key cannot be had: has no part 'id'"):
+        readers.Map(dataset=rows, outputs="image.bytes", key="id")
+    with pytest.raises(ArgumentError, match="outputs"):
+        readers.Map(dataset=rows, outputs=[2.5])
+
+
+def test_memory_of_rows_may_be_used_again():
+    class Reused:
+        row = np.zeros(3)
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            self.row[:] = i
+            return self.row
+
+    reader = readers.Map(dataset=Reused())
+    (batch,), (single,) = reader(3), reader(1)
+    assert [x[0] for x in (*batch.samples, *single.samples)] == [0, 1, 2, 3]
+
+
+def test_other_rows_are_another_data_set():
+    state = readers.Map(dataset=np.zeros((5, 2))).get_state()
+    with pytest.raises(StateMismatch):
+        readers.Map(dataset=np.zeros((6, 2))).set_state(state)
+    contents = readers.Map(dataset=np.zeros((5, 2)), fingerprint="contents").get_state()
+    with pytest.raises(StateMismatch, match="other contents"):
+        readers.Map(dataset=np.ones((5, 2)), fingerprint="contents").set_state(contents)
+
+
+def test_a_fingerprint_of_hugging_face_tells_data_sets_apart(tmp_path):
+    dataset, outputs = of_hugging_face(tmp_path)
+    state = readers.Map(dataset=dataset, outputs=outputs).get_state()
+    other = dataset.map(lambda row: {"number": row["number"] + 1})
+    with pytest.raises(StateMismatch):
+        readers.Map(dataset=other, outputs=outputs).set_state(state)
+    keyed = readers.Map(dataset=dataset, outputs=outputs, key="number").get_state()
+    readers.Map(dataset=dataset.with_format(None), outputs=outputs, key="number").set_state(keyed)
+
+
+@sets
+def test_it_pickles_with_its_data_set(make, tmp_path):
+    dataset, outputs = make(tmp_path)
+    if make is of_h5py:
+        pytest.skip("h5py: files are not pickled")
+    reader = readers.Map(dataset=dataset, outputs=outputs, random_shuffle=True)
+    reader(3)
+    copy = pickle.loads(pickle.dumps(reader))
+    assert [files(data) for data, _ in copy.next_epoch(5)] == [files(data) for data, _ in reader.next_epoch(5)]
