@@ -13,6 +13,7 @@ import numpy
 from . import decoders  # noqa: F401
 from ._arrays.array import Array
 from ._arrays.described import Described, allocated
+from ._base.docstrings import described_as
 from ._lift.argument import GIVEN, Between, Layout, PerSample, Two, Word
 from ._lift.call import Call, Plan
 from ._lift.operator import operator
@@ -160,6 +161,7 @@ def dilate(
 
 
 @operator(layouts=_IMAGES, plan=_plan_extreme, gpu=_extreme_on_gpu, name="experimental.erode")
+@described_as(dilate)
 def erode(
     image: Array,
     /,
@@ -173,14 +175,6 @@ def erode(
     out: Array = None,
 ) -> Array:
     """Replace each pixel by the smallest value of the window around it, channel by channel.
-
-    Args:
-        anchor: Which pixel of the window lies on the one that is computed: x and y, or one index for both; -1 is the
-            middle, rounded up.
-        border_mode: What is outside of the image: "constant" is nothing at all, "replicate" the nearest pixel,
-            "reflect" the reflection about the edge, "reflect_101" about the edge pixels, "wrap" the other side.
-        iterations: How often to do it.
-        mask_size: Extent of the window, or its width and height.
 
     Returns:
         Images of the same shape, dtype and layout.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -17,6 +17,8 @@ import numpy
 from ._arrays.array import Array, current, library
 from ._arrays.memory import empty
 from ._base import pool
+from ._base.docstrings import described_as
+from ._core import random as native
 from ._lift.argument import GIVEN, Between, PerSample
 from .data import Batch, Tensor
 from .devices import DeviceLike
@@ -25,6 +27,7 @@ from .errors import ArgumentError, DeviceError
 from .random import _distributions, _rejection
 from .random import _gpu as kernels
 from .random._drawing import Call, Part, distribution
+from .random._philox import ELEMENT_STRIDE, Draw
 from .random._rng import Source
 
 __all__ = ["gaussian", "salt_and_pepper", "shot"]
@@ -81,8 +84,11 @@ def gaussian(
     def compute(part: Part) -> Array:
         return _added(part.xp, old[part.start : part.start + part.size], drawn(part))
 
+    def native_noise(draw: Draw, sizes: Any, total: int) -> Array | None:
+        return native.normal(draw, sizes, total, (shift, spread), kind, old.joined())
+
     if call.device.device_type == "cpu":
-        return _result(image, call, call.fill(kind, compute))
+        return _result(image, call, call.fill(kind, compute, native=native_noise))
     real = numpy.dtype(numpy.float64 if wide else numpy.float32)
     noise = call.fill(real, drawn, kernel=lambda d, n, to: kernels.normal(d, n, to, shift, spread, real))
     with current(call.device):
@@ -97,6 +103,8 @@ def _added(xp: Any, values: Array, noise: Array) -> Array:
     return xp.where(abs(noise) < 0.5, values, sums) if kind.kind in "iu" and kind.itemsize == 8 else sums
 
 
+_PART = 1 << 16  # numbers that are made at once
+_BYTES_OF_WORK = 512  # memory to copy in the time of making one, about
 _COUNTED = 1e32  # photons; the noise of more is less than float64 tells
 
 
@@ -139,21 +147,61 @@ def shot(
         raise call.error("factor", ~(factors >= 0), "0 or more")
     real = numpy.float64 if kind == numpy.float64 else numpy.float32
 
-    def compute(part: Part) -> Array:
-        own = old[part.start : part.start + part.size]
-        values = own.astype(real)
+    def noisy(part: Part, own: Array) -> Array:
         unit = numpy.broadcast_to(part.of(factors), part.size)
-        counted = (unit > 0) & numpy.isfinite(values)
-        with numpy.errstate(over="ignore"):
-            photons = numpy.maximum(values, 0) / numpy.where(counted, unit, 1)
-        counted &= photons < _COUNTED
-        found = _rejection.poisson(part, numpy.where(counted, photons, 0).astype(numpy.float64)).astype(real) * unit
+        counted, photons = _photons(own.astype(real), unit)
+        found = _rejection.poisson(part, photons).astype(real) * unit
         return numpy.where(counted, convert(numpy, found, kind), own)
 
-    return _result(image, call, call.fill(kind, compute))
+    def native_noise(draw: Draw, sizes: Any, total: int) -> Array | None:
+        return _shot(draw, sizes, total, factors, old.joined(), noisy) if kind == numpy.uint8 else None
+
+    def compute(part: Part) -> Array:
+        return noisy(part, old[part.start : part.start + part.size])
+
+    return _result(image, call, call.fill(kind, compute, native=native_noise))
+
+
+def _photons(values: Array, unit: Any) -> tuple[Array, Array]:
+    """For which values photons are counted, and how many are expected of each; 0 of the others."""
+    counted = (unit > 0) & numpy.isfinite(values)
+    with numpy.errstate(over="ignore"):
+        photons = numpy.maximum(values, 0) / numpy.where(counted, unit, 1)
+    counted &= photons < _COUNTED
+    return counted, numpy.where(counted, photons, 0).astype(numpy.float64)
+
+
+def _shot(
+    draw: Draw, sizes: Any, total: int, factors: Any, image: Array, noisy: Callable[[Part, Array], Array]
+) -> Array | None:
+    """Bytes with noise: those of few photons natively, the others by `noisy`."""
+    counted, photons = _photons(numpy.arange(256, dtype=numpy.float32), factors.reshape(-1, 1))
+    limits = numpy.where(counted, _rejection.limits_of_products(photons), 2.0)
+    large = photons >= _rejection.SMALL
+    limits[large] = 2.0
+    made = native.shot(draw, sizes, total, factors, limits, image)
+    if made is None or not large.any():
+        return made
+    ends = numpy.cumsum(numpy.broadcast_to(sizes, len(draw.high)))
+    if len(large) == 1:
+        places = numpy.flatnonzero(large[0][image])
+    else:
+        flags = [own[part] for own, part in zip(large, numpy.split(image, ends[:-1]), strict=True)]
+        places = numpy.flatnonzero(numpy.concatenate(flags))
+    samples = numpy.searchsorted(ends, places, side="right")
+    elements = (places - (ends - sizes)[samples]).astype(numpy.uint64)
+
+    def one(i: int) -> None:
+        some = slice(i * _PART, (i + 1) * _PART)
+        part = Part(numpy, draw, samples[some], elements[some], ELEMENT_STRIDE, 0)
+        made[places[some]] = noisy(part, image[places[some]])
+
+    pool.run(one, -(-len(places) // _PART), _BYTES_OF_WORK * len(places))
+    return made
 
 
 @distribution
+@described_as(gaussian)
 def salt_and_pepper(
     image: Any,
     /,
@@ -178,9 +226,6 @@ def salt_and_pepper(
         per_channel: Whether channels are changed each by itself, or pixels as a whole.
         salt_val: The value of salt; by default the largest of the dtype, 1 for floats.
         pepper_val: The value of pepper; by default the smallest of the dtype, -1 for floats.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: The device of the input.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         The same shapes, layout and dtype; the values of salt and pepper are rounded and saturated.
@@ -194,7 +239,7 @@ def salt_and_pepper(
     """
     old, kind = _elements(call, image, bool_too=True)
     likely, salty = call.float32("prob"), call.float32("salt_vs_pepper")
-    shapes = call.shapes
+    shapes, levels = call.shapes, _levels(call, kind)
     axis = None if call.values["per_channel"] else _channels(image)
     if axis is not None:
         call.shapes = [_without(s, axis) for s in shapes] if isinstance(shapes, list) else _without(shapes, axis)
@@ -204,24 +249,38 @@ def salt_and_pepper(
         chance = part.of(likely)
         return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
 
+    if _in_one_pass(call, old, shapes, axis):
+        chances, elements = (likely, likely * salty), old.joined()
+        flat = call.fill(
+            kind, compute, native=lambda d, n, total: native.strewn(d, n, total, chances, levels, elements)
+        )
+        call.shapes = shapes
+        return _result(image, call, flat)
     marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
     xp = library(marks)
     with current(image.device):
         parts = call.split(marks)
         call.shapes = shapes
-        values = _levels(call, kind)
         flat = empty((len(old),), kind) if xp is numpy else xp.empty(len(old), kind)
         results = call.split(flat)
 
         def one(i: int) -> None:
             (own, new), (_, mark) = results[i], parts[i]
-            pepper, salt = (value[i] if value.ndim else value[()] for value in values)
+            pepper, salt = (value[i] if value.ndim else value[()] for value in levels)
             channels, behind = (1, 1) if axis is None else (own[axis], math.prod(own[axis % len(own) + 1 :]))
             pixels = len(mark) // max(1, behind), channels, behind
             _strewn(xp, mark, old.samples[i].reshape(pixels), pepper, salt, new.reshape(pixels))
 
         pool.run(one, len(results), 64 * flat.nbytes if xp is numpy else 0)
         return _result(image, call, flat)
+
+
+def _in_one_pass(call: Call, old: _Elements, shapes: Any, axis: int | None) -> bool:
+    """Whether native code takes a call: where the channels of a pixel are side by side, as many in all samples."""
+    if not native.in_use() or call.device.device_type != "cpu" or not len(old):
+        return False
+    some = shapes if isinstance(shapes, list) else [shapes]
+    return axis is None or (axis % len(some[0]) == len(some[0]) - 1 and len({shape[-1] for shape in some}) == 1)
 
 
 def _strewn(xp: Any, marks: Array, image: Array, pepper: Any, salt: Any, out: Array) -> None:
@@ -248,12 +307,17 @@ def _strewn(xp: Any, marks: Array, image: Array, pepper: Any, salt: Any, out: Ar
 class _Elements:
     """The elements of all samples one after the other, of which a part is put together when it is asked for."""
 
-    def __init__(self, samples: Sequence[Array]) -> None:
+    def __init__(self, samples: Sequence[Array], whole: Array | None) -> None:
+        self.whole = None if whole is None or not whole.flags.c_contiguous else whole.reshape(-1)
         self.samples = [sample.reshape(-1) for sample in samples]
         self._ends = list(itertools.accumulate(map(len, self.samples)))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    def joined(self) -> Array:
+        """All of them in one array."""
+        return self.whole if self.whole is not None else numpy.concatenate(self.samples)
 
     def __getitem__(self, part: slice) -> Array:
         start, parts = part.start, []
@@ -275,9 +339,10 @@ def _elements(call: Call, image: Tensor | Batch, *, bool_too: bool = False) -> t
     if kind.kind == "b" and not bool_too:
         raise ArgumentError(call.name, "image", "of numbers", "bool")
     with current(image.device):
-        return _Elements(
-            image.samples if isinstance(image, Batch) else [image.array] * (1 if call.n is None else call.n)
-        ), kind
+        if isinstance(image, Batch):
+            return _Elements(image.samples, image.whole), kind
+        whole = image.array if call.n is None else None
+        return _Elements([image.array] * (1 if call.n is None else call.n), whole), kind
 
 
 def _result(image: Tensor | Batch, call: Call, flat: Array) -> Tensor | Batch:

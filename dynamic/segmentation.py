@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy
 
 from ._arrays.array import Array
+from ._base.docstrings import described_as
 from ._base.locks import new_lock
 from ._lift.argument import GIVEN, Between, PerSample, Word
 from ._lift.call import Call, Plan
@@ -134,6 +135,7 @@ def _is_given(call: Call, name: str) -> bool:
 
 
 @random_operator(dtypes="bool int8 uint8 int16 uint16 int32 uint32 int64 uint64", plan=_plan_objects, name=_OBJECT)
+@described_as(random_mask_pixel)
 def random_object_bbox(
     input: Any,
     /,
@@ -173,9 +175,6 @@ def random_object_bbox(
         k_largest: Only so many objects with the largest boxes are drawn from, of the class or of all.
         output_class: Whether to tell the label of the object, or of the background where there is none.
         threshold: The least extents of a box, one for all dimensions or one for each.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: The CPU.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         Two results of int32 with a number for each dimension, or one with twice as many if the format is "box"; then,

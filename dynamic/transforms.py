@@ -14,6 +14,7 @@ from typing import Any, ParamSpec
 import numpy
 
 from ._arrays.array import Array, asarray
+from ._base.docstrings import described_as
 from ._lift import frames as _frames
 from ._lift.argument import Argument, Numbers, PerSample
 from ._lift.binding import Binder, common_size
@@ -268,6 +269,7 @@ def translation(
 
 
 @_transform
+@described_as(translation)
 def scale(
     input: Any = None,
     /,
@@ -285,9 +287,6 @@ def scale(
         scale: A factor for each dimension, or one for all.
         center: The point that stays where it is; by default the origin.
         ndim: Number of dimensions, where `scale`, `center` and the input do not say it.
-        reverse_order: Apply the input after this transform instead of before.
-        batch_size: Number of samples, where nothing else says it.
-        device: The CPU.
 
     Returns:
         Matrices of float32, layout "**"; a Tensor if nothing is a Batch and `batch_size` is not given.
@@ -307,6 +306,7 @@ def scale(
 
 
 @_transform
+@described_as(translation, scale)
 def rotation(
     input: Any = None,
     /,
@@ -323,10 +323,6 @@ def rotation(
     Args:
         angle: Degrees.
         axis: The (x, y, z) to turn about, of any length but 0; with it there are three dimensions.
-        center: The point that stays where it is; by default the origin.
-        reverse_order: Apply the input after this transform instead of before.
-        batch_size: Number of samples, where nothing else says it.
-        device: The CPU.
 
     Returns:
         Matrices of float32, layout "**"; a Tensor if nothing is a Batch and `batch_size` is not given.
@@ -368,6 +364,7 @@ def _about(axis: Array, cos: Array, sin: Array) -> Array:
 
 
 @_transform
+@described_as(translation, scale)
 def shear(
     input: Any = None,
     /,
@@ -383,12 +380,8 @@ def shear(
 
     Args:
         angles: The angles whose tangents are the factors, in degrees from -90 to 90, instead of `shear`.
-        center: The point that stays where it is; by default the origin.
-        reverse_order: Apply the input after this transform instead of before.
         shear: The factors: how far x moves for each unit of y, and y for each of x; in three dimensions x for y and z,
             y for x and z, z for x and y.
-        batch_size: Number of samples, where nothing else says it.
-        device: The CPU.
 
     Returns:
         Matrices of float32, layout "**"; a Tensor if nothing is a Batch and `batch_size` is not given.
@@ -423,6 +416,7 @@ def shear(
 
 
 @_transform
+@described_as(translation, scale)
 def crop(
     input: Any = None,
     /,
@@ -444,11 +438,8 @@ def crop(
         absolute: Swap the coordinates of a start and an end where the start is larger.
         from_end: The upper corner of the box to map.
         from_start: Its lower corner.
-        reverse_order: Apply the input after this transform instead of before.
         to_end: The upper corner of the box to map to.
         to_start: Its lower corner.
-        batch_size: Number of samples, where nothing else says it.
-        device: The CPU.
 
     Returns:
         Matrices of float32, layout "**"; a Tensor if nothing is a Batch and `batch_size` is not given.

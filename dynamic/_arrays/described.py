@@ -51,6 +51,15 @@ class Described:
         """Some of the samples."""
         return Described(self.pointers[places], self.shapes[places], self.strides[places], self.dtype)
 
+    def window(self, starts: Any, shapes: Any) -> Described:
+        """A part of each, given by where it begins and how large it is: (N, ndim)."""
+        places = self.pointers.view(numpy.int64) + (starts * self.strides).sum(axis=1)
+        return Described(places.view(numpy.uint64), shapes, self.strides, self.dtype)
+
+    def ordered(self, places: Sequence[int]) -> Described:
+        """The same with dimension `places[i]` as dimension i."""
+        return Described(self.pointers, self.shapes[:, places], self.strides[:, places], self.dtype)
+
 
 class Views(Sequence[Array]):
     """Samples on a GPU, of which an array is made when it is asked for: making one takes as long as describing fifty.

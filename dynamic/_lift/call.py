@@ -13,6 +13,7 @@ from dynamic._arrays import cuda
 from dynamic._arrays.array import Array, joined_alike
 from dynamic._arrays.described import Described, described
 from dynamic._base.origin import Origin
+from dynamic._core import pixels
 from dynamic.data import Batch, Tensor, as_one
 from dynamic.devices import Device
 from dynamic.dtypes import dtype, numpy_dtype
@@ -42,6 +43,8 @@ class Plan:
             anything else is the same for all.
         kernel: Called on the CPU with the call and the memory of a Batch, instead of the operator's function; it fills
             the memory, or returns storage of its own where there is none.
+        native: Called on the CPU where the native library is in use, before all others, of a Tensor too, with the call,
+            the places of inputs and the memory; it fills the memory, or returns False to leave that to the others.
         weight: Work for each byte of inputs and results; copying has 1. It decides whether threads share the call.
         gpu: Whether the operator's GPU kernel takes the call; otherwise its function gets CuPy arrays.
         on_error: For samples that raise a DataError: "raise" one error of all, "skip" them, or "null", empty results.
@@ -54,6 +57,7 @@ class Plan:
     outputs: Sequence[Plan] = ()
     data: Any = None
     kernel: Callable[[Call, Any], Any] | None = None
+    native: Callable[[Call, list[Described], Any], bool] | None = None
     weight: float = 1.0
     gpu: bool = True
     on_error: str = "raise"
@@ -246,8 +250,18 @@ class Call:
 
     def described(self) -> list[Described]:
         """The place of each input in memory, for GPU kernels."""
-        columns = zip(self.inputs, self.columns(), strict=True)
-        return [described(x.whole if isinstance(x, Batch) and x.whole is not None else column) for x, column in columns]
+        return list(map(described, self._storages()))
+
+    def tables(self) -> list[Described] | None:
+        """The same for native functions; None where the arrays of an input are not of one dtype."""
+        found = [table for storage in self._storages() if (table := pixels.described(storage)) is not None]
+        return found if len(found) == len(self.inputs) else None
+
+    def _storages(self) -> list[Any]:
+        return [
+            [x.array] * self.count if isinstance(x, Tensor) else x.samples if x.whole is None else x.whole
+            for x in self.inputs
+        ]
 
     def dense(self) -> bool:
         """Whether each input is a Batch that is one array."""

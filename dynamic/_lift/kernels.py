@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 import numpy
 
+from dynamic import _core
 from dynamic._arrays import cuda
 from dynamic._arrays.array import GATHERED, SMALL, Array, apart, are_small, current, is_array, stacked, values_of
 from dynamic._arrays.described import allocated, described, rows
 from dynamic._arrays.memory import check_room, empty
 from dynamic._base import pool
+from dynamic._core import pixels
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError
 
@@ -49,13 +51,17 @@ def run(operator: Declared, call: Call) -> list[Any]:
     if call.device.device_type == "gpu":
         with current(call.device):
             if callable(operator.gpu) and plan.gpu:
-                memory = Memory(call)
-                operator.gpu(call, call.described(), memory.described())
-                return _settled(call, memory.outs) if call.failures else memory.storages
+                filled = Memory(call)
+                operator.gpu(call, call.described(), filled.described())
+                return _settled(call, filled.outs) if call.failures else filled.storages
             if not call.is_batch:
                 return _alone(operator, call)
             found = _at_once(operator, call) if _takes_arrays(operator, call) and call.dense() else None
             return _one_by_one(operator, call) if found is None else found
+    if plan.native is not None and not call.failures and _core.in_use():
+        tables, filled = call.tables(), Memory(call)
+        if tables is not None and plan.native(call, tables, filled):
+            return filled.storages
     if not call.is_batch:
         return _alone(operator, call)
     if _takes_arrays(operator, call) and not call.failures:
@@ -65,9 +71,9 @@ def run(operator: Declared, call: Call) -> list[Any]:
         if found is not None:
             return found
     if plan.kernel is not None and call.count > 1 and not call.failures:
-        filled = Memory(call) if plan.parts()[0].shapes is not None else None
-        made = plan.kernel(call, filled)
-        return list(made) if filled is None else filled.storages
+        memory = Memory(call) if plan.parts()[0].shapes is not None else None
+        made = plan.kernel(call, memory)
+        return list(made) if memory is None else memory.storages
     return _one_by_one(operator, call)
 
 
@@ -306,7 +312,7 @@ class Memory:
 
     def __init__(self, call: Call) -> None:
         allocate = _allocated if call.library is numpy else _allocated_on_gpu
-        self._several = bool(call.plan.outputs)
+        self._several, self._on_cpu = bool(call.plan.outputs), call.library is numpy
         self.storages: list[Any] = []
         self.nbytes = 0
         columns = []
@@ -318,8 +324,8 @@ class Memory:
         self.outs: list[Any] = list(zip(*columns, strict=True)) if self._several else columns[0]
 
     def described(self) -> Any:
-        """The place of the results, for GPU kernels; a list for several outputs."""
-        parts = [described(storage) for storage in self.storages]
+        """The place of the results, for kernels of many samples; a list for several outputs."""
+        parts = list(map(pixels.described if self._on_cpu else described, self.storages))
         return parts if self._several else parts[0]
 
 

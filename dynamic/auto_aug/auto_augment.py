@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._base.docstrings import described_as
 from dynamic.errors import shown
 
 from . import augmentations as a
@@ -210,6 +211,7 @@ def auto_augment_image_net(
 
 
 @scheme
+@described_as(auto_augment)
 def apply_auto_augment(
     policy: Policy,
     data: Any,
@@ -224,9 +226,6 @@ def apply_auto_augment(
     Args:
         policy: The policy. Of a sequence, each step is done with its probability.
         data: A Batch, or one image.
-        seed: In pipelines only: calls of one seed draw alike.
-        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
     Raises:
@@ -305,28 +304,18 @@ def get_image_net_policy(
     return _policy("ImageNetPolicy", _IMAGE_NET, moves)
 
 
+@described_as(get_image_net_policy)
 def get_reduced_cifar10_policy(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> Policy:
-    """The policy that was found for a part of CIFAR-10.
-
-    Args:
-        use_shape: Whether images are moved by a part of their shape.
-        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 250 by default.
-        max_translate_rel: The same as a part of the shape, 1 by default.
-    """
+    """The policy that was found for a part of CIFAR-10."""
     moves = a.translations("auto_augment", use_shape, max_translate_abs, max_translate_rel, 250, 1.0)
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, moves)
 
 
+@described_as(get_image_net_policy)
 def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy that was found for SVHN, house numbers.
-
-    Args:
-        use_shape: Whether images are moved by a part of their shape.
-        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 250 by default.
-        max_translate_rel: The same as a part of the shape, 1 by default.
-    """
+    """The policy that was found for SVHN, house numbers."""
     moves = a.translations("auto_augment", use_shape, max_translate_abs, max_translate_rel, 250, 1.0)
     return _policy("SvhnPolicy", _SVHN, moves)
 

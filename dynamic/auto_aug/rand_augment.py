@@ -8,11 +8,13 @@ from typing import Any
 import numpy
 
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._base.docstrings import described_as
 from dynamic.errors import shown
 
 from . import augmentations as a
 from ._bins import SignedMagnitudeBin, bins_of
 from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
+from .auto_augment import auto_augment
 from .core import Augmentation, check, select
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
 
 
 @sample_scheme
+@described_as(auto_augment)
 def rand_augment(
     data: Any,
     n: int,
@@ -44,20 +47,13 @@ def rand_augment(
     """Give each image `n` augmentations, drawn for it, of strength `m` (https://arxiv.org/abs/1909.13719).
 
     Args:
-        data: A Batch, or one image: uint8, "HWC", or a video, "FHWC".
         n: How many augmentations, 0 or more.
         m: Their strength, 0 to `num_magnitude_bins` - 1.
         num_magnitude_bins: How many strengths there are.
-        shape: Height and width, for all samples or as a Batch; then images are moved by a part, else by pixels.
-        fill_value: What comes in from outside of turned and moved images; None repeats the edge.
-        interp_type: How they are read: "linear", the default, or "nn".
         max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 100 by default.
         max_translate_rel: The same as a part of `shape`, 100 / 224 by default.
-        seed: In pipelines only: calls of one seed draw alike.
         monotonic_mag: Whether a larger `m` always changes more; the ranges of AutoAugment do not.
         excluded: Names of augmentations to leave out.
-        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
 
     Returns:
         Images of the same shapes, dtype and layout.
@@ -79,6 +75,7 @@ def rand_augment(
 
 
 @scheme
+@described_as(rand_augment)
 def apply_rand_augment(
     augmentations: Sequence[Augmentation],
     data: Any,
@@ -96,12 +93,6 @@ def apply_rand_augment(
     Args:
         augmentations: The list.
         data: A Batch, or one image.
-        n: How many augmentations, 0 or more.
-        m: Their strength, 0 to `num_magnitude_bins` - 1.
-        num_magnitude_bins: How many strengths there are.
-        seed: In pipelines only: calls of one seed draw alike.
-        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
     Raises:
@@ -157,15 +148,10 @@ def get_rand_augment_suite(
     return a.suite(moves, shear=0.3, angle=30, enhance=(0, 0.9), bits=(8, 4), threshold=(256, 0))
 
 
+@described_as(get_rand_augment_suite)
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
-    """The same with the ranges of AutoAugment, where colours change least in the middle, and fewer bits stay at first.
-
-    Args:
-        use_shape: Whether images are moved by a part of their shape.
-        max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 100 by default.
-        max_translate_rel: The same as a part of the shape, 100 / 224 by default.
-    """
+    """The same with the ranges of AutoAugment: colours change least in the middle, and fewer bits stay at first."""
     moves = a.translations("rand_augment", use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
     return a.suite(moves, shear=0.3, angle=30, enhance=(0.1, 1.9), bits=(0, 4), threshold=(0, 256), centred=False)

@@ -8,16 +8,19 @@ from typing import Any
 import numpy
 
 from dynamic import ArgumentError, Batch, Tensor
+from dynamic._base.docstrings import described_as
 
 from . import augmentations as a
 from ._bins import SignedMagnitudeBin, bins_of
 from ._draws import Source, drawn, laid_out, on_samples, sample_scheme, scheme, whole_number
 from .core import Augmentation, check, select
+from .rand_augment import rand_augment
 
 __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
 
 
 @sample_scheme
+@described_as(rand_augment)
 def trivial_augment_wide(
     data: Any,
     num_magnitude_bins: int = 31,
@@ -35,17 +38,8 @@ def trivial_augment_wide(
     """Give each image one augmentation, drawn for it with its strength (https://arxiv.org/abs/2103.10158).
 
     Args:
-        data: A Batch, or one image: uint8, "HWC", or a video, "FHWC".
-        num_magnitude_bins: How many strengths there are.
-        shape: Height and width, for all samples or as a Batch; then images are moved by a part, else by pixels.
-        fill_value: What comes in from outside of turned and moved images; None repeats the edge.
-        interp_type: How they are read: "linear", the default, or "nn".
         max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 32 by default.
         max_translate_rel: The same as a part of `shape`, 1 by default.
-        seed: In pipelines only: calls of one seed draw alike.
-        excluded: Names of augmentations to leave out.
-        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
 
     Returns:
         Images of the same shapes, dtype and layout.
@@ -66,6 +60,7 @@ def trivial_augment_wide(
 
 
 @scheme
+@described_as(trivial_augment_wide)
 def apply_trivial_augment(
     augmentations: Sequence[Augmentation],
     data: Any,
@@ -81,10 +76,6 @@ def apply_trivial_augment(
     Args:
         augmentations: The list.
         data: A Batch, or one image.
-        num_magnitude_bins: How many strengths there are.
-        seed: In pipelines only: calls of one seed draw alike.
-        batch_size: Number of samples, where `data` is one image; a keyed `rng` says it too.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream, in pipelines the sample's.
         kwargs: Further arguments of the augmentations; each gets those that it takes.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np  # noqa: ICN001 - `numpy` is an operator here
 
 from dynamic._arrays.array import Array
+from dynamic._base.docstrings import described_as
 from dynamic._lift.argument import (
     GIVEN,
     Between,
@@ -143,6 +144,7 @@ def _window_of_crop(size: tuple[int, ...], **where: Any) -> places.Window:
 @operator(dtypes="uint8", plan=functools.partial(_plan_files, window=_window_of_crop), gpu=on_gpu, name=_CROP)
 @from_host
 @without_effect(*_OF_DECODERS)
+@described_as(image)
 def image_crop(
     encoded: Array,
     /,
@@ -181,17 +183,8 @@ def image_crop(
         crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Without effect.
-        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
-        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
-        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
-        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
         max_pixels: The largest width times height of the whole image.
-        max_scans: The most passes over a progressive JPEG.
-        max_encoded_bytes: The largest file.
-        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
-            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
@@ -216,6 +209,7 @@ def _window_of_slice(size: Shape, anchor: Array = None, extent: Array = None, **
 @operator(dtypes="uint8", plan=functools.partial(_plan_files, window=_window_of_slice), gpu=on_gpu, name=_SLICE)
 @from_host
 @without_effect(*_OF_DECODERS)
+@described_as(image)
 def image_slice(
     encoded: Array,
     anchor: Array = None,
@@ -255,24 +249,15 @@ def image_slice(
         adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
         axes: The dimensions that are sliced, by number: 0 is the height and 1 the width.
         axis_names: The same by letters, where `axes` is not given. Width comes first by default.
-        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
         end: Where the window ends; by default where the image does.
-        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
         normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
         normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
-        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
         rel_end: Where the window ends, as a part of the whole.
         rel_shape: The size of the window, as a part of the whole.
         rel_start: Where the window begins, as a part of the whole.
         shape: The size of the window.
         start: Where the window begins; by default where the image does.
-        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
         max_pixels: The largest width times height of the whole image.
-        max_scans: The most passes over a progressive JPEG.
-        max_encoded_bytes: The largest file.
-        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
-            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
 
     Returns:
         Windows of shape (height, width, channels), layout "HWC": the pixels that `image` would give, bit for bit.
@@ -320,6 +305,7 @@ def _plan_random(call: Call) -> Plan:
 @random_operator(dtypes="uint8", plan=_plan_random, gpu=on_gpu, name="decoders.image_random_crop")
 @from_host
 @without_effect(*_OF_DECODERS)
+@described_as(image)
 def image_random_crop(
     encoded: Any,
     /,
@@ -348,19 +334,10 @@ def image_random_crop(
     Args:
         encoded: Files, each as its bytes.
         adjust_orientation: Turn the image upright as its EXIF orientation says; the window is one of the upright image.
-        dtype: Element type. The full range of the file's values becomes the full range of the type, [0, 1] for floats.
-        jpeg_fancy_upsampling: Without effect, as on DALI's CPU decoder: colour is always interpolated.
         num_attempts: How often to draw before giving up, at most 10,000.
-        output_type: "RGB", "BGR", "GRAY", "YCbCr" (BT.601, limited range) or "ANY_DATA", the file's own channels.
         random_area: The least and the most area, as a part of that of the image.
         random_aspect_ratio: The least and the largest width / height, more than 0.
-        use_fast_idct: Decode JPEG a tenth faster, with values up to 7 off.
         max_pixels: The largest width times height of the whole image.
-        max_scans: The most passes over a progressive JPEG.
-        max_encoded_bytes: The largest file.
-        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
-        on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
-            which leaves a smaller Batch; or "null", an image without pixels in the place of each.
         batch_size: Number of samples; a Batch of files, and a keyed `rng`, say it too.
         device: Where the result is; by default on the CPU, as the files are.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
@@ -385,6 +362,7 @@ def _plan_peek(call: Call) -> Plan:
 
 
 @operator(dtypes="uint8", plan=_plan_peek)
+@described_as(image)
 def peek_image_shape(
     encoded: Array,
     /,
@@ -404,9 +382,6 @@ def peek_image_shape(
         adjust_orientation: Give the shape of the image turned upright as its EXIF orientation says.
         dtype: Element type of the result.
         image_type: Colour space that it would be decoded to; it decides the number of channels.
-        max_pixels: The largest width times height.
-        max_encoded_bytes: The largest file.
-        formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: As of `image`; "null" gives an empty shape, of no numbers.
 
     Returns:

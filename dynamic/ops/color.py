@@ -11,6 +11,7 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
+from dynamic._base.docstrings import described_as
 from dynamic._base.pool import Step, run_steps
 from dynamic._lift.argument import GIVEN, DTypeArgument, ImageName, Layout, PerSample, Word
 from dynamic._lift.call import Call, Plan, Shape
@@ -290,6 +291,7 @@ def color_twist(
 
 
 @operator(layouts=LAYOUTS, dtypes=_NUMBERS, plan=_plan_twist, gpu=_twist_on_gpu, unit="array")
+@described_as(color_twist)
 def hue(
     image: Array,
     /,
@@ -302,11 +304,6 @@ def hue(
     out: Array = None,
 ) -> Array:
     """Turn the hue, as `color_twist` does.
-
-    Args:
-        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        hue: Degrees.
-        image_type: The meaning of the channels: "RGB", "BGR", "YCbCr" or "GRAY".
 
     Returns:
         Images of the same shapes and layout.

@@ -10,6 +10,7 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
+from dynamic._base.docstrings import described_as
 from dynamic._base.layout import spatial
 from dynamic._lift.argument import (
     GIVEN,
@@ -38,7 +39,7 @@ from dynamic.random._windows import drawn
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, filter_of, image_spans, tensor_spans
 from .geometry import LAYOUTS
-from .random_windows import Count, Pair
+from .random_windows import Count, Pair, random_crop_generator
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
 
@@ -236,6 +237,7 @@ def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict
 
 @operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
+@described_as(resize)
 def resize_crop_mirror(
     image: Array,
     /,
@@ -275,7 +277,6 @@ def resize_crop_mirror(
     A window that is larger than the resized image shows its edges again and again.
 
     Args:
-        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
         crop: Height and width of the window, for volumes depth first; 0 is all, and fractions are cut off.
         crop_d: Its depth, instead of `crop`.
         crop_h: Its height, instead of `crop`.
@@ -283,26 +284,8 @@ def resize_crop_mirror(
         crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
         crop_pos_z: Where it lies: 0 at the front of a volume, 1 at its back.
         crop_w: Its width, instead of `crop`.
-        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        interp_type: How a value between pixels is read: "nn", "linear", "cubic", "lanczos3" or "gaussian"; "triangular"
-            is "linear".
-        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
-        max_size: The most extents of the result, one for all dimensions or one for each; 0 is no limit.
-        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
         mirror: Axes to mirror: 1 left and right, 2 top and bottom, 4 front and back, or a sum of these.
-        mode: Meaning of `size`: "default", where missing extents (0) keep the aspect ratio; "stretch", where they keep
-            the image's; "not_larger" or "not_smaller" than it, with the image's aspect ratio.
-        resize_longer: The longer extent of the result, which keeps the aspect ratio.
-        resize_shorter: The shorter extent of the result, which keeps the aspect ratio.
-        resize_x: Width of the result; less than 0 mirrors it.
-        resize_y: Height of the result; less than 0 mirrors it.
-        resize_z: Depth of the result, for volumes.
-        roi_end: Where in the image the result ends, in pixels, one for all dimensions or one for each.
-        roi_relative: Whether the region is in parts of the extents.
-        roi_start: Where in the image the result starts; beyond `roi_end` the result is mirrored.
         rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
-        size: Height and width of the result, for volumes depth first; one number for all; less than 0 mirrors.
-        subpixel_scale: Whether the scale stays where extents are rounded; otherwise the region does.
 
     Returns:
         Images of the same layout, of the size of the window.
@@ -334,6 +317,7 @@ def _arrays_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
 
 @operator(plan=_plan_tensor_resize, gpu=_arrays_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
+@described_as(resize)
 def tensor_resize(
     array: Array,
     /,
@@ -363,24 +347,17 @@ def tensor_resize(
 
     Args:
         alignment: Which point of the region stays where it is when a size is rounded: 0 its start, 1 its end.
-        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
         axes: The dimensions that the other arguments are about, negative from the end; by default all.
         axis_names: The same by the letters of the layout.
         dtype: Element type of the result, by default the input's; values are rounded and saturated to it.
-        interp_type: How a value between pixels is read: "nn", "linear", "cubic", "lanczos3" or "gaussian"; "triangular"
-            is "linear".
-        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
         max_size: The most sizes of the result, one for all dimensions or one for each; 0 is no limit.
-        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
         mode: Meaning of `sizes`: "default", where missing ones are scaled as the others on average; "stretch", where
             they stay; "not_larger" or "not_smaller", where all dimensions have one scale, also those not in `axes`.
         roi_end: Where in the input the result ends, one for all dimensions or one for each.
-        roi_relative: Whether the region is in parts of the extents.
         roi_start: Where in the input the result starts; beyond `roi_end` the result is mirrored.
         scales: Sizes of the result as parts of the input's.
         size_rounding: How sizes become whole: "round", "truncate" or "ceil".
         sizes: Sizes of the result; 0 is missing, less than 0 mirrors.
-        subpixel_scale: Whether the scale stays where extents are rounded; otherwise the region does.
 
     Returns:
         Arrays of the same layout.
@@ -442,6 +419,7 @@ def _plan_random(call: Call) -> Plan:
 
 @random_operator(layouts=_FLAT, plan=_plan_random, gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
+@described_as(resize, random_crop_generator)
 def random_resized_crop(
     image: Any,
     /,
@@ -469,17 +447,10 @@ def random_resized_crop(
     Args:
         image: Images or videos.
         size: Height and width of the result, or one number for both.
-        antialias: Whether filters widen where the result is smaller, so that no pixel is left out.
-        dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
         interp_type: How a value between pixels is read, see `resize`.
-        mag_filter: The same for dimensions that become larger or stay, instead of `interp_type`.
-        min_filter: The same for dimensions that become smaller, instead of `interp_type`.
-        num_attempts: How often to draw before giving up, at most 10,000.
         random_area: The least and the most area of the window, as a part of that of the image.
-        random_aspect_ratio: The least and the largest width / height, more than 0.
         batch_size: Number of samples; a Batch of images, and a keyed `rng`, say it too.
         device: Where the images are moved to before, by default nowhere.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         Images of the same layout and of the given size.

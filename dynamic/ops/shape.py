@@ -12,6 +12,7 @@ import numpy
 from dynamic._arrays.array import SMALL, Array
 from dynamic._arrays.described import Described
 from dynamic._arrays.memory import checked_extents
+from dynamic._base.docstrings import described_as
 from dynamic._base.pool import run_steps
 from dynamic._lift.argument import GIVEN, DTypeArgument, PerSample, Several
 from dynamic._lift.call import Call, Plan
@@ -308,6 +309,7 @@ def reshape(
 
 
 @operator(plan=_plan_reshape, gpu=True, unit="view")
+@described_as(reshape)
 def reinterpret(
     data: Array,
     shape_input: Array | None = None,
@@ -324,9 +326,6 @@ def reinterpret(
 
     Args:
         dtype: The element type. Without a shape, the last extent changes with it.
-        layout: Layout of the result; "" for none. By default the input's where the number of dimensions stays.
-        rel_shape: The extents as multiples of the input's, rounded. A negative one is found from the others.
-        shape: The extents. A negative one is found from the others.
         src_dims: For each extent of the result the dimension of the input that it is taken from, or -1 for a new
             dimension of extent 1.
 

@@ -10,6 +10,8 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
+from dynamic._base.docstrings import described_as
+from dynamic._core import pixels
 from dynamic._lift.argument import (
     GIVEN,
     Between,
@@ -28,7 +30,9 @@ from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
 from dynamic.kernels.cpu.places import Window, cropped
-from dynamic.kernels.gpu import copies, images, pixels
+from dynamic.kernels.cpu.tables import OF_OPENCV
+from dynamic.kernels.gpu import copies, images
+from dynamic.kernels.gpu import pixels as gpu_pixels
 
 from .geometry import LAYOUTS
 from .normalize import warn_of_fractions
@@ -225,8 +229,11 @@ def _plan_normalisation(call: Call) -> Plan:
     plan = Plan(shapes, call.asked, made, data=found, weight=2.0)
     if alike:
         plan.shapes, plan.data = shapes[0], found[0]
-    together = layout in ("HWC", "CHW") and len(set(shapes)) == 1 and not isinstance(fixed["fill_values"], tuple)
-    if together and _PIXELS.isdisjoint(call.varying) and _are_inside(call.shapes, found, shapes[0], layout, made):
+    if layout not in ("HWC", "CHW") or isinstance(fixed["fill_values"], tuple) or not _PIXELS.isdisjoint(call.varying):
+        return plan
+    if call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV:
+        plan.native = _normalise_natively
+    if len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
         plan.kernel = _normalise_all
     return plan
 
@@ -270,7 +277,7 @@ def _normalise_on_gpu(call: Call, inputs: list[Described], target: Described) ->
     starts = places[:, [layout.index("H"), layout.index("W")]]
     mirror = source.each(numpy.array(call.column("mirror")) != 0)
     fill = _checked_fill(_CMN, call, channels, target.shapes[:, made.index("C")].tolist())
-    pixels.normalised(
+    gpu_pixels.normalised(
         source,
         result,
         *numbers,
@@ -291,6 +298,39 @@ def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
     return Described(pointers, shapes, data.strides, data.dtype)
 
 
+def _normalise_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    """`crop_mirror_normalize` of images of bytes that have as many channels."""
+    layout, fixed = call.layout or "", call.fixed
+    made, found = _normalised_layout(layout, fixed["output_layout"]), call.plan.data
+    (source,), target = inputs, memory.described()
+    source, target = (
+        table.ordered([of.index(letter) for letter in "HWC"]) for table, of in ((source, layout), (target, made))
+    )
+    channels = int(source.shapes[0, 2])
+    if (source.shapes[:, 2] != channels).any():
+        return False
+    try:
+        numbers = _factors(channels, *[fixed[name] for name in ("mean", "std", "scale", "shift")])
+    except ArgumentError:  # which names its sample there
+        return False
+    starts = numpy.array([starts for starts, _ in (found if isinstance(found, list) else [found])], numpy.int64)
+    starts = starts[:, [layout.index(letter) for letter in "HWC"]]
+    mirrored = numpy.array(list(map(bool, call.column("mirror"))))
+    first, last = numpy.maximum(starts, 0), numpy.minimum(starts + target.shapes, source.shapes)
+    sizes = numpy.maximum(last - first, 0)
+    if (sizes != target.shapes).any():
+        padded = fixed["out_of_bounds_policy"] == "pad"
+        fill = convert(numpy, numpy.array(fixed["fill_values"] if padded else 0.0), call.plan.dtype)
+        for result in memory.storages[0] if isinstance(memory.storages[0], list) else memory.storages:
+            result[...] = fill
+        there = numpy.broadcast_to(first - starts, target.shapes.shape).copy()
+        there[:, 1] = numpy.where(mirrored, target.shapes[:, 1] - (last - starts)[:, 1], there[:, 1])
+        target = target.window(there, sizes)
+    tables, floats = windows.tables_of(*numbers, call.plan.dtype), call.plan.dtype.kind == "f"
+    pixels.normalised(source.window(first, sizes), target, mirrored, tables, *numbers, floats=floats)
+    return True
+
+
 def _normalise_all(call: Call, memory: Memory) -> None:
     """`crop_mirror_normalize` for images whose windows are alike and inside of them, as if they were one array."""
     fixed, layout, (images,) = call.fixed, call.layout or "", call.columns()
@@ -308,6 +348,7 @@ def _normalise_all(call: Call, memory: Memory) -> None:
 
 @operator(layouts=_WITH_CHANNELS, plan=_plan_normalisation, gpu=_normalise_on_gpu, unit="array")
 @without_effect("image_type")
+@described_as(crop)
 def crop_mirror_normalize(
     image: Array,
     /,
@@ -337,14 +378,6 @@ def crop_mirror_normalize(
     """Take a window of each image, mirror it or not, and normalise its channels: scale * (x - mean) / std + shift.
 
     Args:
-        crop: Height and width of the window, of volumes also the depth first and of videos the number of frames;
-            0 is all, and fractions are cut off.
-        crop_d: Its depth or number of frames, instead of `crop`.
-        crop_h: Its height, instead of `crop`.
-        crop_w: Its width, instead of `crop`.
-        crop_pos_x: Where it lies: 0 at the left edge, 1 at the right one.
-        crop_pos_y: Where it lies: 0 at the upper edge, 1 at the lower one.
-        crop_pos_z: Where it lies: 0 at the front of a volume or at the first frame, 1 at the back or the last.
         dtype: Element type of the result; integers are rounded and saturated.
         fill_values: Pixels outside of the image: one value or one for each channel, with those that are added or
             without. It is not normalised.
@@ -355,7 +388,6 @@ def crop_mirror_normalize(
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
         pad_output: Add channels until their number is a power of two: of 0, or where the policy is "pad" of what
             `fill_values` has as one value, or for them.
-        rounding: How the place becomes whole: "round" (half away from zero) or "truncate".
         scale: Factor of the result.
         shift: Added to the result.
         std: Divisor of each channel: one value, or one for each; not 0.

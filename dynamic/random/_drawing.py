@@ -208,6 +208,7 @@ class Call:
         compute: Callable[[Part], Array],
         stride: int = ELEMENT_STRIDE,
         kernel: Callable[[Draw, Any, int], None] | None = None,
+        native: Callable[[Draw, Any, int], Array | None] | None = None,
     ) -> Array:
         """All numbers of the call, sample after sample, in one array of shape (total,). Here the source moves on.
 
@@ -216,6 +217,8 @@ class Call:
             compute: Makes some of them.
             stride: How many words the elements of a sample are apart.
             kernel: Makes them on a GPU: where the words lie, how many numbers each sample has, and their address.
+            native: Makes all of them on the CPU, of where the words lie, how many numbers each sample has, and how many
+                there are; or returns None.
         """
         draw, sizes, total = self._drawn()
         if self.device.device_type == "gpu":
@@ -223,9 +226,12 @@ class Call:
             with cuda.working(self.device.device_id):
                 if kernel is None or not total:
                     return compute(_part(cupy, draw, sizes, 0, total, stride)) if total else cupy.empty(0, dtype)
-                made = cupy.empty(total, dtype)
-                kernel(draw, sizes, int(made.data.ptr))
-                return made
+                numbers = cupy.empty(total, dtype)
+                kernel(draw, sizes, int(numbers.data.ptr))
+                return numbers
+        made = native(draw, sizes, total) if native is not None and total else None
+        if made is not None:
+            return made
         if 0 < total <= _PART:
             return compute(_part(numpy, draw, sizes, 0, total, stride))
         flat, ends = empty((total,), dtype), _ends(sizes, total)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._base.docstrings import described_as
+from dynamic._core import random as native
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample
 from dynamic.data import Batch, Tensor, checked_batch_size
 from dynamic.devices import DeviceLike
@@ -101,7 +103,14 @@ def uniform(
         numbers = _distributions.uniform(part.xp, part.words(words), (low, scale, top), exact=exact)
         return numbers if numbers.dtype == kind else convert(part.xp, numbers, kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.uniform(d, n, to, limits, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.uniform(d, n, to, limits, kind),
+            native=lambda d, n, total: native.uniform(d, n, total, limits, kind),
+        )
+    )
 
 
 def _number_dtype(call: Call) -> numpy.dtype[Any]:
@@ -140,6 +149,7 @@ def _one_of_values(call: Call, kind: numpy.dtype[Any]) -> Tensor | Batch:
 
 
 @of_numbers
+@described_as(uniform)
 def normal(
     shape_like: Any = None,
     /,
@@ -156,14 +166,9 @@ def normal(
     """Draw numbers with the normal distribution.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         mean: Where the numbers are most likely, a float32.
         stddev: Standard deviation, a float32.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result; any but bool. Integers are rounded, and those beyond the type's limits become the limits.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: Where the result is made.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
@@ -180,10 +185,18 @@ def normal(
         values = _distributions.normal(part.xp, part.words(words))
         return convert(part.xp, _distributions.scaled(part.xp, values, *map(part.of, moments)), kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.normal(d, n, to, *moments, kind),
+            native=lambda d, n, total: native.normal(d, n, total, moments, kind),
+        )
+    )
 
 
 @of_numbers
+@described_as(uniform)
 def coin_flip(
     shape_like: Any = None,
     /,
@@ -199,13 +212,8 @@ def coin_flip(
     """Draw 1 with a probability, else 0.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         probability: Of 1; a float32.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result; bool gives True and False.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
-        device: Where the result is made.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.
@@ -225,7 +233,14 @@ def coin_flip(
         (word,) = part.words(1)
         return (word < part.of(threshold)).astype(kind)
 
-    return call.result(call.fill(kind, compute, kernel=lambda d, n, to: kernels.coin_flip(d, n, to, threshold, kind)))
+    return call.result(
+        call.fill(
+            kind,
+            compute,
+            kernel=lambda d, n, to: kernels.coin_flip(d, n, to, threshold, kind),
+            native=lambda d, n, total: native.coin_flip(d, n, total, threshold, kind),
+        )
+    )
 
 
 @distribution
@@ -378,6 +393,7 @@ def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
 
 
 @of_numbers
+@described_as(uniform)
 def beta(
     shape_like: Any = None,
     /,
@@ -394,14 +410,10 @@ def beta(
     """Draw numbers in [0, 1] with a beta distribution, as mixup uses them.
 
     Args:
-        shape_like: An array, Tensor or Batch whose shapes the result gets.
         alpha: First parameter, positive.
         beta: Second parameter, positive.
-        shape: Extents of each sample; one number if left out.
         dtype: Of the result: a float type.
-        batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The CPU.
-        rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
         A Batch where the number of samples is given by anything, else a Tensor.

@@ -15,10 +15,10 @@ import numpy
 
 from ._distributions import Part, below, canonical
 
-__all__ = ["Beta", "derangement", "permutation", "poisson", "unit64"]
+__all__ = ["Beta", "derangement", "limits_of_products", "permutation", "poisson", "unit64"]
 
 _AT_ONCE = 8  # uniform numbers that are made at once, of which the last may not be needed
-_SMALL = 12.0  # a Poisson mean below which uniform numbers are multiplied
+SMALL = 12.0  #: a Poisson mean below which uniform numbers are multiplied
 
 
 def poisson(part: Part, mean: Any) -> Any:
@@ -34,10 +34,9 @@ def poisson(part: Part, mean: Any) -> Any:
     Returns:
         float64 of shape (n,), of whole numbers.
     """
-    small = (mean > 0) & (mean < _SMALL)
     uniforms = _Uniforms(part)
     found, product = numpy.zeros(len(mean)), numpy.ones(len(mean))
-    limit = numpy.exp(-mean, where=small, out=numpy.ones(len(mean)))
+    limit = limits_of_products(mean)
     for uniform in uniforms.first:
         product *= uniform
         found += product > limit
@@ -49,10 +48,15 @@ def poisson(part: Part, mean: Any) -> Any:
             found[left] += product > limit
         taken, rest = taken + _AT_ONCE, product > limit
         left, product, limit = left[rest], product[rest], limit[rest]
-    large = numpy.flatnonzero(mean >= _SMALL)
+    large = numpy.flatnonzero(mean >= SMALL)
     if len(large):
         found[large] = _Large(uniforms, mean, large).numbers()
     return found
+
+
+def limits_of_products(mean: Any) -> Any:
+    """For each Poisson mean, how large a product of uniform numbers counts; 1 for large means, and for 0."""
+    return numpy.exp(-mean, where=(mean > 0) & (mean < SMALL), out=numpy.ones(mean.shape))
 
 
 class _Uniforms:

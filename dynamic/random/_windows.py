@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._core import random as native
 from dynamic._lift.call import Call
 from dynamic.errors import ArgumentError, shown
 
@@ -26,7 +27,7 @@ _MANY = 16  # images whose windows are found faster all at once
 _WORD = numpy.uint64(0xFFFFFFFF)
 
 
-def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
+def drawn(call: Call, images: Sequence[tuple[int, int]]) -> Array:
     """Random windows of images of given heights and widths, as `random_area` and the other arguments of a call say.
 
     Here the source of the call moves on.
@@ -36,6 +37,10 @@ def drawn(call: Call, images: list[tuple[int, int]]) -> Array:
     """
     rules = _Rules(_range(call, "random_area"), _range(call, "random_aspect_ratio"), call.fixed["num_attempts"])
     draw = draw_of(call)
+    limits = (*rules.area, *rules.ratio, *map(math.log, rules.ratio))
+    windows: Array | None = native.windows(draw, numpy.array(images).reshape(-1, 2), limits, rules.attempts)
+    if windows is not None:
+        return windows
     first = draw.following(_USUALLY)  # of all at once: much faster
     found, settled = numpy.empty((len(images), 4), numpy.int32), numpy.zeros(len(images), bool)
     if len(images) >= _MANY:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.memory import keep_blocks
+from dynamic._base.docstrings import described_as
 from dynamic._base.pool import run
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
@@ -154,9 +155,7 @@ class Stored(Reader[G], Generic[L, G]):
         parameters = [p for p in list(own.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
         parameters += [p for p in shared.parameters.values() if p.kind is p.KEYWORD_ONLY]
         cls.__signature__ = own.replace(parameters=parameters, return_annotation=own.empty)
-        if cls.__doc__ and Stored.__init__.__doc__:  # there are none under python -OO
-            arguments = inspect.cleandoc(Stored.__init__.__doc__).partition("Args:\n")[2]
-            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("\n\nRaises:", f"\n{arguments}\n\nRaises:", 1)
+        described_as(Stored.__init__)(cls)
 
     def __init__(
         self,
@@ -193,6 +192,10 @@ class Stored(Reader[G], Generic[L, G]):
         """The common arguments, after those by position and what makes the listing.
 
         Args:
+            max_batch_size: Default of the batch size, and the largest that is allowed.
+            name: A name to show.
+            device: "cpu", where files are read.
+            num_inputs: 0; readers have none.
             random_shuffle: Visit the samples in another random order each epoch.
             seed: Seed of the order, 0 to 2**64 - 1; None and -1 are 0: the same order in every run and on every rank.
                 All shards must have one.

@@ -47,10 +47,6 @@ class COCO(Stored[Annotated, Batches]):
     are followed wherever they lead, also if they are absolute or hold "..".
 
     Args:
-        max_batch_size: Default of the batch size, and the largest that is allowed.
-        name: A name to show.
-        device: "cpu", where files are read.
-        num_inputs: 0; readers have none.
         file_root: The folder that the paths of images start from.
         annotations_file: The JSON file.
         preprocessed_annotations: Instead of it, a folder that `save_preprocessed_annotations_dir` was. What is asked

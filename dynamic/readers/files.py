@@ -30,10 +30,6 @@ class File(Stored[Listing, Batches]):
     `Reader.next_epoch` for what an epoch is, and `get_state` for how to go on later.
 
     Args:
-        max_batch_size: Default of the batch size, and the largest that is allowed.
-        name: A name to show.
-        device: "cpu", where files are read.
-        num_inputs: 0; readers have none.
         file_root: The folder whose folders are the classes; with `files` or `file_list`, what their paths start from.
         files: A path, or several. A path may occur more than once: each occurrence is a sample.
         labels: A label for each of `files`; by default its place in the list.

@@ -45,10 +45,6 @@ class Numpy(Stored[Listing, Batches]):
     Where a region is asked for, of an array in C order the rows of its first dimension that lie in it are read alone.
 
     Args:
-        max_batch_size: Default of the batch size, and the largest that is allowed.
-        name: A name to show.
-        device: "cpu", where files are read.
-        num_inputs: 0; readers have none.
         file_root: The folder whose files, and the files of whose folders, are the samples; with `files` or `file_list`,
             what their paths start from.
         files: A path, or several. A path may occur more than once: each occurrence is a sample.

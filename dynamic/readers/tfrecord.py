@@ -48,10 +48,6 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     A sample is known by the path of its file, below the folder that all files lie in, and its number in there.
 
     Args:
-        max_batch_size: Default of the batch size, and the largest that is allowed.
-        name: A name to show.
-        device: "cpu", where files are read.
-        num_inputs: 0; readers have none.
         path: The TFRecord files, one or several.
         features: What to read: a dict from names to features, each a `FixedLenFeature` or `VarLenFeature` from this
             module, or of TensorFlow.

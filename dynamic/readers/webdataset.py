@@ -46,10 +46,6 @@ class Webdataset(Stored["Components", Batches]):
     listed is an error, whatever `on_error` says.
 
     Args:
-        max_batch_size: Default of the batch size, and the largest that is allowed.
-        name: A name to show.
-        device: "cpu", where files are read.
-        num_inputs: 0; readers have none.
         paths: The archives, one or several. They must not be compressed.
         ext: For each output the extension of its files, such as "jpg" or "seg.png". Several may be given, with ";"
             between them: of a sample with more than one of them, the first in the archive is taken.

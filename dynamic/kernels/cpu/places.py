@@ -142,24 +142,8 @@ def sliced(
     **arguments: Any,
 ) -> Window:
     """The window that the arguments of `slice` say, in an array of some shape."""
-    if anchor is not None and extent is not None and arguments.get("axes") == tuple(range(len(shape))):
-        window = _inside(shape, anchor, extent)
-        if window is not None and all(arguments.get(name) is None for name in _NAMED):
-            return window
     first, wanted = (array if array is None else _Numbers.of(array) for array in (anchor, extent))
     return _sliced(operator, shape, layout, first, wanted, **arguments)
-
-
-_NAMED = ("start", "rel_start", "end", "rel_end", "shape", "rel_shape")
-
-
-def _inside(shape: tuple[int, ...], anchor: Array, extent: Array) -> Window | None:
-    """The window that integers for all dimensions say, where it is inside of the array: as random ones are."""
-    if not anchor.dtype.kind == extent.dtype.kind == "i" or not anchor.shape == extent.shape == (len(shape),):
-        return None
-    starts, extents = tuple(anchor.tolist()), tuple(extent.tolist())
-    fits = all(0 <= start <= start + size <= whole for start, size, whole in zip(starts, extents, shape, strict=True))
-    return (starts, extents) if fits else None
 
 
 class _Numbers(NamedTuple):

@@ -20,7 +20,7 @@ from .order import BY_SIZE
 from .tables import OF_OPENCV
 from .warp import MOST_CHANNELS
 
-__all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "taken"]
+__all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "tables_of", "taken"]
 
 
 #: What a window may go on with beyond the edges of an image, and other names of that.
@@ -261,7 +261,7 @@ def _looked_up(
 ) -> None:
     """The same from a table of the 256 values that a channel can have."""
     height, width, channels = images[0].shape
-    tables, targets = _tables(factors, shifts, out.dtype), out.view(OF_OPENCV[out.dtype])
+    tables, targets = tables_of(factors, shifts, out.dtype), out.view(OF_OPENCV[out.dtype])
     planes = empty((len(images), channels, height, width), images[0].dtype)
     unturned = numpy.empty(planes.shape[1:] if any(mirrored) else (0,), planes.dtype)
     for image, mirror, place in zip(images, mirrored, planes, strict=True):
@@ -277,7 +277,8 @@ def _looked_up(
 
 
 @functools.lru_cache(256)
-def _tables(factors: tuple[float, ...], shifts: tuple[float, ...], to: numpy.dtype[Any]) -> Array:
+def tables_of(factors: tuple[float, ...], shifts: tuple[float, ...], to: numpy.dtype[Any]) -> Array:
+    """The normalised values of all bytes, (C, 256), as types of OpenCV."""
     with numpy.errstate(over="ignore", invalid="ignore"):
         values = numpy.arange(256.0) * numpy.array(factors)[:, None] + numpy.array(shifts)[:, None]
         tables: Array = convert(numpy, values.astype(numpy.float32), to).view(OF_OPENCV[to])

@@ -1,0 +1,206 @@
+"""Random numbers, noise and random windows by the native path have the bits of the Python path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dynamic as ndd
+from dynamic import _core
+from dynamic._base import pool
+
+pytestmark = pytest.mark.skipif(not _core.in_use(), reason="the native library is not compiled, or DYNAMIC_CORE=0")
+
+KINDS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+#: Extents that end within groups of four, sixteen and sixty-four numbers, and in them.
+SHAPES = [(), (0,), (1,), (3,), (7, 5), (31,), (32,), (33,), (2, 3, 11), (64,), (65,), (130,), (8193,), (9000, 2)]
+FLOATS = st.floats(-1e6, 1e6, width=32) | st.sampled_from([0.0, -0.0, 1e-45, -3e38, 3e38, 0.5])
+PROBABILITIES = st.floats(0, 1, width=32)
+
+
+def values_of(result: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
+    """Types, shapes and bits of results."""
+    results = result if isinstance(result, tuple) else (result,)
+    arrays = [a for x in results for a in (x.samples if isinstance(x, ndd.Batch) else [x.array])]
+    return [(str(a.dtype), a.shape, a.tobytes()) for a in arrays]
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> Callable[[int | None], Any]:
+    """A function of the number of samples that makes a source, anew each time."""
+    seed = draw(st.integers(0, 2**64 - 1))
+    passed = draw(st.integers(0, 600) | st.integers(2**66 - 40, 2**66 + 40) | st.integers(2**130 - 40, 2**130 - 1))
+    keyed = draw(st.booleans())
+    ids = draw(st.integers(0, 2**64 - 1000))
+
+    def made(n: int | None) -> Any:
+        rng = ndd.random.RNG(seed)
+        rng.advance(passed)
+        if not keyed:
+            return rng
+        return rng.keyed(ids if n is None else [ids + 7 * i for i in range(n)])["name"]
+
+    return made
+
+
+def alike(make: Callable[[int | None], Any], n: int | None, call: Callable[..., Any]) -> None:
+    """Compare both ways, on several numbers of threads, and where the sources stand after them."""
+    native, python = make(n), make(n)
+    sized = {} if n is None or not isinstance(native, ndd.random.RNG) else {"batch_size": n}
+    found = values_of(call(rng=native, **sized))
+    with _core.left_out():
+        expected = values_of(call(rng=python, **sized))
+    assert found == expected
+    assert native.turn == python.turn
+    with pool.sharing_all(), pool.limited(3):
+        assert values_of(call(rng=make(n), **sized)) == expected
+
+
+counts = st.none() | st.integers(0, 5) | st.integers(60, 70)
+
+
+@st.composite
+def parameters(draw: st.DrawFn, n: int | None, of: Any) -> Any:
+    """A number for all samples, or a Batch of one for each."""
+    if not n or draw(st.booleans()):
+        return draw(of)
+    values = draw(st.lists(of, min_size=1, max_size=4))
+    return ndd.batch([values[i % len(values)] for i in range(n)], dtype="float64")
+
+
+@st.composite
+def shapes(draw: st.DrawFn, n: int | None) -> Any:
+    """One shape, or a Batch whose shapes differ."""
+    if not n or draw(st.booleans()):
+        few = SHAPES if n is None or n < 10 else SHAPES[:-2]
+        return {"shape": draw(st.sampled_from(few))}
+    extents = draw(st.lists(st.sampled_from([0, 1, 5, 31, 33, 64, 100, 2500]), min_size=1, max_size=5))
+    return ndd.batch([numpy.zeros(extents[i % len(extents)], numpy.uint8) for i in range(n)])
+
+
+def called(function: Callable[..., Any], like: Any, arguments: dict[str, Any]) -> Callable[..., Any]:
+    """A function of the source alone."""
+
+    def call(rng: Any, batch_size: int | None = None) -> Any:
+        if isinstance(like, dict):
+            return function(**arguments, **like, rng=rng, batch_size=batch_size)
+        return function(like, **arguments, rng=rng)
+
+    return call
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), counts, st.sampled_from(KINDS))
+def test_uniform(data: st.DataObject, make: Any, n: int | None, kind: str) -> None:
+    """Numbers of a range: of one range, or one of each sample."""
+    low, extent = data.draw(st.floats(-100, 90, width=32)), data.draw(st.floats(0.125, 300, width=32))
+    bounds: Any = (low, low + extent) if not kind.startswith("u") else (abs(low), abs(low) + extent + 2)
+    if n and data.draw(st.booleans()):
+        bounds = ndd.batch([numpy.array([bounds[0], bounds[1] + i]) for i in range(n)])
+    like = data.draw(shapes(n))
+    alike(make, n, called(ndd.random.uniform, like, {"range": bounds, "dtype": kind}))
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 1), (-1, 1), (0.1, 0.3), (-1e-40, 1e-40), (1e-45, 3e-45), (-3e38, 1e37), (1, 1.5)]
+)
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_uniform_of_ranges_where_rounding_matters(bounds: tuple[float, float], kind: str) -> None:
+    """Products and sums are rounded once, also between two float32 and below the normal ones."""
+    alike(lambda _: ndd.random.RNG(7), 3, lambda **k: ndd.random.uniform(range=bounds, shape=70_000, dtype=kind, **k))
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), counts, st.sampled_from(KINDS))
+def test_normal(data: st.DataObject, make: Any, n: int | None, kind: str) -> None:
+    """Moments of all samples or of each, as large as float32 holds."""
+    moments = {"mean": data.draw(parameters(n, FLOATS)), "stddev": data.draw(parameters(n, FLOATS))}
+    alike(make, n, called(ndd.random.normal, data.draw(shapes(n)), {**moments, "dtype": kind}))
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), counts, st.sampled_from([*KINDS, "bool"]))
+def test_coin_flip(data: st.DataObject, make: Any, n: int | None, kind: str) -> None:
+    """Any probability, any dtype."""
+    arguments = {"probability": data.draw(parameters(n, PROBABILITIES)), "dtype": kind}
+    alike(make, n, called(ndd.random.coin_flip, data.draw(shapes(n)), arguments))
+
+
+@st.composite
+def images(draw: st.DrawFn, kind: str) -> Any:
+    """A Tensor or Batch of images: dense or ragged, contiguous or not, read-only."""
+    rng = numpy.random.default_rng(draw(st.integers(0, 100)))
+    channels = draw(st.sampled_from([1, 3, 4]))
+
+    def image(height: int, width: int) -> Any:
+        values = rng.integers(0, 256, (height, width, channels)).astype(kind)
+        values = values[::-1, :, :] if draw(st.booleans()) else values
+        values.setflags(write=False)
+        return values
+
+    extents = draw(st.lists(st.sampled_from([(1, 1), (5, 6), (17, 33), (0, 4), (64, 64)]), min_size=1, max_size=4))
+    way = draw(st.sampled_from(["tensor", "dense", "ragged"]))
+    if way == "tensor":
+        return ndd.tensor(image(*extents[0]), layout="HWC")
+    if way == "dense":
+        return ndd.batch([image(*extents[0]) for _ in range(3)], layout="HWC")
+    return ndd.batch([image(*each) for each in extents], layout="HWC")
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), st.sampled_from(KINDS))
+def test_gaussian_noise(data: st.DataObject, make: Any, kind: str) -> None:
+    """Of any dtype."""
+    image = data.draw(images(kind))
+    n = len(image) if isinstance(image, ndd.Batch) else None
+    moments = {"mean": data.draw(parameters(n, FLOATS)), "stddev": data.draw(parameters(n, FLOATS))}
+    alike(make, n, lambda **k: ndd.noise.gaussian(image, **moments, **k))
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), st.sampled_from(["uint8", "int8", "float32", "uint16"]))
+def test_shot_noise(data: st.DataObject, make: Any, kind: str) -> None:
+    """Of few photons, of many, and of none."""
+    image = data.draw(images(kind))
+    n = len(image) if isinstance(image, ndd.Batch) else None
+    factors = st.sampled_from([0.0, 20.0, 22.5, 100.0, 3.0, 1e-44, 3e38]) | st.floats(0, 300, width=32)
+    alike(make, n, lambda factor=data.draw(parameters(n, factors)), **k: ndd.noise.shot(image, factor=factor, **k))
+
+
+@settings(max_examples=60)
+@given(st.data(), sources(), st.sampled_from([*KINDS, "bool"]))
+def test_salt_and_pepper(data: st.DataObject, make: Any, kind: str) -> None:
+    """Of pixels and of channels, with levels of all samples or of each."""
+    image = data.draw(images(kind))
+    n = len(image) if isinstance(image, ndd.Batch) else None
+    arguments = {name: data.draw(parameters(n, PROBABILITIES)) for name in ("prob", "salt_vs_pepper")}
+    if data.draw(st.booleans()):
+        arguments["salt_val"] = data.draw(parameters(n, st.floats(-300, 300, width=32)))
+    apart = data.draw(st.booleans())
+    alike(make, n, lambda **k: ndd.noise.salt_and_pepper(image, **arguments, per_channel=apart, **k))
+
+
+EXTENTS = st.integers(1, 40) | st.integers(100, 5000) | st.sampled_from([1 << 20, (1 << 20) + 1, (1 << 31) - 1])
+RATIOS = st.floats(0.0625, 100, width=32) | st.sampled_from([1e-44, 1e-3, 1.0, 1e4, 3e38])
+
+
+@settings(max_examples=150)
+@given(st.data(), sources(), st.none() | st.integers(1, 40))
+def test_windows_of_images(data: st.DataObject, make: Any, n: int | None) -> None:
+    """Of any images, also such that never fit, or only by the words of many attempts."""
+    image = st.tuples(EXTENTS, EXTENTS)
+    if n is None:
+        shape: Any = numpy.array(data.draw(image))
+    else:
+        some = data.draw(st.lists(image, min_size=1, max_size=5))
+        shape = ndd.batch([numpy.array(some[i % len(some)]) for i in range(n)])
+    area = sorted(data.draw(st.tuples(*[st.floats(0, 1.5, width=32) | st.sampled_from([0.0, 5000.0, 3e38])] * 2)))
+    ratio = sorted(data.draw(st.tuples(RATIOS, RATIOS)))
+    attempts = data.draw(st.integers(1, 40))
+    arguments = {"random_area": area, "random_aspect_ratio": ratio, "num_attempts": attempts}
+    alike(make, n, called(ndd.random_crop_generator, shape, arguments))
