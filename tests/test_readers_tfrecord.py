@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
+import random
 import struct
 import threading
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import dynamic
 from dynamic import Batch, dtypes, types
 from dynamic.errors import ArgumentError, DataError, StateError
+from dynamic.io import _bytes
 from dynamic.readers import _example, tfrecord
 from dynamic.readers.tfrecord import FixedLenFeature, TFRecord, VarLenFeature
 
@@ -844,18 +846,60 @@ def test_large_records_are_read_one_by_one(tmp_path, monkeypatch):
     features = LABEL | {"image": FixedLenFeature([], "string", "")}
     expected = outputs(TFRecord(path=path, features=features), 6)
     parts = []
-    real = tfrecord.Opened.part
+    real = _bytes._filled_from
 
-    def counted(self, path, start, size):
-        parts.append(size)
-        return real(self, path, start, size)
+    def counted(data, descriptor, start):
+        parts.append(len(data))
+        return real(data, descriptor, start)
 
-    monkeypatch.setattr(tfrecord.Opened, "part", counted)
-    for most, calls in [(0, 6), (400, 5), (1000, 3), (1 << 20, 1)]:
-        monkeypatch.setattr(tfrecord, "_AT_ONCE", most)
+    monkeypatch.setattr(_bytes, "_filled_from", counted)
+    for most, calls in [(0, 6), (450, 5), (1000, 4), (1 << 20, 2)]:  # the first of a batch is read alone
+        monkeypatch.setattr(_bytes, "_AT_ONCE", most)
         parts.clear()
         alike(outputs(TFRecord(path=path, features=features), 6), expected)
         assert (len(parts), sum(parts)) == (calls, path.stat().st_size)
+
+
+@given(drawn=data_sets(), data=st.data())
+def test_records_at_once_are_those_one_by_one(drawn, data):
+    """Of whatever layout, and damaged or cut off."""
+    features, records = drawn
+    if data.draw(st.booleans()):
+        records = records[:1] * len(records)
+    choice = st.integers(0, 2**32).map(random.Random)
+    written = [bytearray(stored(features, values, data)) for values in records]
+    for record in written:
+        chance = data.draw(choice)
+        if record and chance.random() < 0.3:
+            record[chance.randrange(len(record))] = chance.choice([0, 1, 10, 18, 127, 128, 255])
+        if chance.random() < 0.1:
+            del record[chance.randrange(len(record) + 1) :]
+    between = data.draw(st.binary(max_size=3))
+    memory = np.frombuffer(bytearray(between + b"".join(bytes(record) + between for record in written)), np.uint8)
+    ends = np.cumsum([len(record) + len(between) for record in written])
+    starts = ends - [len(record) for record in written]
+    asked = _example.columns("test", features)
+    found = _example.plain_rows(memory, starts, ends, asked) if len(memory) else []
+    for row, record in zip(found, written, strict=False):
+        if row is None:
+            continue
+        alone = _example.stored_features(memoryview(record), [column.stored_name for column in asked])
+        for value, column in zip(row, asked, strict=True):
+            expected = _example.values(column, alone.get(column.stored_name))
+            value = np.full(column.shape, value, column.dtype) if isinstance(value, int) else value
+            np.testing.assert_array_equal(value, expected, strict=True)
+
+
+def test_records_of_one_layout_are_read_at_once(tmp_path, monkeypatch):
+    made = [(k % 128, bytes(100 * k + 1)) for k in range(300)]
+    records = [example(label=feature("int64", [k]), image=feature("string", [image])) for k, image in made]
+    path = write(tmp_path / "a", records)
+    alone = []
+    real = _example.stored_features
+    monkeypatch.setattr(tfrecord, "stored_features", lambda *record: alone.append(1) or real(*record))
+    found = outputs(TFRecord(path=path, features=LABEL | {"image": FixedLenFeature([], "string", "")}), 300)
+    assert [(int(one["label"][0]), len(one["image"])) for one in found] == [(k, len(image)) for k, image in made]
+    assert len(alone) == 1  # the first of the batch
 
 
 def test_records_may_be_read_on_several_threads(tmp_path, monkeypatch):
@@ -868,8 +912,8 @@ def test_records_may_be_read_on_several_threads(tmp_path, monkeypatch):
         threading.Event().wait(0.003)
         return tfrecord_record(*arguments)
 
-    tfrecord_record = tfrecord.Records.record
-    monkeypatch.setattr(tfrecord.Records, "record", slow)
+    tfrecord_record = tfrecord._record
+    monkeypatch.setattr(tfrecord, "_record", slow)
     assert labels(TFRecord(path=path, features=LABEL), 8) == list(range(8))
     assert len(threads) > 1
 

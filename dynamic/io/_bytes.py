@@ -6,9 +6,9 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy
 
@@ -20,6 +20,8 @@ from dynamic.errors import ArgumentError, shown
 __all__ = [
     "Changed",
     "Opened",
+    "Piece",
+    "Span",
     "Version",
     "can_be",
     "contents",
@@ -41,12 +43,16 @@ _KINDS = (
 _OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: The beginning of an address: two letters at least, as one is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+#: The path of a file, and the first byte and the size of a part of it.
+Span: TypeAlias = tuple[str, int, int]
+
 _BYTE = numpy.dtype(numpy.uint8)
 _NOTHING = numpy.empty(0, numpy.uint8)
 _BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell how large something is, and what
 _TOGETHER = 16  # files that are read into one piece of memory, which stays as long as any of them
 _SMALL = 1 << 20  # bytes of a file that is read so
 _ALIGNED = 64  # bytes: where files begin in there
+_AT_ONCE = 1 << 22  # bytes of parts of files that are read so
 _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may be of more archives than that
 
 
@@ -223,6 +229,15 @@ def _whole(data: Array, descriptor: int) -> Array:
     return data[:size]
 
 
+class Piece(NamedTuple):
+    """Parts of files in one piece of memory."""
+
+    first: int  #: the number of the first
+    memory: Array  #: uint8
+    offsets: list[int]  #: where each begins, and where the last ends
+    errors: dict[int, OSError]  #: by their numbers: those that could not be read
+
+
 class Opened:
     """Files of which a batch takes several parts: to open and close one each time takes longer than to read a photo.
 
@@ -248,20 +263,65 @@ class Opened:
 
     def part(self, path: str, start: int, size: int) -> Array:
         """The same as `contents`."""
-        if not hasattr(os, "preadv"):
-            return contents(path, start, size, version=self._versions.get(path))  # pragma: no cover - Windows
         found = self._files.get(path) or self._opened(path)
         if found is None:
             return contents(path, start, size, version=self._versions.get(path))
-        descriptor, whole = found
-        _inside(start, size, whole)
-        data = _room(size)
-        done = 0
-        while done < size and (n := os.preadv(descriptor, [data[done:]], start + done)):
-            done += n
-        return _complete(data, done)
+        _inside(start, size, found[1])
+        return _filled_from(_room(size), found[0], start)
+
+    def pieces(self, spans: Sequence[Span]) -> Iterator[Piece]:
+        """The same for many parts, some at a time: in one call those that follow each other in a file."""
+        first = 0
+        while first < len(spans):
+            offsets, errors = [0], dict[int, OSError]()
+            for _, _, size in spans[first:]:
+                if offsets[-1] + size > _AT_ONCE:
+                    break
+                offsets.append(offsets[-1] + size)
+            memory = _NOTHING
+            if len(offsets) > 1:
+                memory = _room(offsets[-1])
+                self._fill_all(spans[first : first + len(offsets) - 1], memory, first, errors)
+            else:  # a large one: its place is checked before memory is taken
+                offsets.append(spans[first][2])
+                try:
+                    memory = self.part(*spans[first])
+                except OSError as error:
+                    _note(first, error, errors)
+            yield Piece(first, memory, offsets, errors)
+            first += len(offsets) - 1
+
+    def _fill_all(self, spans: Sequence[Span], memory: Array, number: int, errors: dict[int, OSError]) -> None:
+        """Read parts of which the first has a number to memory, and note which cannot be read."""
+        first, at = 0, 0
+        while first < len(spans):
+            path, start, _ = spans[first]
+            stop, after = start, first
+            while after < len(spans) and spans[after][0] == path and spans[after][1] == stop:
+                stop += spans[after][2]
+                after += 1
+            run, at = memory[at : at + stop - start], at + stop - start
+            try:
+                self._fill(path, start, run)
+            except OSError as error:
+                if after == first + 1 or not is_of_the_system(error):
+                    _note(number + first, error, errors)
+                for i in range(first, after if after > first + 1 else first):
+                    here = spans[i][1] - start
+                    self._fill_all(spans[i : i + 1], run[here : here + spans[i][2]], number + i, errors)
+            first = after
+
+    def _fill(self, path: str, start: int, data: Array) -> None:
+        there = self._files.get(path) or self._opened(path)
+        if there is None:
+            data[:] = contents(path, start, len(data), version=self._versions.get(path))
+        else:
+            _inside(start, len(data), there[1])
+            _filled_from(data, there[0], start)
 
     def _opened(self, path: str) -> tuple[int, int] | None:
+        if not hasattr(os, "preadv"):
+            return None  # pragma: no cover - Windows
         with self._lock:
             if path not in self._files:
                 if len(self._files) >= _MOST_OPEN:
@@ -302,6 +362,14 @@ def _complete(data: Array, done: int) -> Array:
     if done != len(data):
         raise OSError(errno.EIO, f"changed while it was read: {done} bytes came of {len(data)}")
     return data
+
+
+def _filled_from(data: Array, descriptor: int, start: int) -> Array:
+    """Read the bytes of a file from some place on."""
+    done = 0
+    while done < len(data) and (n := os.preadv(descriptor, [data[done:] if done else data], start + done)):
+        done += n
+    return _complete(data, done)
 
 
 def _filled(data: Array, descriptor: int, least: int) -> int:

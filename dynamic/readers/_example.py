@@ -23,6 +23,7 @@ __all__ = [
     "columns",
     "float32",
     "int64",
+    "plain_rows",
     "stored_features",
     "string",
     "values",
@@ -48,6 +49,8 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _FIRST = 1 << 3 | _BYTES  # field 1, bytes
 _SECOND = 2 << 3 | _BYTES
 _CONTINUED = 0x80  # the bit of a varint's byte that says that another follows
+_OF_INTEGERS = 3 << 3 | _BYTES
+_LONG_LENGTH = 35  # bits of a length that are looked at together; a record of more is large enough to be read alone
 _LONGEST = 10  # bytes of a varint
 _TAGS = 1 << 32  # tags are less
 _NEGATIVE = 1 << 63  # from here on, of 64 bits, numbers are negative
@@ -146,6 +149,11 @@ class Column(NamedTuple):
         return self.fixed and self.kind != string
 
     @property
+    def one(self) -> bool:
+        """Whether all samples have one integer."""
+        return self.kind == int64 and self.fixed and math.prod(self.shape) == 1
+
+    @property
     def dtype(self) -> numpy.dtype[Any]:
         """Of the arrays."""
         return _ARRAYS[self.kind]
@@ -222,6 +230,92 @@ def values(column: Column, feature: memoryview | None) -> Array:
             f"feature {column.name!r} has {array.size} values, where the shape {list(column.shape)} {needed}"
         )
     return array.reshape(column.shape if column.fixed else (-1, *column.shape))
+
+
+def plain_rows(memory: Array, starts: Array, ends: Array, columns: Sequence[Column]) -> list[list[Array | int] | None]:
+    """The values of many records at once, where they are as they mostly are; None for those that are not.
+
+    Such are laid out as the first: features of the same names in the same order, each once, each a list in one piece
+    that is not empty. All steps of `stored_features` and `values` are taken for all records together.
+
+    Args:
+        memory: Where the records are.
+        starts: Where each begins there, int64.
+        ends: Where each ends.
+        columns: The features that are read.
+    """
+    right, found = numpy.ones(len(starts), numpy.bool_), dict[bytes, _Lists]()
+    at, stop = _spans(memory, starts, _FIRST, right)
+    right &= stop == ends
+    while len(at) and at[0] < ends[0]:
+        start, stop = _spans(memory, at, _FIRST, right)
+        begin, after = _spans(memory, start, _FIRST, right)
+        feature, last = _spans(memory, after, _SECOND, right)
+        right &= (stop <= ends) & (last == stop)
+        if not right[0]:
+            break
+        own = memory[begin[0] : after[0]]
+        right &= after - begin == len(own)
+        right &= (memory.take(begin[:, None] + numpy.arange(len(own)), mode="clip") == own).all(axis=1)
+        name = own.tobytes()
+        if name in found:
+            return [None] * len(starts)
+        tag = int(memory[min(feature[0], len(memory) - 1)])
+        inside, list_end = _spans(memory, feature, tag, right)
+        first, values_end = _spans(memory, inside, _FIRST, right)
+        right &= (list_end == stop) & (values_end == stop) & (first < stop)
+        found[name] = _Lists(tag, feature, first, stop)
+        at = stop
+    right &= at == ends
+    rows: list[Any] = [[] if fits else None for fits in right.tolist()]
+    numbers = numpy.flatnonzero(right)
+    try:
+        for column in columns:
+            lists = found.get(column.stored_name)
+            for number, value in zip(numbers.tolist(), _column(memory, column, lists, numbers), strict=True):
+                rows[number].append(value)
+    except Unusable:  # one record after the other, they tell of which
+        return [None] * len(starts)
+    return rows
+
+
+class _Lists(NamedTuple):
+    """A feature of many records."""
+
+    tag: int  #: of what the lists hold
+    features: Array  #: where each begins
+    firsts: Array  #: where the values begin
+    ends: Array
+
+
+def _column(memory: Array, column: Column, lists: _Lists | None, numbers: Array) -> Sequence[Array | int]:
+    """The values of a feature of some of the records."""
+    if lists is None:
+        return [_missing(column) for _ in numbers]
+    firsts, ends = lists.firsts[numbers], lists.ends[numbers]
+    if column.one and lists.tag == _OF_INTEGERS and (ends == firsts + 1).all() and (memory[firsts] < _CONTINUED).all():
+        found: list[int] = memory[firsts].tolist()
+        return found
+    if column.kind == string and lists.tag == _FIRST:
+        return [memory[first:end] for first, end in zip(firsts.tolist(), ends.tolist(), strict=True)]
+    data, features = memoryview(memory), lists.features[numbers].tolist()
+    return [values(column, data[first:end]) for first, end in zip(features, ends.tolist(), strict=True)]
+
+
+def _spans(memory: Array, at: Array, tag: int, right: Array) -> tuple[Array, Array]:
+    """Where the bytes of a field of each record begin and end; those whose field has another tag are not right."""
+    right &= memory.take(at, mode="clip") == tag
+    byte = memory.take(at + 1, mode="clip")
+    size, start, shift = (byte & 0x7F).astype(numpy.int64), at + 2, 0
+    more = byte >= _CONTINUED
+    while more.any() and shift < _LONG_LENGTH:
+        shift += 7
+        byte = memory.take(start, mode="clip")
+        size += (byte & 0x7F).astype(numpy.int64) * more << shift
+        start = start + more
+        more = more & (byte >= _CONTINUED)
+    right &= ~more
+    return start, start + size
 
 
 def _missing(column: Column) -> Array:

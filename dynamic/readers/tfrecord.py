@@ -18,10 +18,21 @@ from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
-from dynamic.io._bytes import Opened, contents, is_of_the_system, kind_of
+from dynamic.io._bytes import Opened, Piece, Span, contents, kind_of
 
 from ._checks import flag
-from ._example import Column, FixedLenFeature, VarLenFeature, columns, float32, int64, stored_features, string, values
+from ._example import (
+    Column,
+    FixedLenFeature,
+    VarLenFeature,
+    columns,
+    float32,
+    int64,
+    plain_rows,
+    stored_features,
+    string,
+    values,
+)
 from ._listing import Packed, _at_once, unlisted, versions_of
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
@@ -31,7 +42,6 @@ __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "
 _BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
 _BLANK = bytes(_BEFORE)  # no record begins so: one without data has a checksum of that
 _UNWRITTEN = "is of zeros: nothing was written there"
-_AT_ONCE = 1 << 22  # bytes that are read at once; all of them stay as long as any sample of them
 _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 
 
@@ -108,8 +118,18 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
         with Opened(listing.versions) as files:
-            there = listing.neighbours(indices, files)
-            samples = self._each(indices, lambda number: self._sample(listing.record(number, files, there.get(number))))
+
+            def read(number: int) -> list[Array | int]:
+                return self._sample(_record(files.part(*listing.span(number))))
+
+            def read_many(numbers: list[int]) -> tuple[list[Any], Mapping[int, Exception]]:
+                samples, errors = list[Any](), dict[int, Exception]()
+                for piece in files.pieces(listing.spans(numbers)):
+                    errors |= piece.errors
+                    samples += self._samples(piece, errors)
+                return samples, errors
+
+            samples = self._each(indices, read, read_many)
         return tuple(
             _batch([sample[k] for sample in samples], column, origin) for k, column in enumerate(self._columns)
         )
@@ -117,7 +137,27 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     def _given(self, outputs: Outputs) -> dict[str, Batch | Tensor]:
         return {column.name: output for column, output in zip(self._columns, outputs, strict=True)}
 
-    def _sample(self, record: Array) -> list[Array]:
+    def _samples(self, piece: Piece, errors: dict[int, Exception]) -> list[Any]:
+        """The features of the records of a piece; errors are noted."""
+        if not len(piece.memory):
+            return [None]
+        starts, ends = numpy.array(piece.offsets[:-1]) + _BEFORE, numpy.array(piece.offsets[1:]) - _AFTER
+        rows: list[Any] = plain_rows(piece.memory, starts, ends, self._columns)
+        told = piece.memory.take(starts[:, None] - _BEFORE + numpy.arange(_BEFORE), mode="clip")
+        plain = told[:, :8].copy().view("<u8")[:, 0] == ends - starts
+        plain &= told.any(axis=1)
+        for i in [
+            i for i, (row, right) in enumerate(zip(rows, plain.tolist(), strict=True)) if row is None or not right
+        ]:
+            if piece.first + i in errors:
+                continue
+            try:
+                rows[i] = self._sample(_record(piece.memory[piece.offsets[i] : piece.offsets[i + 1]]))
+            except Unusable as error:
+                errors[piece.first + i] = error
+        return rows
+
+    def _sample(self, record: Array) -> list[Array | int]:
         """The features of a record."""
         found = stored_features(memoryview(record), self._stored_names)
         return [values(column, found.get(column.stored_name)) for column in self._columns]
@@ -157,44 +197,27 @@ class Records(Packed):
         data = contents(path, start, size, version=self.versions.get(path))
         return hashlib.blake2b(data.data, digest_size=16).digest()
 
-    def record(self, index: int, files: Opened, there: Array | None = None) -> Array:
-        """The data of a record: uint8, one dimension. It may be `there` already, with what is around it."""
-        size = int(self.counts[index])
-        if there is None:
-            there = files.part(self.path(index), int(self.offsets[index]), _BEFORE + size + _AFTER)
-        beginning = there[:_BEFORE].tobytes()
-        told = _size(beginning)
-        if beginning == _BLANK:
-            raise Unusable(_UNWRITTEN)
-        if told != size:
-            raise Unusable(f"has {told} bytes of data, where {size} were listed")
-        return there[_BEFORE : _BEFORE + size]
+    def span(self, index: int) -> Span:
+        """Where a record is, with what is around its data."""
+        return self.spans([index])[0]
 
-    def neighbours(self, indices: list[int], files: Opened) -> dict[int, Array]:
-        """The records that follow each other in a file, with what is around them: many are read at once.
+    def spans(self, indices: list[int]) -> list[Span]:
+        """Where some records are."""
+        numbers, starts, sizes = self.numbers[indices], self.offsets[indices], self.counts[indices] + (_BEFORE + _AFTER)
+        paths = [self.files[number] for number in numbers.tolist()]
+        return list(zip(paths, starts.tolist(), sizes.tolist(), strict=True))
 
-        Those that cannot be read are left out.
-        """
-        starts, sizes = self.offsets[indices].tolist(), self.counts[indices].tolist()
-        ends = [start + _BEFORE + size + _AFTER for start, size in zip(starts, sizes, strict=True)]
-        numbers = self.numbers[indices].tolist()
-        found: dict[int, Array] = {}
-        first = 0
-        for i in range(1, len(indices) + 1):
-            follows = i < len(indices) and starts[i] == ends[i - 1] and numbers[i] == numbers[first]
-            if follows and ends[i] - starts[first] <= _AT_ONCE:
-                continue
-            if i - first > 1:
-                try:
-                    data = files.part(self.path(indices[first]), starts[first], ends[i - 1] - starts[first])
-                except OSError as error:
-                    if not is_of_the_system(error):
-                        raise
-                else:
-                    for k in range(first, i):
-                        found[indices[k]] = data[starts[k] - starts[first] : ends[k] - starts[first]]
-            first = i
-        return found
+
+def _record(there: Array) -> Array:
+    """The data of a record: uint8, one dimension."""
+    size = len(there) - _BEFORE - _AFTER
+    beginning = there[:_BEFORE].tobytes()
+    told = _size(beginning)
+    if beginning == _BLANK:
+        raise Unusable(_UNWRITTEN)
+    if told != size:
+        raise Unusable(f"has {told} bytes of data, where {size} were listed")
+    return there[_BEFORE : _BEFORE + size]
 
 
 def _size(beginning: bytes) -> int:
@@ -202,11 +225,14 @@ def _size(beginning: bytes) -> int:
     return int.from_bytes(beginning[:8], "little")
 
 
-def _batch(samples: list[Array], column: Column, origin: Origin) -> Batch:
+def _batch(samples: list[Array | int], column: Column, origin: Origin) -> Batch:
     """The arrays of a feature, in one piece where all have one shape."""
     if not column.stacked:
         return Batch(samples, origin=origin, dtype=column.dtype, ndim=column.ndim)
     whole = empty((len(samples), *column.shape), column.dtype)
+    if column.one and all(type(sample) is int for sample in samples):
+        whole.reshape(-1)[:] = samples
+        return Batch(whole, origin=origin)
     for i, sample in enumerate(samples):
         whole[i] = sample
     return Batch(whole, origin=origin)
