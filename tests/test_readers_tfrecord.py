@@ -20,7 +20,7 @@ import dynamic
 from dynamic import Batch, dtypes, types
 from dynamic.errors import ArgumentError, DataError, StateError
 from dynamic.io import _bytes
-from dynamic.readers import _example, tfrecord
+from dynamic.readers import _example, _stored, tfrecord
 from dynamic.readers.tfrecord import FixedLenFeature, TFRecord, VarLenFeature
 
 NUMBER = {"string": 1, "float32": 2, "int64": 3}
@@ -841,6 +841,7 @@ def test_a_file_that_was_cut_off_after_it_was_listed_is_told(tmp_path):
 
 
 def test_large_records_are_read_one_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(_stored, "_SLOW", 10.0)
     records = [example(label=feature("int64", [k]), image=feature("string", [bytes(100 * k)])) for k in range(6)]
     path = write(tmp_path / "a", records)
     features = LABEL | {"image": FixedLenFeature([], "string", "")}
@@ -891,6 +892,7 @@ def test_records_at_once_are_those_one_by_one(drawn, data):
 
 
 def test_records_of_one_layout_are_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(_stored, "_SLOW", 10.0)
     made = [(k % 128, bytes(100 * k + 1)) for k in range(300)]
     records = [example(label=feature("int64", [k]), image=feature("string", [image])) for k, image in made]
     path = write(tmp_path / "a", records)

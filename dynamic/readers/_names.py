@@ -36,7 +36,7 @@ class Names(Sequence[str]):
         counts: How many samples each has.
         own: The other parts of the names, one after the other; by default they are numbers, from 0 in each group.
         lengths: How many bytes each of these has.
-        distinct: Whether all names are known to be different.
+        distinct: Whether all names are known to be different as they stand here.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Names(Sequence[str]):
     ) -> None:
         self._groups, self._firsts = tuple(groups), starts_of(counts)
         self._own, self._ends = own, starts_of(lengths)
-        self.distinct = distinct
         self._plain = self._looks_plain()
+        self.distinct = distinct and self._plain
 
     @property
     def counts(self) -> Array:

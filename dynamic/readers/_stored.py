@@ -63,7 +63,8 @@ _ELSEWHERE = frozenset(
         "urls",
     ]
 )
-_SLOW = 2e-4  # seconds for the first file of a batch: then threads read the others
+_SLOW = 2e-4  # seconds for a file: if each of the first of a batch takes so long, threads read the others
+_TIMED = 2  # files; one alone may be late as another process had the core
 _MANY_BYTES = 1 << 40
 
 
@@ -414,15 +415,18 @@ class Stored(Reader[G], Generic[L, G]):
 
         if indices:
             keep_blocks()  # files of some ten kB would be read into memory that was just given back to the system
-            start = time.perf_counter()
-            read_one(0)
-            slow = time.perf_counter() - start > _SLOW
+            done, slow = 0, True
+            while slow and done < min(_TIMED, len(indices)):
+                start = time.perf_counter()
+                read_one(done)
+                slow = time.perf_counter() - start > _SLOW
+                done += 1
             if slow or read_many is None:
-                run(lambda i: read_one(i + 1), len(indices) - 1, _MANY_BYTES if slow else 0)
+                run(lambda i: read_one(i + done), len(indices) - done, _MANY_BYTES if slow else 0)
             else:
-                found[1:], errors = read_many(indices[1:])
+                found[done:], errors = read_many(indices[done:])
                 for i, error in errors.items():
-                    note(i + 1, error)
+                    note(i + done, error)
         if failures:
             raise kind(self._operator, sorted(failures, key=lambda failure: failure.index), len(indices))
         return found

@@ -34,14 +34,17 @@ from ._example import (
     values,
 )
 from ._listing import Packed, _at_once, unlisted, versions_of
+from ._names import Names
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
+from ._words import blocks, decimals, words
 
 __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
 
 _BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
 _BLANK = bytes(_BEFORE)  # no record begins so: one without data has a checksum of that
 _UNWRITTEN = "is of zeros: nothing was written there"
+_SMALL, _WALKED = 1 << 11, 1 << 18  # bytes of records of which many are read to see where they are, and how many
 _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 
 
@@ -243,41 +246,34 @@ _damaged = functools.partial(unlisted, TFRecord._operator)
 
 def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
     """The records of files."""
-    names: list[str] = []
-    numbers: list[Array] = []
-    offsets: list[int] = []
-    counts: list[int] = []
     root, titles = names_of_files(files)
     versions = versions_of(files)
-    for number, path in enumerate(files):
-        places, sizes = _in_index(indices[number], path) if indices else _in_file(path)
-        names += [f"{titles[number]}#{i}" for i in range(len(places))]
-        numbers.append(numpy.full(len(places), number, numpy.int32))
-        offsets += places
-        counts += sizes
-    if not names:
+    found = [_in_index(indices[i], path) if indices else _in_file(path) for i, path in enumerate(files)]
+    counts = [len(places) for places, _ in found]
+    if not sum(counts):
         told = ", ".join(map(displayed, files[:3]))
         raise ArgumentError(TFRecord._operator, "path", "files with records", f"none in {told}")
-    nothing = numpy.zeros((len(names), 0), numpy.int32)
+    names = Names([os.fsencode(f"{title}#") for title in titles], counts, distinct=len(set(titles)) == len(titles))
     return Records(
         root,
         names,
-        nothing,
+        numpy.zeros((len(names), 0), numpy.int32),
         versions,
         files,
-        numpy.concatenate(numbers),
-        numpy.array(offsets, numpy.int64),
-        numpy.array(counts, numpy.int64),
+        numpy.repeat(numpy.arange(len(files), dtype=numpy.int32), counts),
+        numpy.concatenate([places for places, _ in found]),
+        numpy.concatenate([sizes for _, sizes in found]),
     )
 
 
-def _in_file(path: str) -> tuple[list[int], list[int]]:
+def _in_file(path: str) -> tuple[Array, Array]:
     """Where the records of a file begin, and how many bytes of data they have."""
     try:
-        with open(path, "rb", opener=_at_once) as file:
-            return _walked(file, path, _bytes_of(os.fstat(file.fileno()), path))
+        with open(path, "rb", 0, opener=_at_once) as file:
+            places, sizes = _walked(file, path, _bytes_of(os.fstat(file.fileno()), path))
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
+    return numpy.array(places, numpy.int64), numpy.array(sizes, numpy.int64)
 
 
 def _bytes_of(status: os.stat_result, path: str) -> int:
@@ -287,11 +283,15 @@ def _bytes_of(status: os.stat_result, path: str) -> int:
 
 
 def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]]:
-    """Go from record to record."""
+    """Go from record to record. Where they are small, many are read at once."""
     places, sizes, at = list[int](), list[int](), 0
+    first, data = 0, b""  # what was read of the file, and from where on
     while at < whole:
-        file.seek(at)
-        beginning = file.read(_BEFORE)
+        if at + _BEFORE > first + len(data):
+            file.seek(at)
+            first, data = at, _some_of(file, _WALKED if len(places) * _SMALL > at else _BEFORE)
+        here = at - first
+        beginning = data[here : here + _BEFORE]
         size = _size(beginning)
         if beginning == _BLANK:
             raise _damaged(path, f"record {len(places)}, at byte {at} of {whole}, {_UNWRITTEN}")
@@ -305,27 +305,57 @@ def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]
     return places, sizes
 
 
-def _in_index(index: str, path: str) -> tuple[list[int], list[int]]:
+def _some_of(file: BinaryIO, size: int) -> bytes:
+    """The next bytes of a file, so many if it has them."""
+    data = file.read(size)
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+def _in_index(index: str, path: str) -> tuple[Array, Array]:
     """The same, as an index says; it lists the bytes of whole records."""
     try:
         whole = _bytes_of(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     try:
-        lines = contents(index).tobytes().split(b"\n")
+        data = contents(index)
     except OSError as error:
         raise _damaged(index, error.strerror or str(error)) from None
-    places, sizes = list[int](), list[int]()
-    for number, line in enumerate(lines, 1):
-        found = _LINE.fullmatch(line)
-        if not found:
-            if line.strip():
-                raise _damaged(index, f"line {number} should be an offset and a size; got {shown(line)}")
-            continue
-        place, size = int(found[1]), int(found[2]) - _BEFORE - _AFTER
-        if size < 0 or place + size + _BEFORE + _AFTER > whole:
-            told = f"{size + _BEFORE + _AFTER} bytes from byte {place} on"
-            raise _damaged(index, f"line {number}: there is no record of {told} in {displayed(path)}")
-        places.append(place)
-        sizes.append(size)
-    return places, sizes
+    plain = _plain_numbers(data)
+    numbers, lines = _numbers_of_lines(data, index) if plain is None else (plain, range(1, len(plain) + 1))
+    places, bytes_of_each = numbers[:, 0], numbers[:, 1]
+    wrong = numpy.flatnonzero((bytes_of_each < _BEFORE + _AFTER) | (places + bytes_of_each > whole))
+    if len(wrong):
+        told = f"{bytes_of_each[wrong[0]]} bytes from byte {places[wrong[0]]} on"
+        raise _damaged(index, f"line {lines[wrong[0]]}: there is no record of {told} in {displayed(path)}")
+    return places.copy(), bytes_of_each - (_BEFORE + _AFTER)
+
+
+def _plain_numbers(data: Array) -> Array | None:
+    """The numbers of an index as it mostly is, all at once: int64 of shape (N, 2)."""
+    parts = list[Array]()
+    for text in blocks(data.tobytes()):
+        found = words(text)
+        if found is None or len(found[1]) % 2:
+            return None
+        plain = (text.data[found[1]].reshape(-1, 2) == (ord(" "), ord("\n"))).all()
+        numbers = decimals(text, *found) if plain else None
+        if numbers is None:
+            return None
+        parts.append(numbers.reshape(-1, 2))
+    return numpy.concatenate(parts) if parts else None
+
+
+def _numbers_of_lines(data: Array, index: str) -> tuple[Array, Sequence[int]]:
+    """The same, line by line, and the numbers of the lines."""
+    found = list[tuple[int, int]]()
+    lines = list[int]()
+    for number, line in enumerate(data.tobytes().split(b"\n"), 1):
+        if words_of_line := _LINE.fullmatch(line):
+            found.append((int(words_of_line[1]), int(words_of_line[2])))
+            lines.append(number)
+        elif line.strip():
+            raise _damaged(index, f"line {number} should be an offset and a size; got {shown(line)}")
+    return numpy.array(found, numpy.int64).reshape(-1, 2), lines
