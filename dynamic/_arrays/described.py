@@ -56,6 +56,15 @@ class Described:
         places = self.pointers.view(numpy.int64) + (starts * self.strides).sum(axis=1)
         return Described(places.view(numpy.uint64), shapes, self.strides, self.dtype)
 
+    def unpacked(self) -> tuple[Described, NDArray[numpy.intp]]:
+        """The items of each along its first dimension as samples, and in which sample each is."""
+        counts = self.shapes[:, 0]
+        owners = numpy.repeat(numpy.arange(len(self)), counts)
+        places = numpy.arange(len(owners)) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+        items = self.take(owners)
+        starts = items.pointers.view(numpy.int64) + places * items.strides[:, 0]
+        return Described(starts.view(numpy.uint64), items.shapes[:, 1:], items.strides[:, 1:], self.dtype), owners
+
     def ordered(self, places: Sequence[int]) -> Described:
         """The same with dimension `places[i]` as dimension i."""
         return Described(self.pointers, self.shapes[:, places], self.strides[:, places], self.dtype)

@@ -10,8 +10,10 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
+from dynamic._base import pool
 from dynamic._base.docstrings import described_as
 from dynamic._base.layout import spatial
+from dynamic._core import resize as native
 from dynamic._lift.argument import (
     GIVEN,
     Between,
@@ -24,11 +26,12 @@ from dynamic._lift.argument import (
     without_effect,
 )
 from dynamic._lift.call import Call, Plan
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import Operator, operator, registry
 from dynamic.data import Batch, Tensor
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import resample, scaled
+from dynamic.kernels.cpu import resample, resizer, scaled
 from dynamic.kernels.cpu.places import cropped
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
@@ -53,6 +56,9 @@ _Rounding: TypeAlias = Annotated[str, Word({"round": (), "truncate": ()})]
 _SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
 _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
 _FILTERS = ("interp_type", "min_filter", "mag_filter")
+_LINEAR = {"linear", "triangular", None}
+_OF_FRAMES = ("FHWC", "FHW", "CHW")  # each is resized by itself
+_NATIVE_LAYOUTS = ("HWC", "HW", *_OF_FRAMES)
 
 
 def _plan_spans(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
@@ -129,11 +135,72 @@ class _Resize(Operator[P]):
         return Batch(rows if isinstance(data, Batch) else rows.repeat(len(resized), axis=0))
 
 
+def _show_natively(
+    call: Call,
+    images: Described,
+    outs: Described,
+    memory: Memory,
+    windows: scaled.Windows,
+    usual: Array,
+    spans: Callable[[int], dict[int, Span]],
+    mirrored: Array | None = None,
+) -> bool:
+    """Show windows of the usual images natively, and resize the others to their spans one by one."""
+    places = numpy.flatnonzero(usual)
+    if call.layout in _OF_FRAMES:
+        (images, owners), (outs, _) = images.take(places).unpacked(), outs.take(places).unpacked()
+        places = places[owners]
+    elif len(places) < len(usual):
+        images, outs = images.take(places), outs.take(places)
+    if len(places) != len(usual) or call.layout in _OF_FRAMES:
+        windows, mirrored = windows.take(places), None if mirrored is None else mirrored[places]
+    if not len(places) or not native.many(images, *windows, outs, mirrored):
+        return False
+    samples, others = call.columns()[0], numpy.flatnonzero(~usual).tolist()
+
+    def one(j: int) -> None:
+        i = others[j]
+        last = (call.layout or "").index("W")
+        _fill(samples[i], spans(i), memory.outs[i], call.fixed["antialias"], "linear", None, None, last)
+
+    pool.run(one, len(others), call.plan.weight * sum(samples[i].nbytes + memory.outs[i].nbytes for i in others))
+    return True
+
+
+def _resize_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    """Images of bytes resampled to the spans of a plan, with a linear filter that widens."""
+    images, outs, first = inputs[0], memory.described(), (call.layout or "").index("H")
+    if not (images.shapes.all() and outs.shapes.all()):
+        return False
+    table = numpy.array([each[first] + each[first + 1] for each in call.plan.data], numpy.float64).reshape(-1, 2, 3)
+    sizes, starts, ends = numpy.moveaxis(table, 2, 0)
+    channels = images.shapes[:, first + 2] if images.ndim > first + 2 else numpy.ones(len(images), numpy.int64)
+    extents = images.shapes[:, first : first + 2]
+    windows, usual = scaled.resized_at_once(extents, channels, sizes, starts, ends)
+    upside_down, mirrored = (ends < starts).T
+    if upside_down.any():
+        strides = outs.strides.copy()
+        last = numpy.where(upside_down, (outs.shapes[:, first] - 1) * strides[:, first], 0)
+        strides[upside_down, first] *= -1
+        outs = Described((outs.pointers.view(numpy.int64) + last).view(numpy.uint64), outs.shapes, strides, outs.dtype)
+    return _show_natively(call, images, outs, memory, windows, usual, call.plan.data.__getitem__, mirrored)
+
+
+def _may_be_native(call: Call) -> bool:
+    """Whether images of bytes become bytes, by a linear filter that widens where they become smaller."""
+    if call.device is not Device.CPU or not call.dtype == call.asked == numpy.uint8 or not resizer.is_native():
+        return False
+    linear = call.varying.keys().isdisjoint(_FILTERS) and {call.fixed[name] for name in _FILTERS} <= _LINEAR
+    return linear and call.fixed["antialias"] and call.count > 1 and call.layout in _NATIVE_LAYOUTS
+
+
 def _plan_resize(call: Call) -> Plan:
     def spans(image: Array, /, *, layout: str, **arguments: Any) -> dict[int, Span]:
         return image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
 
-    return _plan_spans(call, call.each(spans))
+    plan = _plan_spans(call, call.each(spans))
+    plan.native = _resize_natively if _may_be_native(call) else None
+    return plan
 
 
 def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
@@ -216,7 +283,9 @@ _CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos
 
 
 def _plan_cut(call: Call) -> Plan:
-    return _plan_spans(call, call.each(_cut))
+    plan = _plan_spans(call, call.each(_cut))
+    plan.native = _resize_natively if _may_be_native(call) else None
+    return plan
 
 
 def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict[int, Span]:
@@ -400,21 +469,40 @@ def _plan_random(call: Call) -> Plan:
         if 0 in both:
             raise call.noted(i, ArgumentError(call.name, "image", "an image with pixels", f"shape {call.shapes[i]}"))
     windows = drawn(call, extents)
-    parts: Sequence[Any] = [None] * call.count
-    usual = call.fixed["antialias"] and layout == "HWC" and call.asked == numpy.uint8 and call.device is Device.CPU
-    if usual and set(_filters_of(call)) == {_BY_DEFAULT}:
-        parts = scaled.windows(call.columns()[0], windows[:, 0], windows[:, 1], sizes)
-
-    def spans(window: Array) -> dict[int, Span]:
-        along = zip(places, sizes, *window.astype(float).tolist(), strict=True)
-        return {place: Span(size, start, start + extent) for place, size, start, extent in along}
 
     def resized(shape: tuple[int, ...]) -> tuple[int, ...]:
         found = dict(zip(places, sizes, strict=True))
         return tuple([found.get(i, extent) for i, extent in enumerate(shape)])
 
-    data = [spans(window) if part is None else part for window, part in zip(windows, parts, strict=True)]
-    return Plan(call.shapes_by(resized), call.asked, data=data, weight=4.0)
+    def spans(i: int) -> dict[int, Span]:
+        along = zip(places, sizes, *windows[i].astype(float).tolist(), strict=True)
+        return {place: Span(size, start, start + extent) for place, size, start, extent in along}
+
+    plan = Plan(call.shapes_by(resized), call.asked, weight=4.0)
+    usual = layout == "HWC" and call.dtype == plan.dtype == numpy.uint8 and resizer.is_installed()
+    usual = usual and call.fixed["antialias"] and set(_filters_of(call)) == {_BY_DEFAULT}
+    if not (usual and call.count and call.device is Device.CPU):
+        plan.data = list(map(spans, range(call.count)))
+        return plan
+    shapes, corners = numpy.array(call.shapes), windows[:, 0]
+    small = scaled.are_small(shapes[:, 2], windows[:, 1], sizes)
+    parts = scaled.windows(shapes[:, :2], corners, windows[:, 1], windows[:, 1] / numpy.array(sizes))
+
+    def data() -> list[Any]:
+        each = zip(parts.each(), small.tolist(), strict=True)
+        return [part if is_small else spans(i) for i, (part, is_small) in enumerate(each)]
+
+    def natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+        done = _show_natively(call, inputs[0], memory.described(), memory, parts, small, spans)
+        if not done:
+            call.plan.data = data()
+        return done
+
+    if resizer.is_native():
+        plan.native = natively
+    else:
+        plan.data = data()
+    return plan
 
 
 @random_operator(layouts=_FLAT, plan=_plan_random, gpu=_on_gpu)

@@ -5,6 +5,8 @@ There are platforms that it has no wheel for: products of matrices do the same t
 It takes and gives bytes, which are copied twice each way while nobody else runs Python. Images of Pillow it reads and
 writes where they are, and those may be made of memory of ours: where Pillow is installed, that is how bytes of one,
 three or four channels go through it, with the same results.
+
+The native library does the same with bytes and a linear filter, where it is quick: to the same bits.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from typing import Any
 import cv2
 import numpy
 
+from dynamic import _core
 from dynamic._arrays.array import Array
+from dynamic._core import resize
 from dynamic.dtypes import convert
 
-__all__ = ["CHANNELS", "FILTERS", "is_installed", "rows", "show"]
+__all__ = ["CHANNELS", "FILTERS", "is_installed", "is_native", "rows", "show"]
 
 CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
@@ -41,6 +45,11 @@ def is_installed() -> bool:
     except ImportError:
         return False
     return True
+
+
+def is_native() -> bool:
+    """Whether bytes may be resized by the native library, instead of cykooz-resizer and to the same bits."""
+    return _core.in_use() and resize.is_quick() and is_installed()
 
 
 @functools.cache
@@ -221,6 +230,9 @@ def rows(image: Array, columns: tuple[int, int], top: float, height: float, out:
         height: How many rows of the image the result shows.
         out: Memory for the result, of bytes and as many columns, C-contiguous.
     """
+    (left, right), width = columns, columns[1] - columns[0]
+    if is_native() and resize.one(image[:, left:right], (0, 0, 0, 0), (0, top, width, height), out):
+        return
     resizer = _taken()
     resizer.rows(image, columns, top, height, out)
     _of_thread.resizer = resizer
@@ -239,6 +251,11 @@ def show(
         out: Memory for the result (height, width, C), of any dtype.
         mirrored: Whether the result shows it from right to left.
     """
+    if filter == "linear" and part.dtype == out.dtype == numpy.uint8 and is_native():
+        # Memory that is used again is that much larger than an image at least.
+        beyond = _STEP // 2 if part.shape[2] in _MODES and _pillow() is not None else 0
+        if resize.one(part, padding, box, out, mirrored=mirrored, beyond=beyond):
+            return
     resizer = _taken()
     resizer.show(part, padding, box, filter, out, mirrored=mirrored)
     _of_thread.resizer = resizer

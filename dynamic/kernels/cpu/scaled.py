@@ -22,7 +22,7 @@ from dynamic.dtypes import convert
 
 from . import resizer, warp
 
-__all__ = ["Along", "Window", "scale", "show", "windows"]
+__all__ = ["Along", "Window", "Windows", "are_small", "resized_at_once", "scale", "show", "windows"]
 
 _BAND = 1 << 20  # bytes of an image that are resized at once
 _LEAST = 1e-3  # pixels; of a window without extent the library makes nothing at all
@@ -245,34 +245,79 @@ class Window(NamedTuple):
     filter: str = "linear"
 
 
-def windows(images: Sequence[Array], corners: Array, shapes: Array, sizes: tuple[int, int]) -> list[Window | None]:
-    """Parts of images (H, W, C) that are to be shown at one size, as bytes and each with a linear filter that widens.
+class Windows(NamedTuple):
+    """Windows of many images, in columns."""
+
+    parts: Array  #: (n, 8): `inside` and `padding` of each
+    boxes: Array  #: (n, 4)
+
+    def each(self) -> list[Window]:
+        """One for each image."""
+        rows = zip(self.parts.tolist(), self.boxes.tolist(), strict=True)
+        return [Window(part[:4], part[4:], box) for part, box in rows]
+
+    def take(self, places: Array) -> Windows:
+        """Those of some images."""
+        return Windows(self.parts[places], self.boxes[places])
+
+
+def windows(extents: Array, low: Array, lengths: Array, scales: Array) -> Windows:
+    """Parts of images that are to be shown with a linear filter that widens: as `_Axis.part` finds them.
 
     Args:
-        images: The images.
-        corners: Where the parts begin (y, x), inside of their images: of shape (n, 2).
-        shapes: Their heights and widths, the same.
-        sizes: Height and width of the results.
-
-    Returns:
-        What `show` takes; None where an image is none of bytes, has many channels, or is too large to do it at once,
-        and where cykooz-resizer is not installed.
+        extents: Heights and widths of the images, of shape (n, 2).
+        low: Where the parts begin (y, x), the same.
+        lengths: Their heights and widths, the same.
+        scales: How many pixels of an image are one of its result, the same.
     """
-    if not resizer.is_installed():
-        return [None] * len(images)
-    extents = numpy.array([image.shape[:2] for image in images])  # from here on as `_Axis.part` for each
+    reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
+    first, last = numpy.floor(low - reach).astype(numpy.int64), numpy.ceil(low + lengths + reach).astype(numpy.int64)
+    start, stop = numpy.minimum(numpy.maximum(first, 0), extents - 1), numpy.maximum(numpy.minimum(last, extents), 1)
+    before, after = numpy.where(first < 0, start - first, 0), numpy.where(last > extents, last - stop, 0)
+    parts = numpy.stack([start, stop, before, after], axis=1).swapaxes(1, 2)
+    boxes = numpy.concatenate([(low - start + before)[:, ::-1], lengths[:, ::-1]], axis=1)
+    return Windows(numpy.concatenate([parts[:, :, :2].reshape(-1, 4), parts[:, :, 2:].reshape(-1, 4)], axis=1), boxes)
+
+
+def are_small(channels: Array, shapes: Array, sizes: tuple[int, int]) -> Array:
+    """Which windows of images of bytes are shown at one size at once.
+
+    Args:
+        channels: Those of the images, of shape (n,).
+        shapes: Heights and widths of the windows, of shape (n, 2).
+        sizes: Those of the results.
+    """
     scales = shapes / numpy.array(sizes)
     reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
-    first, last = numpy.floor(corners - reach).astype(int), numpy.ceil(corners + shapes + reach).astype(int)
-    start, stop = numpy.maximum(first, 0), numpy.minimum(last, extents)
-    large = (shapes.prod(axis=1) > _BAND // max(resizer.CHANNELS)) | (reach.max(axis=1) > _MOST_PADDING)
-    inside = numpy.stack([start, stop], axis=2).reshape(-1, 4).tolist()
-    padding = numpy.stack([start - first, last - stop], axis=2).reshape(-1, 4).tolist()
-    boxes = numpy.concatenate([(corners - first)[:, ::-1], shapes[:, ::-1]], axis=1).tolist()
-    return [
-        None if large or image.dtype != numpy.uint8 or image.shape[2] not in resizer.CHANNELS else Window(*how)
-        for image, large, *how in zip(images, large.tolist(), inside, padding, boxes, strict=True)
-    ]
+    small = (shapes.prod(axis=1) <= _BAND // max(resizer.CHANNELS)) & (reach.max(axis=1) <= _MOST_PADDING)
+    found: Array = small & (channels >= 1) & (channels <= max(resizer.CHANNELS))
+    return found
+
+
+def resized_at_once(extents: Array, channels: Array, sizes: Array, starts: Array, ends: Array) -> tuple[Windows, Array]:
+    """Windows of images of bytes that `scale` would resize at once with a linear filter that widens.
+
+    Args:
+        extents: Heights and widths of the images, of shape (n, 2).
+        channels: Of shape (n,).
+        sizes: Heights and widths of the results, of shape (n, 2).
+        starts: Where in the images they start.
+        ends: Where they end, less than the start to mirror.
+
+    Returns:
+        The windows, and which of them are such, of shape (n,).
+    """
+    low, high, lengths = numpy.minimum(starts, ends), numpy.maximum(starts, ends), abs(ends - starts)
+    scales = lengths / sizes
+    found = windows(extents, low, scales * sizes, scales)
+    same = ((sizes == extents) & (starts == 0) & (ends == extents)).all(axis=1)
+    whole = ((low == 0) & (high == extents)).all(axis=1)
+    by_opencv = (scales <= 1).all(axis=1) & whole & (numpy.maximum(extents, sizes) < warp.OPENCV_LIMIT).all(axis=1)
+    rows = numpy.trunc(_BAND / (sizes[:, 1] * scales[:, 1] * channels) / scales[:, 0])
+    large = (numpy.maximum(rows, 8) < sizes[:, 0]) | (found.parts[:, 4:].max(axis=1) > _MOST_PADDING)
+    few = (channels >= 1) & (channels <= max(resizer.CHANNELS))
+    taken: Array = few & ~(same | by_opencv | large | (lengths < _LEAST).any(axis=1))
+    return found, taken
 
 
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
