@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes.util
-import importlib.metadata
 import random
-import sys
 
 import corpus
 import numpy as np
@@ -17,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamic as ndd
-from dynamic import ArgumentError, Batch, DecodeError, as_batch, crop, decoders, random_crop_generator
-from dynamic.kernels.cpu.images import turbo
+from dynamic import ArgumentError, Batch, DecodeError, _core, as_batch, crop, decoders, random_crop_generator
+from dynamic._core import jpeg as core
 from dynamic.random import RNG
 
 FORMATS = corpus.small_files()
@@ -33,28 +30,13 @@ OUTPUTS = ["RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"]
 parts = st.floats(0, 1, width=32)
 
 
-OWN = turbo.library
+needs_core = pytest.mark.skipif(not core.is_here(), reason="no native path is here")
 
 
-def turbos():
-    """The TurboJPEG 3 of this machine, else that of a wheel for tests."""
-    if found := OWN():
-        return [found]
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        files = importlib.metadata.files("turbojpeg") or []
-        return [turbo.Library(str(file.locate())) for file in files if file.name.startswith("libturbojpeg")]
-    return []
-
-
-TURBO = turbos()
-needs_turbo = pytest.mark.skipif(not TURBO, reason="no TurboJPEG 3 is here")
-
-
-@pytest.fixture(autouse=True, scope="module", params=[False, pytest.param(True, marks=needs_turbo)])
-def with_turbo(request):
-    """Every test without TurboJPEG, and with it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turbo, "library", lambda: TURBO[0] if request.param else None)
+@pytest.fixture(autouse=True, scope="module", params=[False, pytest.param(True, marks=needs_core)])
+def with_core(request):
+    """Every test without the native path, and with it."""
+    with contextlib.nullcontext() if request.param else _core.left_out():
         yield request.param
 
 
@@ -96,9 +78,9 @@ def test_windows_are_those_of_upright_images(format, orientation, upright):
     assert np.array_equal(drawn, whole[y : y + rows, x : x + columns])
 
 
-def test_rows_of_a_jpeg_below_the_window_are_not_decoded(with_turbo, monkeypatch):
-    if with_turbo:
-        pytest.skip("TurboJPEG decodes windows by itself")
+def test_rows_of_a_jpeg_below_the_window_are_not_decoded(with_core, monkeypatch):
+    if with_core:
+        pytest.skip("the native path decodes windows by itself")
     seen = []
     decode = simplejpeg.decode_jpeg
 
@@ -137,53 +119,6 @@ def test_every_window_is_a_part_of_the_image(sampling):
         assert np.array_equal(found.array, whole[y:bottom, x:right]), (y, bottom, x, right)
 
 
-def test_turbojpeg_decodes_windows_alone(with_turbo, monkeypatch):
-    if not with_turbo:
-        pytest.skip("there is no TurboJPEG")
-    monkeypatch.setattr("dynamic.kernels.cpu.images.jpeg.simplejpeg.decode_jpeg", None)
-    for name in ("JPEG baseline 2", "JPEG baseline 0", "JPEG restarts"):
-        for window in ({"end": (30, 50)}, {"start": (20, 10)}, {"start": (0, 9), "end": (57, 30)}):
-            assert decoders.image_slice(FORMATS[name], **window).array.size
-    with pytest.raises(TypeError):  # all of an image, or nearly, and what has several scans
-        decoders.image_slice(FORMATS["JPEG baseline 2"], start=(0, 1), end=(57, 70))
-    with pytest.raises(TypeError):
-        decoders.image_slice(FORMATS["JPEG progressive 2"], end=(30, 50))
-
-
-def test_turbojpeg_is_taken_where_it_decodes_as_simplejpeg_does(with_turbo, monkeypatch):
-    if not with_turbo:
-        pytest.skip("there is no TurboJPEG")
-    path, none, older = TURBO[0].path, "libturbojpeg.so.none", ctypes.util.find_library("c")
-    for places, taken in (((none, path), True), ((older, path), True), ((none, older), False), ((), False)):
-        monkeypatch.setattr(turbo, "_PLACES", {sys.platform: places})
-        assert isinstance(OWN.__wrapped__(), turbo.Library) is taken
-    monkeypatch.setattr(turbo, "_PLACES", {sys.platform: (path,)})
-    decode = turbo.window
-
-    @contextlib.contextmanager
-    def decoding(change, problem=""):
-        monkeypatch.setattr(turbo, "window", lambda *args, **options: (change(decode(*args, **options)[0]), problem))
-        yield
-        monkeypatch.setattr(turbo, "window", decode)
-
-    for change in (lambda pixels: pixels ^ 1, lambda pixels: pixels[:, ::-1], lambda pixels: pixels[:-1]):
-        with decoding(change):
-            assert OWN.__wrapped__() is None
-    with decoding(np.copy, "a warning"):
-        assert OWN.__wrapped__() is None
-    with decoding(np.copy):
-        assert OWN.__wrapped__() is not None
-    monkeypatch.setenv("DYNAMIC_TURBOJPEG", "")
-    assert OWN.__wrapped__() is None
-    monkeypatch.setattr(turbo, "_PLACES", {})
-    monkeypatch.setenv("DYNAMIC_TURBOJPEG", path)
-    assert OWN.__wrapped__().path == path
-    monkeypatch.setattr(turbo, "library", OWN.__wrapped__)
-    monkeypatch.setenv("DYNAMIC_TURBOJPEG", none)
-    with pytest.raises(ArgumentError, match="'DYNAMIC_TURBOJPEG' must be the path of a TurboJPEG 3.*got str '.*none'"):
-        decoders.image_slice(FORMATS["JPEG"], end=2)
-
-
 def test_damage_above_the_end_of_the_window_is_found():
     file = bytearray(FORMATS["JPEG baseline 0"])
     scan = file.index(b"\xff\xda")
@@ -220,20 +155,20 @@ def damaged(file, chance):
     return bytes(file)
 
 
-def both_ways(file, monkeypatch, **arguments):
-    """A window without TurboJPEG and with it: None where it is refused."""
-    for library in (None, TURBO[0]):
-        monkeypatch.setattr(turbo, "library", lambda library=library: library)
-        try:
-            yield decoders.image_slice(file, **arguments).array
-        except (DecodeError, ArgumentError):  # no image, or a smaller one
-            yield None
+def both_ways(file, **arguments):
+    """A window without the native path and with it: None where it is refused."""
+    for way in (_core.left_out, contextlib.nullcontext):
+        with way():
+            try:
+                yield decoders.image_slice(file, **arguments).array
+            except (DecodeError, ArgumentError):  # no image, or a smaller one
+                yield None
 
 
-@needs_turbo
-def test_damage_is_found_alike_in_both_ways(with_turbo, monkeypatch):
-    """A data set has the same samples on every machine: what "skip" leaves out does not depend on a TurboJPEG."""
-    if with_turbo:
+@needs_core
+def test_damage_is_found_alike_in_both_ways(with_core):
+    """A data set has the same samples on every machine: what "skip" leaves out does not depend on a native path."""
+    if with_core:
         pytest.skip("both ways are tried at once")
     chance, found = random.Random(4), []
     files = [file for name, file in FORMATS.items() if "JPEG baseline" in name or name == "JPEG restarts"]
@@ -241,19 +176,19 @@ def test_damage_is_found_alike_in_both_ways(with_turbo, monkeypatch):
         file = damaged(chance.choice(files), chance)
         y, x = chance.randrange(70), chance.randrange(57)
         window = {"start": (x, y), "shape": (chance.randint(1, 57 - x), chance.randint(1, 70 - y))}
-        one, two = both_ways(file, monkeypatch, **window)
+        one, two = both_ways(file, **window)
         assert (one is None) == (two is None)
         assert one is None or np.array_equal(one, two)
         found.append(one is None)
     assert 200 < sum(found) < 900
 
 
-@needs_turbo
+@needs_core
 @pytest.mark.parametrize("sampling", ["baseline 0", "baseline 1", "baseline 2", "440"])
 @pytest.mark.parametrize("damage", ["zeros", "a restart", "an end", "a taller frame"])
-def test_damage_at_any_place_is_found_alike_above_any_row(sampling, damage, with_turbo, monkeypatch):
+def test_damage_at_any_place_is_found_alike_above_any_row(sampling, damage, with_core):
     """Rows of blocks below the window count in neither way, and those of its lowest row in both."""
-    if with_turbo:
+    if with_core:
         pytest.skip("both ways are tried at once")
     good = FORMATS.get(f"JPEG {sampling}") or simplejpeg.encode_jpeg(corpus.photo(70, 57), 90, colorsubsampling="440")
     start, frame, found = good.index(b"\xff\xda") + 14, good.index(b"\xff\xc0"), set()
@@ -266,44 +201,35 @@ def test_damage_at_any_place_is_found_alike_above_any_row(sampling, damage, with
             "a taller frame": taller[: len(good) - 2 - (at - start) // 40] + b"\xff\xd9",
         }[damage]
         for bottom in range(1, 70, 3 if at % 2 else 2):
-            one, two = both_ways(file, monkeypatch, end=(40, bottom))
+            one, two = both_ways(file, end=(40, bottom))
             assert (one is None) == (two is None), (at, bottom)
             assert one is None or np.array_equal(one, two), (at, bottom)
             found.add(one is None)
     assert found == ({True} if damage == "a restart" else {True, False})
 
 
-@needs_turbo
-@pytest.mark.parametrize("looks", [False, True])
-def test_a_bad_profile_counts_in_neither_way(looks, with_turbo, monkeypatch):
-    if with_turbo:
+@needs_core
+def test_a_bad_profile_counts_in_neither_way(with_core):
+    if with_core:
         pytest.skip("both ways are tried at once")
-    good, decode, seen = FORMATS["JPEG baseline 0"], turbo.window, []
-
-    def looking(library, file, *args, **options):
-        """What a TurboJPEG says that reads profiles."""
-        seen.append(len(file))
-        return (None, "bad ICC marker") if b"ICC_PROFILE" in bytes(file) else decode(library, file, *args, **options)
-
-    monkeypatch.setattr(turbo, "window", looking if looks else decode)
+    good = FORMATS["JPEG baseline 0"]
     profile = b"\xff\xe2\0\x40ICC_PROFILE\0\x05\x01" + bytes(48)
     for file, refused in ((good, False), (good[:-60] + b"\xff\xd9", True)):
         for bottom in (20, 70):
-            for found in both_ways(file[:2] + profile + file[2:], monkeypatch, end=(30, bottom)):
+            for found in both_ways(file[:2] + profile + file[2:], end=(30, bottom)):
                 assert (found is None) is (refused and bottom == 70)
                 if found is not None:
                     assert np.array_equal(found, decoders.image(good).array[:bottom, :30])
-    assert len(seen) == (8 if looks else 0)
 
 
-@needs_turbo
-def test_no_file_is_decoded_with_the_tables_of_another(with_turbo, monkeypatch):
-    if with_turbo:
+@needs_core
+def test_no_file_is_decoded_with_the_tables_of_another(with_core):
+    if with_core:
         pytest.skip("both ways are tried at once")
     good = FORMATS["JPEG baseline 0"]
     bare = good.replace(b"\xff\xdb", b"\xff\xec")
     for file, refused in ((good, False), (bare, True), (good, False), (bare, True)):
-        for found in both_ways(file, monkeypatch, end=(30, 20)):
+        for found in both_ways(file, end=(30, 20)):
             assert (found is None) is refused
 
 

@@ -250,14 +250,15 @@ class Call:
 
     def described(self) -> list[Described]:
         """The place of each input in memory, for GPU kernels."""
-        return list(map(described, self._storages()))
+        return list(map(described, self.storages()))
 
     def tables(self) -> list[Described] | None:
         """The same for native functions; None where the arrays of an input are not of one dtype."""
-        found = [table for storage in self._storages() if (table := pixels.described(storage)) is not None]
+        found = [table for storage in self.storages() if (table := pixels.described(storage)) is not None]
         return found if len(found) == len(self.inputs) else None
 
-    def _storages(self) -> list[Any]:
+    def storages(self) -> list[Any]:
+        """The arrays of each input: one of all samples, or one for each."""
         return [
             [x.array] * self.count if isinstance(x, Tensor) else x.samples if x.whole is None else x.whole
             for x in self.inputs

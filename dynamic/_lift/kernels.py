@@ -61,7 +61,7 @@ def run(operator: Declared, call: Call) -> list[Any]:
     if plan.native is not None and not call.failures and _core.in_use():
         tables, filled = call.tables(), Memory(call)
         if tables is not None and plan.native(call, tables, filled):
-            return filled.storages
+            return _settled(call, filled.outs) if call.failures else filled.storages
     if not call.is_batch:
         return _alone(operator, call)
     if _takes_arrays(operator, call) and not call.failures:

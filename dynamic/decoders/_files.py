@@ -21,7 +21,7 @@ from dynamic.kernels.cpu import images
 from dynamic.kernels.cpu.places import Window
 from dynamic.kernels.gpu import copies, jpeg
 
-__all__ = ["buffer", "on_gpu", "opened"]
+__all__ = ["File", "Refused", "buffer", "for_each", "on_gpu", "opened"]
 
 _WHOLE_SAMPLINGS = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
 _FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
@@ -150,14 +150,14 @@ def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:
     """Decode files, by the numbers of their samples, into memory of the wanted shapes and dtype."""
     codec, size = jpeg.library(), sum(len(file.data) for file in files.values())
     there = [i for i, file in files.items() if codec is not None and _suits(file)]
-    _for_each(call, there, size, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
+    for_each(call, there, size, lambda i: images.check_scans(files[i].data, files[i].head, files[i].limits))
     pixels: dict[int, Array] = {}
     for gray in (False, True):
         some = [i for i in there if files[i].gray is gray and i not in call.failures]
         pixels |= _decoded_there(call, codec, files, some, target, gray=gray)
     here = [i for i in files if i not in pixels and i not in call.failures]
     arrays = {i: numpy.empty(target.shapes[i], target.dtype) for i in here}
-    _for_each(call, here, size, lambda i: files[i].decode(arrays[i]))
+    for_each(call, here, size, lambda i: files[i].decode(arrays[i]))
     done = [i for i in here if i not in call.failures]
     if pixels:
         copies.window(described(list(pixels.values())), target.take(list(pixels)))
@@ -176,7 +176,7 @@ def _suits(file: File) -> bool:
     return usual and head.detail.transform in (None, 1) and (not chroma or set(head.detail.components) == {1, 2, 3})
 
 
-def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[int], None]) -> None:
+def for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[int], None]) -> None:
     """Call a function for some samples, on threads; those that it refuses are failures of the call."""
 
     def one(k: int) -> None:
@@ -184,6 +184,9 @@ def _for_each(call: Call, chosen: Sequence[int], work: int, function: Callable[[
             function(chosen[k])
         except DataError as error:
             call.failures[chosen[k]] = error
+        except Exception as error:
+            error.add_note(call.note(chosen[k]))
+            raise
 
     pool.run(one, len(chosen), 8 * work)
 

@@ -36,6 +36,7 @@ from dynamic.random._windows import drawn
 
 from ._arrays import OPERATOR, plan_arrays
 from ._files import File, Refused, buffer, on_gpu, opened
+from ._photos import Photos, photos
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
@@ -53,7 +54,14 @@ _LIMITS = images.Limits()
 
 def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) -> Plan:
     """The headers of files, and the size of the image or window in each."""
+    found = photos(call, window)
+    if found is not None:
+        return _plan_of_photos(call, found)
     return _plan_of(call, call.each(functools.partial(opened, call.name, window), of_values=True))
+
+
+def _plan_of_photos(call: Call, found: Photos) -> Plan:
+    return Plan(found.shapes(), call.asked, "HWC", native=found.fill, on_error=call.fixed["on_error"])
 
 
 def _plan_of(call: Call, found: Sequence[tuple[Shape, File | Refused]]) -> Plan:
@@ -292,6 +300,9 @@ else:
 
 def _plan_random(call: Call) -> Plan:
     """As `_plan_files`, with a random window of each image; a file that is no image has a draw too."""
+    at_once = photos(call)
+    if at_once is not None:
+        return _plan_of_photos(call, at_once.at(drawn(call, at_once.sizes())))
     found = call.each(functools.partial(opened, call.name, None), of_values=True)
     extents = [(shape[0], shape[1]) if isinstance(file, File) else (1, 1) for shape, file in found]
     windows = drawn(call, extents).tolist()

@@ -1,7 +1,7 @@
 """JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo.
 
-It is the one of simplejpeg, for windows the one of the machine if it has a TurboJPEG 3, and for sampling factors that
-simplejpeg does not know the one of Pillow.
+It is the one of simplejpeg, and for sampling factors that simplejpeg does not know the one of Pillow. Of ordinary files
+`dynamic/_core/jpeg.c` does the same, with the same results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import simplejpeg
 from dynamic._arrays.memory import empty
 from dynamic.errors import DecodeError
 
-from . import exif, turbo
+from . import exif
 from ._common import (
     CHANNELS,
     Array,
@@ -389,30 +389,19 @@ def _one_by_pillow(data: bytes, head: Header, want: Colours) -> Array:
 def _window(
     data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], fast_idct: bool
 ) -> Array | None:
-    """The pixels of a window, by TurboJPEG without what is around it, or at least without the rows below it.
+    """The pixels of a window, decoded without the rows below it.
 
-    None where that saves too little, or where it cannot be told whether it went well: damage is found, or not, in
-    either way alike.
+    None where that saves too little, or where it cannot be told whether it went well: damage is found, or not, as in
+    the native path.
     """
     frame: _Frame = head.detail
-    top, left, height, width = place
+    top, _, height, width = place
     if not _is_plain(data, frame) or height * width > (1 - _WORTH_LEAVING_OUT) * head.height * head.width:
         return None
     rows = _rows_down_to(top + height, head)
-    if rows < head.height and not _ends_after_scan(data, frame):
-        return None
-    library = turbo.library()
-    if library is None or want == "CMYK":
-        return _upper_rows(data, head, want, place, rows, fast_idct) if rows < head.height else None
-    # As many rows of blocks as without TurboJPEG, and not the one below of which colours would be interpolated.
-    bottom = rows if rows == head.height else rows - _needed_below(frame)
-    region = top, left, bottom - top, width
-    step = 8 * max(h for h, _ in frame.components.values())
-    pixels, problem = turbo.window(library, data, want, region, head.width, step, fast_idct=fast_idct)
-    if _BAD_PROFILE in problem:  # of a TurboJPEG that looks at it, as simplejpeg does
-        bare = _without_profile(data)
-        pixels, problem = turbo.window(library, bare, want, region, head.width, step, fast_idct=fast_idct)
-    return None if problem else pixels[:height]
+    if rows < head.height and _ends_after_scan(data, frame):
+        return _upper_rows(data, head, want, place, rows, fast_idct)
+    return None
 
 
 def _rows_down_to(bottom: int, head: Header) -> int:

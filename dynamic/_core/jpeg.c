@@ -1,0 +1,452 @@
+/* JPEG files of a batch: their headers, and their pixels by the libjpeg-turbo of Pillow's wheels.
+ *
+ * Only a strict subset of files is taken, as photos are. Of any other file, and of any that libjpeg has as much as a
+ * warning of, the status says so, and `dynamic.kernels.cpu.images.jpeg` decides, and words the error.
+ */
+#include "core.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The interface of libjpeg, version 62, of machines of 64 bits: the library compares version and size. */
+enum { VERSION = 62, GRAY = 1, RGB = 2, YCBCR = 3, HEADER_OK = 1, FASTEST = 1 };
+
+struct decoder;
+
+struct errors { /* jpeg_error_mgr */
+    void (*error_exit)(struct decoder *);
+    void (*emit_message)(struct decoder *, int level);
+    char rest[152];
+};
+
+struct source { /* jpeg_source_mgr */
+    const uint8_t *next;
+    size_t left;
+    void (*init)(struct decoder *);
+    int (*fill)(struct decoder *);
+    void (*skip)(struct decoder *, long n);
+    int (*resync)(struct decoder *, int marker);
+    void (*term)(struct decoder *);
+};
+
+struct decoder { /* jpeg_decompress_struct */
+    struct errors *errors;
+    void *memory, *progress, *client;
+    int decompresses, state;
+    struct source *source;
+    uint32_t width, height;
+    int components, file_colours, colours;
+    uint32_t scale, scaled_from;
+    double gamma;
+    int buffered, raw, dct, unused[10 - 1];
+    uint32_t out_width, out_height;
+    int out_colours, channels, rows_at_once, mapped;
+    void *map;
+    uint32_t row;
+    char rest[460];
+};
+
+/* The functions of the library, in the order of `_FUNCTIONS` in jpeg.py. */
+struct libjpeg {
+    struct errors *(*std_error)(struct errors *);
+    void (*create)(struct decoder *, int version, size_t size);
+    int (*read_header)(struct decoder *, int image_required);
+    int (*start)(struct decoder *);
+    void (*crop)(struct decoder *, uint32_t *first, uint32_t *width);
+    uint32_t (*skip)(struct decoder *, uint32_t rows);
+    uint32_t (*read)(struct decoder *, uint8_t **rows, uint32_t n);
+    int (*finish)(struct decoder *);
+    void (*destroy)(struct decoder *);
+};
+
+/* One file of a batch: what its header says, as `_Frame` in images/jpeg.py has it. */
+struct file {
+    const uint8_t *data;
+    int64_t size, height, width, needed, first_scan;
+    int components, across, down, orientation;
+    uint8_t names[3];
+    bool progressive, restarts, plain;
+};
+
+/* The next segment: its marker, or 0 where there is anything unusual. Markers that are no segments are, here. */
+static int segment(const struct file *f, int64_t *at, const uint8_t **content, int64_t *length)
+{
+    const uint8_t *p = f->data + *at;
+    if (f->size - *at < 4 || p[0] != 0xFF || p[1] < 0xC0 || (p[1] >= 0xD0 && p[1] <= 0xD9) || p[1] == 0xFF)
+        return 0;
+    int64_t size = p[2] << 8 | p[3];
+    if (size < 2 || size > f->size - *at - 2)
+        return 0;
+    *content = p + 4;
+    *length = size - 2;
+    *at += 2 + size;
+    return p[1];
+}
+
+/* The orientation that an EXIF block has as cameras write it; 0 for none, -1 for anything unusual. */
+static int orientation(const uint8_t *tiff, int64_t size)
+{
+    bool little = size >= 8 && !memcmp(tiff, "II*", 4);
+    if (!little && (size < 8 || memcmp(tiff, "MM\0*", 4)))
+        return -1;
+#define SHORT(p) (little ? (p)[0] | (p)[1] << 8 : (p)[0] << 8 | (p)[1])
+#define LONG(p) (little ? SHORT(p) | (int64_t)SHORT((p) + 2) << 16 : (int64_t)SHORT(p) << 16 | SHORT((p) + 2))
+    int64_t start = LONG(tiff + 4);
+    if (start > size - 2)
+        return -1;
+    int64_t count = SHORT(tiff + start);
+    if (count * 12 > size - start - 2)
+        return -1;
+    for (const uint8_t *entry = tiff + start + 2; count--; entry += 12)
+        if (SHORT(entry) == 0x0112) {
+            int value = SHORT(entry + 8);
+            return SHORT(entry + 2) == 3 && LONG(entry + 4) == 1 && value >= 1 && value <= 8 ? value : -1;
+        }
+    return 0;
+#undef SHORT
+#undef LONG
+}
+
+static int64_t blocks(int64_t extent, int factor, int most) { return (extent * factor + 8 * most - 1) / (8 * most); }
+
+/* The frame: of 8 bits, gray, or colours of which the first has all the pixels and the others are alike. */
+static bool read_frame(struct file *f, int marker, const uint8_t *p, int64_t length)
+{
+    if (marker > 0xC2 || f->components || length < 6 || p[0] != 8 || (p[5] != 1 && p[5] != 3) || length != 6 + 3 * p[5])
+        return false;
+    f->height = p[1] << 8 | p[2];
+    f->width = p[3] << 8 | p[4];
+    f->components = p[5];
+    f->progressive = marker == 0xC2;
+    f->across = p[7] >> 4;
+    f->down = p[7] & 15;
+    bool usual = (f->across == 1 && f->down == 1) ||
+                 (f->components == 3 && ((f->across == 2 && f->down <= 2) || (f->across == 1 && f->down == 2) ||
+                                         (f->across == 4 && f->down == 1)));
+    if (!f->height || !f->width || !usual || !f->down)
+        return false;
+    for (int i = 0; i < f->components; i++) {
+        f->names[i] = p[6 + 3 * i];
+        for (int k = 0; k < i; k++)
+            if (f->names[k] == f->names[i])
+                return false;
+        if (i && p[7 + 3 * i] != 0x11)
+            return false;
+    }
+    int64_t many = blocks(f->width, f->across, f->across) * blocks(f->height, f->down, f->down);
+    many += (f->components - 1) * blocks(f->width, 1, f->across) * blocks(f->height, 1, f->down);
+    f->needed = many * (f->progressive ? 1 : 2);
+    return true;
+}
+
+/* `_header` and `_check_amount` of images/jpeg.py, for a strict subset of the files that these take. */
+static bool read_header(struct file *f)
+{
+    const uint8_t *content;
+    int64_t at = 2, length;
+    if (f->size < 4 || f->data[0] != 0xFF || f->data[1] != 0xD8)
+        return false;
+    for (int count = 0; count < 1024; count++) {
+        f->first_scan = at;
+        int marker = segment(f, &at, &content, &length);
+        if (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4) {
+            if (!read_frame(f, marker, content, length))
+                return false;
+        } else if (marker == 0xE1 && !f->orientation && length >= 6 && !memcmp(content, "Exif\0", 6)) {
+            f->orientation = orientation(content + 6, length - 6);
+        } else if (marker == 0xDD) {
+            f->restarts = true;
+        } else if (marker == 0xDA) {
+            f->plain = length && !f->progressive && content[0] == f->components;
+            f->orientation = f->orientation ? f->orientation : 1;
+            return f->components && f->orientation > 0 && (f->size - f->first_scan) * 8 >= f->needed;
+        } else if (!marker || marker == 0xDC) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* The position of the marker that ends codes; -1 where there is none. Restarts count as one where there are none. */
+static int64_t after_codes(const struct file *f, int64_t at, bool restarts)
+{
+    const uint8_t *p;
+    while (at < f->size - 1 && (p = memchr(f->data + at, 0xFF, f->size - 1 - at))) {
+        at = p - f->data;
+        if (p[1] != 0x00 && p[1] != 0xFF && !(restarts && p[1] >= 0xD0 && p[1] <= 0xD7))
+            return at;
+        at++;
+    }
+    return -1;
+}
+
+/* `check_scans` of images/jpeg.py. */
+static bool check_scans(const struct file *f, int64_t most)
+{
+    const uint8_t *content;
+    int64_t at = f->first_scan, coded = 0, length;
+    int missing = (1 << f->components) - 1;
+    if (f->plain && f->height * f->width <= 1 << 23 && !memcmp(f->data + f->size - 2, "\xFF\xD9", 2))
+        return true; /* libjpeg warns wherever this would find fault */
+    for (int64_t scans = 0;;) {
+        if (f->size - at >= 2 && f->data[at] == 0xFF && f->data[at + 1] == 0xD9)
+            return !missing && coded * 8 >= f->needed;
+        int marker = segment(f, &at, &content, &length);
+        if (!marker || (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4) || marker == 0xDC)
+            return false;
+        if (marker != 0xDA)
+            continue;
+        if (++scans > most || length < 6 || content[0] < 1 || content[0] > f->components ||
+            length != 4 + 2 * content[0])
+            return false;
+        for (int i = 0; i < content[0]; i++) {
+            int k = 0;
+            while (k < f->components && f->names[k] != content[1 + 2 * i])
+                k++;
+            if (k == f->components)
+                return false;
+            if (content[1 + 2 * content[0]] == 0)
+                missing &= ~(1 << k);
+        }
+        int64_t end = after_codes(f, at, true);
+        if (end < 0)
+            return false;
+        coded += end - at;
+        at = end;
+    }
+}
+
+/* One file as it is decoded. The decoder is the first, so that its address is that of the whole. */
+struct reader {
+    struct decoder jpeg;
+    struct errors errors;
+    struct source source;
+    const struct libjpeg *lib;
+    struct file file;
+    int64_t top, left, height, width;      /* the window, of the image as stored */
+    uint8_t *to;                           /* its first pixel there */
+    int64_t down, across;                  /* the step there to its next row, and to its next column */
+    int channels, colours, fast;
+    uint8_t *strip;
+    jmp_buf stop;
+};
+
+enum { STRIP = 16, MARGIN = 2 }; /* rows; columns from which colours of half the width are interpolated */
+
+static void stop(struct decoder *jpeg) { longjmp(((struct reader *)jpeg)->stop, 1); }
+
+static void stop_at_warning(struct decoder *jpeg, int level)
+{
+    if (level < 0)
+        stop(jpeg);
+}
+
+static void nothing(struct decoder *jpeg) { (void)jpeg; }
+
+static int at_end(struct decoder *jpeg)
+{
+    stop(jpeg);
+    return 0;
+}
+
+static int out_of_step(struct decoder *jpeg, int marker) { return (void)marker, at_end(jpeg); }
+
+static void pass_over(struct decoder *jpeg, long n)
+{
+    struct source *source = jpeg->source;
+    if (n <= 0)
+        return;
+    if ((size_t)n > source->left)
+        stop(jpeg);
+    source->next += n;
+    source->left -= n;
+}
+
+static bool attempted(struct reader *r, void (*work)(struct reader *))
+{
+    volatile bool fine = false;
+    if (!_setjmp(r->stop)) {
+        work(r);
+        fine = true;
+    }
+    r->lib->destroy(&r->jpeg);
+    free(r->strip);
+    return fine;
+}
+
+/* A decoder for each file: one that has decoded would lend the next file the tables that it lacks. */
+static void create(struct reader *r)
+{
+    r->jpeg.errors = r->lib->std_error(&r->errors);
+    r->errors.error_exit = stop;
+    r->errors.emit_message = stop_at_warning;
+    r->lib->create(&r->jpeg, VERSION, sizeof r->jpeg);
+}
+
+static void require(struct reader *r, bool fine)
+{
+    if (!fine)
+        stop(&r->jpeg);
+}
+
+/* Pixels to their places, of which rows may be columns and either may run backwards. */
+static void place(const struct reader *r, const uint8_t *from, int64_t pitch, int64_t first, int64_t rows)
+{
+    bool turned = llabs(r->across) > llabs(r->down);
+    int64_t outer = turned ? r->width : rows, inner = turned ? rows : r->width;
+    int64_t in_outer = turned ? r->channels : pitch, in_inner = turned ? pitch : r->channels;
+    int64_t to_outer = turned ? r->across : r->down, to_inner = turned ? r->down : r->across;
+    uint8_t *start = r->to + first * r->down;
+    for (int64_t i = 0; i < outer; i++) {
+        const uint8_t *source = from + i * in_outer;
+        uint8_t *target = start + i * to_outer;
+        if (to_inner == in_inner && !turned)
+            memcpy(target, source, inner * r->channels);
+        else if (r->channels == 3)
+            for (int64_t k = 0; k < inner; k++, source += in_inner, target += to_inner)
+                target[0] = source[0], target[1] = source[1], target[2] = source[2];
+        else
+            for (int64_t k = 0; k < inner; k++, source += in_inner, target += to_inner)
+                target[0] = source[0];
+    }
+}
+
+/* Decode a window as `_whole` and `_window` of images/jpeg.py: of files with one scan without the rows below, where
+ * nothing but the end of the file follows, and without most of the pixels around it. Damage counts in all rows that
+ * are decoded there. */
+static void decode(struct reader *r)
+{
+    const struct libjpeg *lib = r->lib;
+    const struct file *f = &r->file;
+    struct decoder *jpeg = &r->jpeg;
+    create(r);
+    r->source = (struct source){f->data, f->size, nothing, at_end, pass_over, out_of_step, nothing};
+    jpeg->source = &r->source;
+    require(r, lib->read_header(jpeg, 1) == HEADER_OK && jpeg->width == f->width && jpeg->height == f->height &&
+                   jpeg->components == f->components && jpeg->file_colours >= GRAY && jpeg->file_colours <= YCBCR);
+    jpeg->colours = r->channels == 1 ? GRAY : r->colours;
+    jpeg->dct = r->fast ? FASTEST : 0;
+    require(r, lib->start(jpeg) && jpeg->out_width == f->width && jpeg->out_height == f->height &&
+                   jpeg->channels == r->channels);
+
+    int64_t bottom = r->top + r->height, end = f->plain ? f->height : bottom;
+    uint32_t first = 0, columns = f->width;
+    bool part = f->plain && r->height * r->width * 32 <= 31 * f->height * f->width;
+    if (part) {
+        int64_t below = f->down > 1 ? f->down : 0, unit = 8 * f->down, rows = (bottom + below + unit - 1) / unit * unit;
+        if (!f->restarts && (f->height - rows) * 32 >= f->height) {
+            int64_t after = after_codes(f, f->first_scan + 2, false);
+            part = after >= 0 && f->data[after + 1] == 0xD9;
+            end = part ? rows - below : end;
+        }
+    }
+    if (part) {
+        int64_t step = 8 * f->across, last = r->left + r->width + MARGIN;
+        first = r->left > MARGIN ? (r->left - MARGIN) / step * step : 0;
+        uint32_t from = first, wanted = columns = (last < f->width ? last : f->width) - first;
+        lib->crop(jpeg, &from, &wanted);
+        require(r, from == first && wanted == columns && (!r->top || lib->skip(jpeg, r->top) == r->top));
+    }
+
+    int64_t pitch = (int64_t)columns * r->channels, in_strip = (r->left - first) * r->channels;
+    bool direct = r->across == r->channels && r->down > 0 && columns == r->width;
+    require(r, (r->strip = malloc(pitch * STRIP)) != NULL);
+    while (jpeg->row < end) {
+        int64_t row = jpeg->row, until = row < r->top ? r->top : row < bottom ? bottom : end;
+        bool wanted = row >= r->top && row < bottom;
+        if (part && row >= bottom && end - row > 1) /* for errors in their codes */
+            require(r, lib->skip(jpeg, end - row - 1) == end - row - 1);
+        uint32_t n = until - row < STRIP ? until - row : STRIP;
+        uint8_t *rows[STRIP];
+        for (uint32_t k = 0; k < n; k++)
+            rows[k] = wanted && direct ? r->to + (row - r->top + k) * r->down : r->strip + k * pitch;
+        uint32_t got = lib->read(jpeg, rows, n);
+        require(r, got > 0);
+        if (wanted && !direct)
+            place(r, r->strip + in_strip, pitch, row - r->top, got);
+    }
+    if (end == f->height)
+        lib->finish(jpeg);
+}
+
+/* A file of a batch: a row of the table in jpeg.py. */
+struct sample {
+    const uint8_t *data;
+    int64_t size, height, width, components, orientation;
+    int64_t corner[2], shape[3]; /* the window of the upright image, and its channels */
+    uint8_t *target;
+    int64_t stride[3], done;
+};
+
+/* What is the same for all files of a batch. */
+struct batch {
+    const struct libjpeg *lib;
+    struct sample *samples;
+    int64_t most_scans;
+    int colours, fast, upright;
+};
+
+static void decode_one(void *context, int64_t i)
+{
+    const struct batch *b = context;
+    struct sample *s = &b->samples[i];
+    struct reader r = {.lib = b->lib, .colours = b->colours, .fast = b->fast};
+    r.file = (struct file){.data = s->data, .size = s->size};
+    s->done = 0;
+    if (!read_header(&r.file))
+        return;
+    int turn = b->upright ? r.file.orientation : 1;
+    bool turned = turn >= 5, from_below = turn == 3 || turn == 4 || turn == 6 || turn == 7;
+    bool from_right = turn == 2 || turn == 3 || turn == 7 || turn == 8;
+    int64_t top = s->corner[turned], left = s->corner[!turned];
+    r.height = s->shape[turned];
+    r.width = s->shape[!turned];
+    r.channels = (int)s->shape[2];
+    if (top < 0 || left < 0 || r.height < 1 || r.width < 1 || top > r.file.height - r.height ||
+        left > r.file.width - r.width || (r.channels != 1 && r.channels != 3) || s->stride[2] != 1)
+        return;
+    r.top = from_below ? r.file.height - top - r.height : top;
+    r.left = from_right ? r.file.width - left - r.width : left;
+    r.down = s->stride[turned] * (from_below ? -1 : 1);
+    r.across = s->stride[!turned] * (from_right ? -1 : 1);
+    r.to = s->target - (from_below ? (r.height - 1) * r.down : 0) - (from_right ? (r.width - 1) * r.across : 0);
+    s->done = check_scans(&r.file, b->most_scans) && attempted(&r, decode);
+}
+
+/* Whether a library has this interface. */
+EXPORT int core_jpeg_fits(const struct libjpeg *lib)
+{
+    struct reader r = {.lib = lib};
+    return sizeof(struct decoder) == 632 && attempted(&r, create);
+}
+
+/* `jpeg.header`: what the header of each file says, and its whole image as the window. The height is 0 where Python is
+ * to be asked. Channels are 1 or 3, or 0 for those of the file. */
+EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_bytes, int64_t most_pixels, int channels,
+                              int upright)
+{
+    for (struct sample *s = samples; s < samples + n; s++) {
+        struct file f = {.data = s->data, .size = s->size};
+        bool fine = s->size <= most_bytes && read_header(&f) && f.height * f.width <= most_pixels;
+        bool turned = upright && f.orientation >= 5;
+        s->height = fine ? f.height : 0;
+        s->width = f.width;
+        s->components = f.components;
+        s->orientation = f.orientation;
+        s->corner[0] = s->corner[1] = 0;
+        s->shape[turned] = f.height;
+        s->shape[!turned] = f.width;
+        s->shape[2] = channels ? channels : f.components;
+    }
+}
+
+/* `jpeg.decode` and `convert.upright`: the window of each file to its target, uint8 of shape (height, width, channels),
+ * and whether that went well. */
+EXPORT void core_jpeg_decode(const struct libjpeg *lib, struct sample *samples, int64_t n, int64_t most_scans,
+                             int colours, int fast, int upright, int threads)
+{
+    struct batch b = {lib, samples, most_scans, colours, fast, upright};
+    core_share(decode_one, &b, n, threads);
+}

@@ -1,0 +1,145 @@
+"""The files of a call in columns, without Python for each: C decodes ordinary JPEG files, Python the others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy
+import simplejpeg
+
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described, described
+from dynamic._arrays.memory import empty
+from dynamic._core import jpeg as core
+from dynamic._core.pixels import described as all_described
+from dynamic._lift.call import Call, Shape
+from dynamic._lift.kernels import Memory
+from dynamic.errors import DataError
+from dynamic.kernels.cpu import images
+from dynamic.kernels.cpu.places import Window
+
+from ._files import File, Refused, for_each, opened
+
+__all__ = ["Photos", "is_exact", "photos"]
+
+
+_CHANNELS = {"RGB": 3, "BGR": 3, "YCbCr": 3, "GRAY": 1, "ANY_DATA": 0}  # 0: as many as the file has
+
+
+class Photos:
+    """The files of a call, and the windows of their images.
+
+    Args:
+        call: The call.
+        files: The files.
+        others: Those that C does not read, by their numbers.
+    """
+
+    def __init__(self, call: Call, files: core.Files, others: Mapping[int, File | Refused]) -> None:
+        self._call, self.files, self._others = call, files, others
+
+    def shapes(self) -> list[Shape]:
+        """The shape of each window."""
+        return list(map(tuple, self.files.shapes.tolist()))
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Height and width of each window; of a file that is no image 1 and 1."""
+        return [(height or 1, width or 1) for height, width, _ in self.files.shapes.tolist()]
+
+    def at(self, windows: Array) -> Photos:
+        """The files with other windows, of shape (N, 2, 2): the corner and the extents of each."""
+        shapes = self.files.shapes
+        self.files.corners[...] = windows[:, 0]
+        shapes[:, :2] = numpy.where(shapes[:, :1] > 0, windows[:, 1], 0)
+        return self
+
+    def fill(self, call: Call, _: list[Described], memory: Memory) -> bool:
+        """Decode all files; those that are no images are failures of the call."""
+        kind, outs = call.fixed["output_type"], memory.outs
+        direct = kind != "YCbCr" and call.asked == numpy.uint8
+        pixels = outs if direct else [empty(out.shape, numpy.dtype(numpy.uint8)) for out in outs]
+        done = self.files.decode(
+            memory.described() if direct else described(pixels),
+            colours="BGR" if kind == "BGR" else "RGB",
+            most_scans=call.fixed["max_scans"],
+            fast_idct=call.fixed["use_fast_idct"],
+        )
+
+        def finish(i: int) -> None:
+            if done[i]:
+                own = images.convert.colours(pixels[i], "RGB", kind) if kind == "YCbCr" else pixels[i]
+                images.convert.values(own, outs[i])
+            else:
+                self._file(i).decode(outs[i])
+
+        rest = numpy.flatnonzero(~done).tolist() if direct else range(call.count)
+        if rest:
+            for_each(call, rest, sum(pixels[i].nbytes for i in rest), finish)
+        return True
+
+    def _file(self, i: int) -> File | Refused:
+        """A file as Python decodes it."""
+        file = self._others[i] if i in self._others else _opened(self._call, None, i)[1]
+        return file._replace(corner=self.files.corners[i].tolist()) if isinstance(file, File) else file
+
+
+def _opened(call: Call, window: Callable[..., Window] | None, i: int) -> tuple[Shape, File | Refused]:
+    """A file of a call, as `opened` reads it."""
+    inputs = [column[i] for column in call.columns()]
+    arguments = call.fixed | {name: values[i] for name, values in call.varying.items()}
+    return opened(call.name, window, *inputs, **arguments)
+
+
+def photos(call: Call, window: Callable[..., Window] | None = None) -> Photos | None:
+    """The files of a call, and the image or window of each; None where Python does it all.
+
+    Args:
+        call: The call.
+        window: As for `opened`.
+    """
+    fixed, kind, given = call.fixed, call.fixed["output_type"], call.inputs[0]
+    here = call.device.device_type == "cpu" and given.ndim == 1 and core.is_here() and is_exact()
+    limits = images.Limits(fixed["max_pixels"], fixed["max_scans"], fixed["max_encoded_bytes"], fixed["formats"])
+    allowed = limits.formats is None or images.jpeg.FORMAT in limits.formats
+    if not (call.count and here and allowed):
+        return None
+    table = all_described(call.storages()[0])
+    if table is None:
+        return None
+    files = core.Files(
+        table,
+        limits.encoded_bytes,
+        limits.pixels,
+        channels=_CHANNELS[kind],
+        upright=fixed["adjust_orientation"],
+    )
+    others: dict[int, File | Refused] = {}
+    for i in numpy.flatnonzero(~files.known).tolist() if window is None else range(call.count):
+        try:
+            files.shapes[i], file = _opened(call, window, i)
+        except DataError:
+            return None  # so that one error names all that are refused
+        except Exception as error:
+            error.add_note(call.note(i))
+            raise
+        if isinstance(file, File) and file.corner is not None:
+            files.corners[i] = file.corner
+        if not files.known[i]:
+            others[i] = file
+    return Photos(call, files, others)
+
+
+@functools.cache
+def is_exact() -> bool:
+    """Whether C decodes an image of noise, with colours of half the size, and windows of it as simplejpeg does."""
+    noise = numpy.random.default_rng(0).integers(0, 256, (56, 72, 3), dtype=numpy.uint8)
+    file = simplejpeg.encode_jpeg(noise, 90, "RGB", "420")
+    whole, encoded = simplejpeg.decode_jpeg(file), numpy.frombuffer(file, numpy.uint8)
+    places = ((0, 0, 56, 72), (0, 17, 56, 31), (9, 33, 20, 39), (31, 1, 2, 2))
+    expected = [whole[top : top + height, left : left + width] for top, left, height, width in places]
+    found = [numpy.empty(part.shape, numpy.uint8) for part in expected]
+    files = core.Files(described([encoded] * len(places)), len(file), noise.size, channels=3)
+    files.corners[...] = [place[:2] for place in places]
+    done = files.decode(described(found), colours="RGB", most_scans=1, fast_idct=False)
+    return bool(done.all()) and all(map(numpy.array_equal, found, expected))
