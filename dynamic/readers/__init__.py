@@ -5,11 +5,12 @@ from .coco import COCO
 from .external import ExternalSource
 from .files import File
 from .mapped import Map
+from .mix import Mix
 from .npy import Numpy
 from .tfrecord import TFRecord
 from .webdataset import Webdataset
 
-__all__ = ["COCO", "ExternalSource", "File", "Map", "Numpy", "Reader", "TFRecord", "Webdataset"]
+__all__ = ["COCO", "ExternalSource", "File", "Map", "Mix", "Numpy", "Reader", "TFRecord", "Webdataset"]
 
 _NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Sequence", "Video", "VideoResize"))
 

@@ -237,7 +237,7 @@ class Placed(ABC):
         if isinstance(sample, (int, numpy.integer)) and not isinstance(sample, bool):
             wanted = int(sample)
         elif isinstance(sample, str):
-            names = self._names(list(range(self._count)))
+            names = self._names(list(range(len(self._ids))))
             if sample in names:
                 return names.index(sample)
             wanted = int(sample, 16) if re.fullmatch("[0-9a-f]{16}", sample) else None
