@@ -16,10 +16,23 @@ import dynamic as ndd
 from dynamic import _core
 from dynamic._arrays import described as arrays
 from dynamic._base import pool
-from dynamic._core import pixels
+from dynamic._core.described import described
 from dynamic._lift.operator import registry
 
 pytestmark = compiled
+OPERATORS = [
+    "cast",
+    "cat",
+    "copy",
+    "crop",
+    "crop_mirror_normalize",
+    "erase",
+    "flip",
+    "pad",
+    "slice",
+    "stack",
+    "transpose",
+]
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -73,7 +86,7 @@ def batch(samples: list[np.ndarray], layout: str | None, *, dense: bool) -> ndd.
     return ndd.as_batch(read_only(np.stack(samples)) if whole else samples, layout=layout)
 
 
-@pytest.mark.parametrize("name", ["crop_mirror_normalize"])
+@pytest.mark.parametrize("name", OPERATORS)
 @given(data=st.data())
 def test_any_call(name: str, data: st.DataObject) -> None:
     """Any call of an operator."""
@@ -126,7 +139,7 @@ def test_described(data: st.DataObject, images: tuple[list[np.ndarray], str]) ->
     samples = images[0]
     if data.draw(st.booleans()):
         samples = [sample[0, 0, 0, ...] for sample in samples if sample.size] or [np.array(1)]
-    found, expected = pixels.described(samples), arrays.described(samples)
+    found, expected = described(samples), arrays.described(samples)
     for name in ("pointers", "shapes", "strides"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert found.dtype == expected.dtype
@@ -136,8 +149,8 @@ def test_described_of_others() -> None:
     """Arrays of several types or numbers of dimensions are left to the way of Python."""
     one = np.zeros((2, 3), np.uint8)
     for other in (np.zeros((2, 3), np.float64), np.zeros(2, np.uint8), np.zeros((2, 3), np.int8)):
-        assert pixels.described([one, other, one]) is None
+        assert described([one, other, one]) is None
     unpickled = np.zeros((2, 3), np.dtype("uint8", copy=True))
-    found = pixels.described([one, unpickled])
+    found = described([one, unpickled])
     assert found is not None
     assert found.shapes.tolist() == [[2, 3], [2, 3]]

@@ -65,6 +65,13 @@ class Described:
         starts = items.pointers.view(numpy.int64) + places * items.strides[:, 0]
         return Described(starts.view(numpy.uint64), items.shapes[:, 1:], items.strides[:, 1:], self.dtype), owners
 
+    @staticmethod
+    def joined(tables: Sequence[Described]) -> Described:
+        """The samples of several descriptions, of one dtype and number of dimensions."""
+        columns = [(table.pointers, table.shapes, table.strides) for table in tables]
+        pointers, shapes, strides = map(numpy.concatenate, zip(*columns, strict=True))
+        return Described(pointers, shapes, strides, tables[0].dtype)
+
     def ordered(self, places: Sequence[int]) -> Described:
         """The same with dimension `places[i]` as dimension i."""
         return Described(self.pointers, self.shapes[:, places], self.strides[:, places], self.dtype)

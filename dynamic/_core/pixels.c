@@ -4,7 +4,7 @@
  */
 #include "core.h"
 
-#ifdef __F16C__
+#ifdef __SSSE3__
 #include <immintrin.h>
 #endif
 
@@ -12,34 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512, FILLED = 512, TILE = 32, DEEPEST = 6 }; /* blocks stay in the fastest cache */
-
-/* Describing. */
-
-typedef struct { /* the beginning of NumPy's public PyArrayObject_fields, behind the head of all objects */
-    char *data;
-    int ndim;
-    const int64_t *shape, *strides;
-    const void *base, *descr;
-} fields;
-
-/* `dynamic._arrays.described.described` of n arrays of NumPy, given by their addresses as objects; 0 where their
- * types or numbers of dimensions differ. */
-EXPORT int core_describe(int64_t n, addresses objects, int64_t head, int64_t ndim, uint64_t *pointers, int64_t *shapes, int64_t *strides)
-{
-    const fields *first = (const fields *)(objects[0] + head);
-    for (int64_t i = 0; i < n; i++) {
-        const fields *array = (const fields *)(objects[i] + head);
-        if (array->ndim != ndim || array->descr != first->descr)
-            return 0;
-        pointers[i] = (uint64_t)array->data;
-        for (int64_t d = 0; d < ndim; d++) {
-            shapes[i * ndim + d] = array->shape[d];
-            strides[i * ndim + d] = array->strides[d];
-        }
-    }
-    return 1;
-}
+enum { BLOCK = 512, DEEPEST = 6 }; /* blocks stay in the fastest cache */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -157,83 +130,60 @@ EXPORT void core_normalise(int64_t n, addresses sources, extents from, addresses
     core_share(normalise, &all, n * pieces, threads);
 }
 
-/* Copying: N boxes of up to DEEPEST dimensions, each of any steps. */
+/* Copying: NumPy's ``target[...] = source``. */
 
 typedef struct {
     int ndim;
-    int64_t bytes, extents[DEEPEST], from[DEEPEST], to[DEEPEST]; /* of what is contiguous; of dimensions; their steps */
+    int64_t bytes, extents[DEEPEST], every[DEEPEST], into[DEEPEST]; /* of a run; of dimensions; steps there */
 } box;
 
-typedef struct {
-    addresses sources, targets;
-    extents shapes, from, to;
-    int64_t ndim, size, pieces;
-} copying;
-
-/* Let the dimension along which the source is densest be the last but one, where it is not the last: both ends of a
- * transposition are then read and written in tiles. */
-static void arrange(box *one)
+/* The dimensions that count, neighbours that follow each other as one. */
+static box boxed(int64_t ndim, int64_t size, const int64_t *shape, const int64_t *every, const int64_t *into)
 {
-    int last = one->ndim - 1, densest = last;
-    for (int i = 0; i < last; i++)
-        if (llabs(one->from[i]) < llabs(one->from[densest]))
-            densest = i;
-    if (densest < last - 1)
-        for (int k = 0; k < 3; k++) {
-            int64_t *each = k == 0 ? one->extents : k == 1 ? one->from : one->to, moved = each[densest];
-            memmove(each + densest, each + densest + 1, (last - 1 - densest) * sizeof moved);
-            each[last - 1] = moved;
-        }
-}
-
-/* The dimensions of a box that count, neighbours that follow each other as one; false where it is empty. */
-static bool boxed(const copying *all, int64_t sample, box *one)
-{
-    const int64_t *shape = all->shapes + sample * all->ndim, *from = all->from + sample * all->ndim, *to = all->to + sample * all->ndim;
+    box one = {.bytes = size};
     int n = 0;
-    for (int64_t i = 0; i < all->ndim; i++) {
-        if (!shape[i])
-            return false;
-        if (shape[i] == 1)
+    for (int64_t d = 0; d < ndim; d++) {
+        if (shape[d] == 1)
             continue;
-        if (n && one->from[n - 1] == from[i] * shape[i] && one->to[n - 1] == to[i] * shape[i])
-            one->extents[--n] *= shape[i];
-        else
-            one->extents[n] = shape[i];
-        one->from[n] = from[i];
-        one->to[n++] = to[i];
+        bool follows = n && one.every[n - 1] == every[d] * shape[d] && one.into[n - 1] == into[d] * shape[d];
+        n -= follows;
+        one.extents[n] = follows ? one.extents[n] * shape[d] : shape[d];
+        one.every[n] = every[d];
+        one.into[n++] = into[d];
     }
-    one->bytes = all->size;
-    if (n && one->from[n - 1] == one->bytes && one->to[n - 1] == one->bytes)
-        one->bytes *= one->extents[--n];
-    one->ndim = n;
-    arrange(one);
-    return true;
+    if (n && one.every[n - 1] == size && one.into[n - 1] == size)
+        one.bytes *= one.extents[--n];
+    one.ndim = n;
+    return one;
 }
 
 /* n runs of so many bytes. */
-#define RUNS(bytes)                                                                                                    \
-    for (int64_t i = 0; i < n; i++)                                                                                    \
-        memcpy(to + i * into, from + i * every, bytes)
-#define MIRRORED(bytes)                                                                                                \
-    for (int64_t i = 0; i < n; i++)                                                                                    \
-        memcpy(to + i * bytes, from - i * bytes, bytes)
 #define CASE(bytes)                                                                                                    \
     case bytes:                                                                                                        \
-        if (into == bytes && every == -bytes)                                                                          \
-            MIRRORED(bytes);                                                                                           \
-        else                                                                                                           \
-            RUNS(bytes);                                                                                               \
+        for (; into == bytes && every == -bytes && i < n; i++)                                                         \
+            memcpy(to + i * bytes, from - i * bytes, bytes);                                                           \
+        for (; i < n; i++)                                                                                             \
+            memcpy(to + i * into, from + i * every, bytes);                                                            \
         return;
 
 static void runs(int64_t n, int64_t bytes, const char *restrict from, int64_t every, char *restrict to, int64_t into)
 {
+    int64_t i = 0;
     if (!every && into == bytes) { /* one value: what is filled with it already is copied on, from the cache */
         memcpy(to, from, bytes);
         for (int64_t done = bytes, end = n * bytes, more; done < end; done += more)
-            memcpy(to + done, to, more = least(least(done, FILLED * bytes), end - done));
+            memcpy(to + done, to, more = least(least(done, BLOCK * bytes), end - done));
         return;
     }
+#ifdef __SSSE3__
+    if (bytes == 3 && into == 3 && every == -3) { /* five pixels in a register, behind a byte of the next */
+        const __m128i turn = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
+        for (; n - i > 5; i += 5) {
+            __m128i pixels = _mm_loadu_si128((const __m128i *)(from - 3 * i - 13));
+            _mm_storeu_si128((__m128i *)(to + 3 * i), _mm_shuffle_epi8(pixels, turn));
+        }
+    }
+#endif
     switch (bytes) {
         CASE(1)
         CASE(2)
@@ -242,72 +192,123 @@ static void runs(int64_t n, int64_t bytes, const char *restrict from, int64_t ev
         CASE(6)
         CASE(8)
         CASE(12)
-    default: RUNS(bytes);
+    default:
+        for (; i < n; i++)
+            memcpy(to + i * into, from + i * every, bytes);
     }
 }
 
 /* Two dimensions, of which the first is the denser in the source. */
-static void transposed(int64_t bytes, const int64_t *extents, const char *from, const int64_t *every, char *to, const int64_t *into)
+static void transposed(const box *one, const char *from, char *to)
 {
+    const int64_t *extents = one->extents + one->ndim - 2, *every = one->every + one->ndim - 2, *into = one->into + one->ndim - 2;
     const uint8_t *pixels = (const uint8_t *)from;
     uint8_t *out = (uint8_t *)to;
-    if (bytes == 1 && extents[0] == 3 && every[0] == 1 && every[1] == 3 && into[1] == 1)
+    if (one->bytes == 1 && extents[0] == 3 && every[0] == 1 && every[1] == 3 && into[1] == 1)
         split(pixels, extents[1], out, out + into[0], out + 2 * into[0]);
-    else if (bytes == 1 && extents[1] == 3 && every[0] == 1 && into[0] == 3 && into[1] == 1)
+    else if (one->bytes == 1 && extents[1] == 3 && every[0] == 1 && into[0] == 3 && into[1] == 1)
         merge(pixels, pixels + every[1], pixels + 2 * every[1], extents[0], out);
     else
-        for (int64_t i = 0; i < extents[0]; i += TILE)
-            for (int64_t j = 0; j < extents[1]; j += TILE)
-                for (int64_t k = i; k < least(i + TILE, extents[0]); k++)
-                    runs(least(TILE, extents[1] - j), bytes, from + k * every[0] + j * every[1], every[1],
-                         to + k * into[0] + j * into[1], into[1]);
+        for (int64_t k = 0; k < extents[0]; k++)
+            runs(extents[1], one->bytes, from + k * every[0], every[1], to + k * into[0], into[1]);
 }
 
-static void copy(void *context, int64_t i)
+/* A part of a box, cut along its longest dimension. */
+static void copied(box one, const char *from, char *to, int64_t piece, int64_t pieces)
 {
-    const copying *all = context;
-    int64_t sample = i / all->pieces, piece = i % all->pieces, at[DEEPEST] = {0};
-    const char *from = (const char *)all->sources[sample];
-    char *to = (char *)all->targets[sample];
-    box one;
-    if (!boxed(all, sample, &one))
-        return;
-    int longest = 0, last = one.ndim - 1;
+    int longest = 0, last = one.ndim - 1, outer = last;
+    int64_t at[DEEPEST] = {0};
     for (int d = 1; d <= last; d++)
         if (one.extents[d] > one.extents[longest])
             longest = d;
-    int64_t *extent = one.ndim ? &one.extents[longest] : &one.bytes;
-    int64_t start = *extent * piece / all->pieces;
-    *extent = *extent * (piece + 1) / all->pieces - start;
-    from += start * (one.ndim ? one.from[longest] : 1);
-    to += start * (one.ndim ? one.to[longest] : 1);
-    if (!*extent)
+    int64_t *extent = last < 0 ? &one.bytes : &one.extents[longest], start = *extent * piece / pieces;
+    *extent = *extent * (piece + 1) / pieces - start;
+    from += start * (last < 0 ? 1 : one.every[longest]);
+    to += start * (last < 0 ? 1 : one.into[longest]);
+    for (int d = 0; d <= last; d++)
+        if (!one.extents[d])
+            return;
+    if (last < 0) {
+        memcpy(to, from, one.bytes);
         return;
-    bool crossed = one.ndim > 1 && llabs(one.from[last - 1]) < llabs(one.from[last]);
-    int outer = one.ndim - 1 - crossed;
+    }
+    bool crossed = last && llabs(one.every[last - 1]) < llabs(one.every[last]);
+    outer -= crossed;
     for (int d = 0; d >= 0;) {
-        if (!one.ndim)
-            memcpy(to, from, one.bytes);
-        else if (crossed)
-            transposed(one.bytes, one.extents + outer, from, one.from + outer, to, one.to + outer);
+        if (crossed)
+            transposed(&one, from, to);
         else
-            runs(one.extents[last], one.bytes, from, one.from[last], to, one.to[last]);
+            runs(one.extents[last], one.bytes, from, one.every[last], to, one.into[last]);
         for (d = outer - 1; d >= 0; d--) { /* the next in the outer dimensions */
-            from += one.from[d];
-            to += one.to[d];
+            from += one.every[d];
+            to += one.into[d];
             if (++at[d] < one.extents[d])
                 break;
-            from -= at[d] * one.from[d];
-            to -= at[d] * one.to[d];
+            from -= at[d] * one.every[d];
+            to -= at[d] * one.into[d];
             at[d] = 0;
         }
     }
 }
 
-/* NumPy's ``target[...] = source`` for each of n boxes, whose elements have so many bytes. */
-EXPORT void core_copy(int64_t n, int64_t ndim, int64_t size, addresses sources, extents from, addresses targets, extents to,
-                      extents shapes, int64_t pieces, int threads)
+typedef struct {
+    addresses sources, targets;
+    extents shapes, from, extents, to, starts; /* of sources and targets; of windows, of which there may be none */
+    const char *fill;
+    int64_t ndim, size, start_row, fill_row, fill_place, pieces;
+} copying;
+
+/* A window, and what it has beyond the edges of its sample: along each dimension before and behind. */
+static void copy(void *context, int64_t i)
 {
-    copying all = {sources, targets, shapes, from, to, ndim, size, pieces};
+    const copying *all = context;
+    int64_t n = all->ndim, sample = i / all->pieces, piece = i % all->pieces, none[DEEPEST] = {0};
+    const int64_t *from = all->from + sample * n, *into = all->to + sample * n, *whole = all->extents + sample * n;
+    const int64_t *start = all->starts ? all->starts + sample * all->start_row : none, *have = all->shapes + sample * n;
+    const char *source = (const char *)all->sources[sample], *fill = all->fill + sample * all->fill_row;
+    char *target = (char *)all->targets[sample];
+    int64_t shape[DEEPEST], low[DEEPEST], high[DEEPEST], values[DEEPEST] = {0};
+    bool empty = false;
+    for (int64_t d = 0; d < n; d++) {
+        low[d] = start[d] < 0 ? least(-start[d], whole[d]) : 0;
+        high[d] = start[d] < have[d] ? least(have[d] - start[d], whole[d]) : 0;
+        shape[d] = high[d] > low[d] ? high[d] - low[d] : 0;
+        high[d] = low[d] + shape[d];
+        empty |= !shape[d];
+    }
+    if (!empty) {
+        const char *first = source;
+        char *there = target;
+        for (int64_t d = 0; d < n; d++) {
+            first += (start[d] + low[d]) * from[d];
+            there += low[d] * into[d];
+        }
+        copied(boxed(n, all->size, shape, from, into), first, there, piece, all->pieces);
+    }
+    if (!all->fill)
+        return;
+    if (all->fill_place >= 0)
+        values[all->fill_place] = all->size;
+    for (int64_t d = 0; d < n; d++)
+        shape[d] = whole[d];
+    for (int64_t d = 0; d < n; d++) {
+        for (int behind = 0; behind < 2; behind++) {
+            int64_t begin = behind ? high[d] : 0;
+            shape[d] = behind ? whole[d] - high[d] : low[d];
+            if (shape[d])
+                copied(boxed(n, all->size, shape, values, into), fill + begin * values[d], target + begin * into[d], piece, all->pieces);
+        }
+        target += low[d] * into[d];
+        fill += low[d] * values[d];
+        shape[d] = high[d] - low[d];
+    }
+}
+
+/* For each of n samples, whose elements have so many bytes, a window as `dynamic.kernels.cpu.windows.copied`. */
+EXPORT void core_copy(int64_t n, int64_t ndim, int64_t size, addresses sources, extents shapes, extents from,
+                      addresses targets, extents whole, extents to, extents starts, int64_t start_row, const char *fill,
+                      int64_t fill_row, int64_t fill_place, int64_t pieces, int threads)
+{
+    copying all = {sources, targets, shapes, from, whole, to, starts, fill, ndim, size, start_row, fill_row, fill_place, pieces};
     core_share(copy, &all, n * pieces, threads);
 }

@@ -1,100 +1,71 @@
-"""Pixels of a batch: described, copied in any order of dimensions, and normalised by tables."""
+"""Pixels of a batch: copied in any order of dimensions, and normalised by tables."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from dynamic._arrays import described as arrays
-from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base import pool
 
-from . import _library as library
+from ._library import address, column, function, threads
 
-__all__ = ["DEEPEST", "copied", "described", "normalised"]
+__all__ = ["copied", "equalized", "normalised"]
 
-#: Dimensions of what is copied.
-DEEPEST = 6
+_DEEPEST = 6  # dimensions of what is copied
 _SIZES = frozenset((1, 2, 4, 8))
 _PARTS = 4  # of the work of a thread, where samples are so few that they are cut to pieces
-_HEAD = object.__basicsize__
-_INTEGER, _ARRAY = ctypes.c_int64, numpy.ndarray
-
-
-def described(storage: Array | Sequence[Array]) -> Described | None:
-    """As `dynamic._arrays.described.described`, in a tenth of the time; None where arrays differ in dtype or ndim."""
-    if type(storage) is not list:
-        return arrays.described(storage)
-    found = _read(storage) if _knows_arrays() and set(map(type, storage)) == {_ARRAY} else None
-    if found is None and len({(array.dtype, array.ndim) for array in storage}) == 1:
-        return arrays.described(storage)
-    return found
-
-
-def _read(samples: list[Array]) -> Described | None:
-    first, count = samples[0], len(samples)
-    ndim = first.ndim
-    objects = numpy.fromiter(map(id, samples), numpy.uint64, count)
-    pointers, (shapes, strides) = numpy.empty(count, numpy.uint64), numpy.empty((2, count, ndim), numpy.int64)
-    columns = _addresses(objects, pointers, shapes, strides)
-    call = library.function(
-        "core_describe", _INTEGER, *[_ARRAY, _INTEGER, _INTEGER], *[_ARRAY] * 3, result=ctypes.c_int
-    )
-    if not call(count, columns[0], _HEAD, ndim, *columns[1:]):
-        return None
-    return Described(pointers, shapes, strides, first.dtype)
-
-
-@functools.cache
-def _knows_arrays() -> bool:
-    """Whether NumPy's arrays lie in memory as its C API says: those of another interpreter may not."""
-    samples = [numpy.empty((3, 1, 4), numpy.uint8)[:, :, ::-2], numpy.empty((2, 5, 2), numpy.uint8)]
-    found, true = _read(samples) if sys.implementation.name == "cpython" else None, arrays.described(samples)
-    columns = "pointers", "shapes", "strides"
-    return found is not None and all((getattr(found, name) == getattr(true, name)).all() for name in columns)
+_INTEGER, _INT, _ARRAY = ctypes.c_int64, ctypes.c_int, numpy.ndarray
 
 
 def _pieces(count: int, work: int) -> tuple[int, int]:
     """Pieces of each sample, and threads."""
-    threads = library.threads(work)
-    if threads == 1 or count >= _PARTS * threads or work < count * pool.WORTH_SPLITTING:
-        return 1, threads
-    return -(-_PARTS * threads // count), threads
+    useful = threads(work)
+    if useful == 1 or count >= _PARTS * useful or work < count * pool.WORTH_SPLITTING:
+        return 1, useful
+    return -(-_PARTS * useful // count), useful
 
 
-def _addresses(*columns: NDArray[Any]) -> list[int]:
-    return list(map(library.address, columns))
-
-
-def copied(source: Described, target: Described) -> bool:
-    """Copy samples, each to memory of the same shape and dtype: ``target[...] = source``.
+def copied(
+    source: Described,
+    target: Described,
+    work: int,
+    starts: NDArray[Any] | None = None,
+    fill: NDArray[Any] | None = None,
+    place: int | None = None,
+) -> bool:
+    """Copy a window of each sample; False where these are not taken.
 
     Args:
-        source: Of any strides; 0 repeats an element.
-        target: Of any strides, without overlaps.
+        source: Samples of any strides; of 0 they repeat an element.
+        target: Memory of the shapes of the windows and the dtype of the samples, of any strides, without overlaps.
+        work: Bytes that are read and written.
+        starts: Where the windows begin, (N, ndim), or (1, ndim) for all; by default they are the samples.
+        fill: The values outside of the samples, (N or 1, 1 or as many as there are channels); None where nothing is.
+        place: The dimension of the channels, for several values.
     """
-    count, size = len(source), source.dtype.itemsize
-    if source.ndim > DEEPEST or size not in _SIZES:
+    count, ndim, size = len(source), source.ndim, source.dtype.itemsize
+    if ndim > _DEEPEST or size not in _SIZES:
         return False
-    columns = _columns(source, target)
-    pieces, threads = _pieces(count, 2 * int(target.nbytes.sum()))
-    six = [_ARRAY] * 5
-    call = library.function("core_copy", _INTEGER, _INTEGER, _INTEGER, *six, _INTEGER, ctypes.c_int)
-    call(count, source.ndim, size, *_addresses(*columns), pieces, threads)
+    columns = [
+        column(values, numpy.int64)
+        for values in (
+            *(source.pointers.view(numpy.int64), source.shapes, source.strides),
+            *(target.pointers.view(numpy.int64), target.shapes, target.strides),
+        )
+    ]
+    places = list(map(address, columns))
+    begin = None if starts is None else column(starts, numpy.int64)
+    rows = (None, 0) if begin is None else (address(begin), ndim if len(begin) > 1 else 0)
+    several = fill is not None and fill.shape[1] > 1 and place is not None
+    values = (None, 0) if fill is None else (address(fill), fill.strides[0] if len(fill) > 1 else 0)
+    call = function("core_copy", *[_INTEGER] * 3, *[_ARRAY] * 7, _INTEGER, _ARRAY, *[_INTEGER] * 3, _INT)
+    call(count, ndim, size, *places, *rows, *values, place if several else -1, *_pieces(count, work))
     return True
-
-
-def _columns(source: Described, target: Described) -> list[NDArray[Any]]:
-    """Addresses and strides of both, and the shapes."""
-    tables = source.pointers, source.strides, target.pointers, target.strides, target.shapes
-    return list(map(numpy.ascontiguousarray, tables))
 
 
 def normalised(
@@ -119,11 +90,28 @@ def normalised(
         floats: Whether the values are ``bytes * factor + shift`` in float64, rounded to float32 and maybe to float16.
     """
     count, size = len(source), tables.itemsize
-    columns = [*_columns(source, target), library.column(mirrored, numpy.uint8), tables]
+    columns = [*_columns(source, target), column(mirrored, numpy.uint8), tables]
     numbers = numpy.array((factors, shifts)) if floats and numpy.isfinite((factors, shifts)).all() else None
-    places = (None, None) if numbers is None else _addresses(*numbers)
+    places = (None, None) if numbers is None else tuple(map(address, numbers))
     work = 2 * (1 + size) * int(target.shapes.prod(axis=1).sum())
-    pieces, threads = _pieces(count, work)
-    seven = [_ARRAY] * 7
-    call = library.function("core_normalise", _INTEGER, *seven, _INTEGER, _ARRAY, _ARRAY, _INTEGER, ctypes.c_int)
-    call(count, *_addresses(*columns), size, *places, pieces, threads)
+    call = function("core_normalise", _INTEGER, *[_ARRAY] * 7, _INTEGER, _ARRAY, _ARRAY, _INTEGER, _INT)
+    call(count, *map(address, columns), size, *places, *_pieces(count, work))
+
+
+def equalized(source: Described, target: Described, work: int) -> None:
+    """Spread the values of each channel over their range: as `dynamic.kernels.cpu.histograms.equalized`.
+
+    Args:
+        source: Images of uint8, (H, W, C), of fewer than 2**31 pixels.
+        target: The same shapes, of any strides.
+        work: Bytes that are read and written, times their weight.
+    """
+    columns = _columns(source, target)
+    call = function("core_equalize", _INTEGER, *[_ARRAY] * 5, _INT)
+    call(len(source), *map(address, columns), threads(work))
+
+
+def _columns(source: Described, target: Described) -> list[NDArray[Any]]:
+    """Addresses and strides of both, and the shapes."""
+    tables = source.pointers, source.strides, target.pointers, target.strides, target.shapes
+    return list(map(numpy.ascontiguousarray, tables))

@@ -13,7 +13,7 @@ from dynamic._arrays import cuda
 from dynamic._arrays.array import Array, joined_alike
 from dynamic._arrays.described import Described, described
 from dynamic._base.origin import Origin
-from dynamic._core import pixels
+from dynamic._core.described import described as read
 from dynamic.data import Batch, Tensor, as_one
 from dynamic.devices import Device
 from dynamic.dtypes import dtype, numpy_dtype
@@ -254,7 +254,7 @@ class Call:
 
     def tables(self) -> list[Described] | None:
         """The same for native functions; None where the arrays of an input are not of one dtype."""
-        found = [table for storage in self.storages() if (table := pixels.described(storage)) is not None]
+        found = [table for storage in self.storages() if (table := read(storage)) is not None]
         return found if len(found) == len(self.inputs) else None
 
     def storages(self) -> list[Any]:
@@ -267,6 +267,13 @@ class Call:
     def dense(self) -> bool:
         """Whether each input is a Batch that is one array."""
         return all([isinstance(x, Batch) and x.whole is not None for x in self.inputs])  # noqa: C419 - faster
+
+    def scattered(self, most: int) -> bool:
+        """Whether an input is separate arrays on the CPU of several shapes, or of more bytes than `gathered` copies."""
+        if self.device.device_type != "cpu" or not self.count:
+            return False
+        separate = [x for x in self.inputs if isinstance(x, Batch) and x.whole is None]
+        return any(x.samples[0].nbytes > most or len(set(x.shape)) > 1 for x in separate)
 
     def gathered(self, most: int) -> Call | None:
         """This call with separate samples of one shape copied to one array; None where they differ.

@@ -16,7 +16,7 @@ from dynamic._arrays.array import GATHERED, SMALL, Array, apart, are_small, curr
 from dynamic._arrays.described import allocated, described, rows
 from dynamic._arrays.memory import check_room, empty
 from dynamic._base import pool
-from dynamic._core import pixels
+from dynamic._core.described import described as read
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError
 
@@ -325,7 +325,7 @@ class Memory:
 
     def described(self) -> Any:
         """The place of the results, for kernels of many samples; a list for several outputs."""
-        parts = list(map(pixels.described if self._on_cpu else described, self.storages))
+        parts = list(map(read if self._on_cpu else described, self.storages))
         return parts if self._several else parts[0]
 
 

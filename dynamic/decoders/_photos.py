@@ -12,7 +12,7 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described, described
 from dynamic._arrays.memory import empty
 from dynamic._core import jpeg as core
-from dynamic._core.pixels import described as all_described
+from dynamic._core.described import described as all_described
 from dynamic._lift.call import Call, Shape
 from dynamic._lift.kernels import Memory
 from dynamic.errors import DataError

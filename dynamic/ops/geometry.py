@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from dynamic._arrays.array import Array
+from dynamic._arrays.array import GATHERED, Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._base.pool import run_steps
@@ -19,9 +19,12 @@ from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import rotations, warp
-from dynamic.kernels.gpu import copies, images
+from dynamic.kernels.gpu import copies as gpu_copies
+from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import warp as gpu_warp
 from dynamic.types import DALIInterpType
+
+from . import _copies as copies
 
 __all__ = ["LAYOUTS", "flip", "rotate"]
 
@@ -177,18 +180,28 @@ def _frames(image: Array, layout: str) -> Array:
 
 
 def _plan_flip(call: Call) -> Plan:
-    return Plan(call.shapes, call.dtype)
+    # One array whose rows, or whose pixels in rows, are in reverse order NumPy and OpenCV make as fast.
+    several = bool(call.varying) or bool(call.fixed["horizontal"] and call.fixed["vertical"])
+    native = _flip_natively if several or call.scattered(GATHERED) else None
+    return Plan(call.shapes, call.dtype, native=native)
+
+
+def _flip_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    return copies.copied(copies.flipped(inputs[0], _flags(call, inputs[0])), memory.described(), 2 * memory.nbytes)
+
+
+def _flags(call: Call, data: Described) -> Any:
+    """Which dimensions of each sample are mirrored: (N, ndim)."""
+    flags = numpy.zeros(data.shapes.shape, bool)
+    for letter, name in (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise")):
+        if letter in (call.layout or ""):
+            flags[:, (call.layout or "").index(letter)] = list(map(bool, call.column(name)))
+    return flags
 
 
 def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    layout, (source, *_) = call.layout or "", inputs
-    starts, steps = numpy.zeros_like(source.shapes), numpy.ones_like(source.shapes)
-    for letter, name in (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise")):
-        if letter in layout:
-            axis, flags = layout.index(letter), numpy.array(call.column(name)) != 0
-            starts[:, axis] = numpy.where(flags, source.shapes[:, axis] - 1, 0)
-            steps[:, axis] = numpy.where(flags, -1, 1)
-    copies.window(source, target, starts, steps)
+    flags = _flags(call, inputs[0])
+    gpu_copies.window(inputs[0], target, numpy.where(flags, inputs[0].shapes - 1, 0), numpy.where(flags, -1, 1))
 
 
 @operator(layouts=LAYOUTS, plan=_plan_flip, gpu=_flip_on_gpu, unit="array")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
@@ -9,8 +10,10 @@ import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._arrays.described import Described
+from dynamic._core import pixels
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
 from dynamic._lift.call import Call, Plan
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
 from dynamic.errors import ArgumentError
@@ -37,7 +40,25 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
     spreading.equalized(source, result)
 
 
-@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=_plan_same, gpu=_equalize_on_gpu)
+def _plan_equalization(call: Call) -> Plan:
+    plan = _plan_same(call)
+    photos = call.dtype == numpy.uint8 and "D" not in (call.layout or "")
+    if photos and call.is_batch and max(map(math.prod, set(call.shapes)), default=0) <= _LARGEST:
+        plan.native = _equalize_natively
+    return plan
+
+
+_LARGEST = (1 << 31) - 1  # numbers that are counted
+
+
+def _equalize_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    frames = [images("equalize", data, call.layout or "") for data in (inputs[0], memory.described())]
+    source, target = (Described(table.pointers, table.shapes, table.strides, table.dtype) for table in frames)
+    pixels.equalized(source, target, int(call.plan.weight * 2 * memory.nbytes))
+    return True
+
+
+@operator(layouts=LAYOUTS, dtypes="u8 u16", plan=_plan_equalization, gpu=_equalize_on_gpu)
 def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> Array:
     """Spread the values of each channel over their whole range, so that all ranges of brightness have as many pixels.
 

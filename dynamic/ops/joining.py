@@ -8,15 +8,18 @@ from typing import Annotated, Any
 
 import numpy
 
-from dynamic._arrays.array import Array, library
+from dynamic._arrays.array import SMALL, Array, library
+from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument
 from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu import order
 from dynamic.kernels.gpu import arrays
 
+from . import _copies as copies
 from .shape import place_of
 
 __all__ = ["cat", "one_hot", "stack"]
@@ -61,7 +64,16 @@ def _plan_stack(call: Call) -> Plan:
         return (*inputs[0].shape[:place], len(inputs), *inputs[0].shape[place:])
 
     layout = _inserted(call.layout, place, name)
-    return Plan(call.each(shape_of), call.dtype, layout, call.ndim + 1, data=(call.ndim, place))
+    native = _stack_natively if not place and call.scattered(SMALL) else None
+    return Plan(call.each(shape_of), call.dtype, layout, call.ndim + 1, data=(call.ndim, place), native=native)
+
+
+def _stack_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    place, target = call.plan.data[1], memory.described()
+    steps, strides = target.strides[:, place], numpy.delete(target.strides, place, 1)
+    places = [(target.pointers.view(numpy.int64) + i * steps).view(numpy.uint64) for i in range(len(inputs))]
+    parts = [Described(place, inputs[0].shapes, strides, target.dtype) for place in places]
+    return copies.copied(Described.joined(inputs), Described.joined(parts), 2 * memory.nbytes)
 
 
 @operator(plan=_plan_stack, gpu=True, unit="array")
@@ -108,7 +120,17 @@ def _plan_cat(call: Call) -> Plan:
         extent = sum(x.shape[place] for x in inputs)
         return (*inputs[0].shape[:place], extent, *inputs[0].shape[place + 1 :])
 
-    return Plan(call.each(shape_of), call.dtype, data=(call.ndim, place))
+    native = _cat_natively if not place and call.scattered(SMALL) else None
+    return Plan(call.each(shape_of), call.dtype, data=(call.ndim, place), native=native)
+
+
+def _cat_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    place, target = call.plan.data[1], memory.described()
+    parts, starts = [], numpy.zeros_like(inputs[0].shapes)
+    for source in inputs:
+        parts.append(target.window(starts, source.shapes))
+        starts[:, place] += source.shapes[:, place]
+    return copies.copied(Described.joined(inputs), Described.joined(parts), 2 * memory.nbytes)
 
 
 @operator(plan=_plan_cat, gpu=True, unit="array")

@@ -20,7 +20,9 @@ from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import order
-from dynamic.kernels.gpu import copies
+from dynamic.kernels.gpu import copies as gpu_copies
+
+from . import _copies as copies
 
 __all__ = ["expand_dims", "reinterpret", "reshape", "squeeze", "transpose"]
 
@@ -77,10 +79,27 @@ def _plan_transpose(call: Call) -> Plan:
     if not wanted:
         wanted = "".join(layout[i] for i in places) if layout and call.fixed["transpose_layout"] else layout
     shapes = call.shapes_by(lambda shape: tuple([shape[i] for i in places]))
-    large = max(map(math.prod, set(shapes)), default=0) * call.dtype.itemsize > SMALL
-    apart = large and call.device.device_type == "cpu"  # then a sample is one call of OpenCV, but not several at once
+    size = max(map(math.prod, set(shapes)), default=0) * call.dtype.itemsize
+    apart = size > SMALL and call.device.device_type == "cpu"  # then a sample is one call of OpenCV, but not several
     kernel = functools.partial(_transpose_many, places=places)
-    return Plan(shapes, call.dtype, wanted, data=[places] * call.count if apart else places, kernel=kernel)
+    colours = apart and size <= _CACHED and _are_colours(call, places)
+    native = functools.partial(_transposed, places=places) if colours else None
+    data = [places] * call.count if apart else places
+    return Plan(shapes, call.dtype, wanted, data=data, kernel=kernel, native=native)
+
+
+_CACHED = 1 << 18  # bytes of a sample; of a larger one OpenCV splits the channels as fast
+
+
+def _are_colours(call: Call, places: Sequence[int]) -> bool:
+    """Whether three channels of bytes change places with pixels."""
+    if call.dtype != numpy.uint8 or tuple(places) not in {(2, 0, 1), (1, 2, 0)}:
+        return False
+    return {shape[2 if places[0] == 2 else 0] for shape in call.shapes} == {3}
+
+
+def _transposed(_: Call, inputs: list[Described], memory: Memory, places: tuple[int, ...]) -> bool:
+    return copies.copied(inputs[0].ordered(places), memory.described(), 2 * memory.nbytes)
 
 
 def _transpose_many(call: Call, memory: Memory, places: tuple[int, ...]) -> None:
@@ -94,7 +113,7 @@ def _transpose_on_gpu(call: Call, inputs: list[Described], target: Described) ->
     """`transpose` on a GPU: a copy of arrays whose dimensions are in another order."""
     (source,), places = inputs, call.plan.data
     turned = Described(source.pointers, source.shapes[:, places], source.strides[:, places], source.dtype)
-    copies.window(turned, target)
+    gpu_copies.window(turned, target)
 
 
 @operator(plan=_plan_transpose, gpu=_transpose_on_gpu, unit="array")

@@ -12,13 +12,15 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, without_effect
 from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
-from dynamic.kernels.gpu import copies
+from dynamic.kernels.gpu import copies as gpu_copies
 from dynamic.kernels.gpu import regions as parts
 
-from .windows import _AnyPolicy, _fill, plan_windows, starts_of_each
+from . import _copies as copies
+from .windows import _AnyPolicy, _fill, channels_of, plan_windows, starts_of_each
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -28,16 +30,9 @@ _Values: TypeAlias = float | Several[float]
 _Multiple: TypeAlias = Annotated[int, Between(1)]
 
 
-def _channels(layout: str | None, ndim: int) -> int | None:
-    """The dimension that the channels are in; the last one of an array without layout that has three or more."""
-    if layout:
-        return layout.index("C") if "C" in layout else None
-    return ndim - 1 if ndim > 2 else None
-
-
 def filling(operator: str, values: Any, image: Array, layout: str | None, argument: str = "fill_value") -> Any:
     """The values to fill with, as they broadcast to an image."""
-    place = _channels(layout, image.ndim)
+    place = channels_of(layout, image.ndim)
     return _fill(operator, values, image.shape[place] if place is not None else 1, place, image.ndim, argument)
 
 
@@ -67,9 +62,9 @@ def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 
 def copy_on_gpu(call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
     """Copy windows; what is outside is an argument of all samples, or of each."""
-    place = _channels(call.layout, source.ndim)
+    place = channels_of(call.layout, source.ndim)
     fills = _fills(call, argument, target, place)
-    copies.window(source, target, starts, None, fills if argument in call.varying else fills[0], place)
+    gpu_copies.window(source, target, starts, None, fills if argument in call.varying else fills[0], place)
 
 
 def _fills(call: Call, argument: str, data: Described, place: int | None) -> Any:
@@ -151,7 +146,21 @@ def slice(
 
 def _plan_pad(call: Call) -> Plan:
     largest = tuple(map(max, zip(*call.shapes, strict=True)))
-    return Plan(call.each(functools.partial(_padded, largest=largest)), call.dtype)
+    return Plan(call.each(functools.partial(_padded, largest=largest)), call.dtype, native=_pad_natively)
+
+
+def _pad_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    target = memory.described()
+    place, fill = _native_fills(call, target)
+    starts = numpy.zeros((1, target.ndim), numpy.int64)
+    return fill is not None and copies.copied(inputs[0], target, 2 * memory.nbytes, starts, fill, place)
+
+
+def _native_fills(call: Call, data: Described) -> tuple[int | None, Any]:
+    """The dimension of the channels, and the values of `fill_value`; None where they do not fit."""
+    place = channels_of(call.layout, data.ndim)
+    values = call.varying.get("fill_value") or [call.fixed["fill_value"]]
+    return place, copies.fills(values, 1 if place is None else data.shapes[:, place], data.dtype)
 
 
 def _padded(
@@ -216,18 +225,42 @@ def _plan_erasure(call: Call) -> Plan:
     def regions(input: Array, /, *, fill_value: Any, layout: Any, **arguments: Any) -> list[tuple[Any, ...]]:
         return _regions(input.shape, layout, **arguments)
 
-    return Plan(call.shapes, call.dtype, data=call.each(regions))
+    return Plan(call.shapes, call.dtype, data=call.each(regions), native=_erase_natively)
+
+
+def _erase_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    (source,), target = inputs, memory.described()
+    place, fill = _native_fills(call, source)
+    if fill is None or not copies.copied(source, target, 2 * memory.nbytes):
+        return False
+    owners, starts, sizes = _parts(call)
+    if len(owners):
+        fill = fill[owners] if len(fill) > 1 else fill
+        copies.regions(target.take(owners), starts, sizes, fill, place, memory.nbytes)
+    return True
+
+
+def _parts(call: Call) -> tuple[Any, Any, Any]:
+    """The regions of all samples: of which each is, where it begins, and its extents."""
+    found = call.plan.data
+    alike = all(own is found[0] for own in found)  # then they are converted once
+    parts = [part for own in found[: 1 if alike else None] for region in own for part in region]
+    bounds = numpy.array([[part.start for part in parts], [part.stop for part in parts]], numpy.int64)
+    columns = bounds.reshape(2, -1, call.ndim).transpose(1, 2, 0)
+    if alike:
+        columns = numpy.concatenate([columns] * call.count)
+    owners = numpy.repeat(numpy.arange(call.count), list(map(len, found)))
+    return owners, columns[..., 0], numpy.maximum(columns[..., 1] - columns[..., 0], 0)
 
 
 def _erase_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
-    source, place = inputs[0], _channels(call.layout, inputs[0].ndim)
-    fills, found = _fills(call, "fill_value", source, place), call.plan.data
-    copies.window(source, target)
-    owners = numpy.repeat(numpy.arange(call.count), list(map(len, found)))
+    source, place = inputs[0], channels_of(call.layout, inputs[0].ndim)
+    fills = _fills(call, "fill_value", source, place)
+    gpu_copies.window(source, target)
+    owners, starts, sizes = _parts(call)
     if not len(owners):
         return
-    bounds = numpy.array([[(part.start, part.stop) for part in region] for own in found for region in own], numpy.int64)
-    starts, sizes, values = bounds[..., 0], numpy.maximum(bounds[..., 1] - bounds[..., 0], 0), fills[owners]
+    values = fills[owners]
     several = values.shape[1] > 1
     if several:  # a region may begin with another channel than the first
         counts = source.shapes[:, place]

@@ -6,24 +6,32 @@ from typing import Any
 
 import numpy
 
-from dynamic._arrays.array import Array, asarray
+from dynamic._arrays.array import SMALL, Array, are_small, asarray
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, DTypeArgument
 from dynamic._lift.binding import function
 from dynamic._lift.call import Call, Plan
+from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import DeviceLike
 from dynamic.dtypes import convert
 from dynamic.errors import ArgumentError
 from dynamic.kernels.cpu.strips import shared
-from dynamic.kernels.gpu import copies
+from dynamic.kernels.gpu import copies as gpu_copies
+
+from . import _copies as copies
 
 __all__ = ["cast", "cast_like", "copy"]
 
 
 def _plan_copy(call: Call) -> Plan:
-    return Plan(call.shapes, call.asked)
+    apart = call.asked == call.dtype and call.scattered(SMALL) and not are_small(call.columns()[0])
+    return Plan(call.shapes, call.asked, native=_copy_natively if apart else None)
+
+
+def _copy_natively(_: Call, inputs: list[Described], memory: Memory) -> bool:
+    return copies.copied(inputs[0], memory.described(), 2 * memory.nbytes)
 
 
 def _copied(input: Array, out: Array) -> Array:
@@ -32,7 +40,7 @@ def _copied(input: Array, out: Array) -> Array:
 
 
 def _convert_on_gpu(_: Call, inputs: list[Described], target: Described) -> None:
-    copies.window(inputs[0], target)
+    gpu_copies.window(inputs[0], target)
 
 
 @operator(plan=_plan_copy, gpu=_convert_on_gpu, unit="value")

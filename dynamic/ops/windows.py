@@ -31,9 +31,11 @@ from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
 from dynamic.kernels.cpu.places import Window, cropped
 from dynamic.kernels.cpu.tables import OF_OPENCV
-from dynamic.kernels.gpu import copies, images
+from dynamic.kernels.gpu import copies as gpu_copies
+from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import pixels as gpu_pixels
 
+from . import _copies as copies
 from .geometry import LAYOUTS
 from .normalize import warn_of_fractions
 
@@ -123,7 +125,26 @@ def plan_windows(call: Call, found: Sequence[Window]) -> Plan:
     plan = Plan(extents, call.asked, data=starts, gpu=policy not in windows.REPEATED)
     if policy in {"error", "trim_to_shape"} and plan.dtype == call.dtype and not isinstance(fill, tuple):
         plan.kernel = _copy_windows
+    if policy == "pad" and plan.dtype == call.dtype and (call.varying or not call.dense()):
+        plan.native = _copy_windows_natively
     return plan
+
+
+def _copy_windows_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
+    target = memory.described()
+    place = channels_of(call.layout, target.ndim)
+    channels = 1 if place is None else target.shapes[:, place]
+    fill = copies.fills([call.fixed["fill_values"]], channels, target.dtype)
+    rows = call.plan.data if isinstance(call.plan.data, list) else [call.plan.data]
+    starts = numpy.array(rows, numpy.int64)
+    return fill is not None and copies.copied(inputs[0], target, 2 * memory.nbytes, starts, fill, place)
+
+
+def channels_of(layout: str | None, ndim: int) -> int | None:
+    """The dimension that the channels are in; the last one of an array without layout that has three or more."""
+    if layout:
+        return layout.index("C") if "C" in layout else None
+    return ndim - 1 if ndim > 2 else None
 
 
 def _copy_windows(call: Call, memory: Memory) -> None:
@@ -139,7 +160,7 @@ def _crop_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
     layout, (source, *_) = call.layout or "", inputs
     place = layout.index("C") if "C" in layout else None
     fill = _checked_fill("crop", call, [1] if place is None else source.shapes[:, place].tolist())
-    copies.window(source, target, starts_of_each(call), None, fill, place)
+    gpu_copies.window(source, target, starts_of_each(call), None, fill, place)
 
 
 @operator(layouts=(*LAYOUTS, "CFHW"), plan=_plan_crop, gpu=_crop_on_gpu, unit="array")
