@@ -204,3 +204,36 @@ def test_windows_of_images(data: st.DataObject, make: Any, n: int | None) -> Non
     attempts = data.draw(st.integers(1, 40))
     arguments = {"random_area": area, "random_aspect_ratio": ratio, "num_attempts": attempts}
     alike(make, n, called(ndd.random_crop_generator, shape, arguments))
+
+
+@settings(max_examples=150)
+@given(st.data(), sources(), st.none() | st.integers(1, 20), st.sampled_from([2, 3]))
+def test_windows_of_boxes(data: st.DataObject, make: Any, n: int | None, dims: int) -> None:
+    """Of boxes that lie anywhere, also of none, for any rules, with and without extents of images."""
+    numbers = numpy.random.default_rng(data.draw(st.integers(0, 1000)))
+
+    def boxes(count: int) -> Any:
+        ends = numpy.sort(numbers.random((2, count, dims)) ** data.draw(st.sampled_from([1, 4])), axis=0)
+        return numpy.concatenate(list(ends), axis=1).astype("float32")
+
+    counted = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=5))
+    given_boxes = boxes(counted[0]) if n is None else ndd.batch([boxes(counted[i % len(counted)]) for i in range(n)])
+    scaling = data.draw(st.sampled_from([(0.3, 1.0), (0.01, 0.1), (0.0, 2.0), (0.0, 0.0), (1.0, 1.0)]))
+    ratios = data.draw(st.sampled_from([(0.5, 2.0), (0.9, 1.1), (1.0, 1.0), (0.0, 1e30), (5.0, 6.0)]))
+    thresholds = data.draw(st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), min_size=1, max_size=4))
+    arguments = {
+        "scaling": scaling,
+        "aspect_ratio": ratios,
+        "thresholds": thresholds,
+        "num_attempts": data.draw(st.integers(1, 20)),
+        "total_num_attempts": data.draw(st.integers(1, 200)),
+        "allow_no_crop": data.draw(st.booleans()),
+        "all_boxes_above_threshold": data.draw(st.booleans()),
+        "threshold_type": data.draw(st.sampled_from(["iou", "overlap"])),
+        "bbox_prune_threshold": data.draw(st.sampled_from([None, 0.0, 0.4, 1.0])),
+        "output_bbox_indices": True,
+        "quiet": True,
+    }
+    if data.draw(st.booleans()):
+        arguments["input_shape"] = [300, 200, 100][:dims]
+    alike(make, n, called(ndd.random_bbox_crop, given_boxes, arguments))

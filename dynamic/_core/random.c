@@ -1,16 +1,17 @@
-/* Random numbers of a whole batch, as dynamic.random makes them: the words of Philox4x32-10 (_philox.py), the numbers
- * (_distributions.py), the noise that is made of them (dynamic/noise.py), and random windows (_windows.py,
- * _box_windows.py). Element i of a sample reads the words from phase + stride * i on of the stream of its sample.
+/* Random numbers of a whole batch, as dynamic.random makes them: words of Philox4x32-10 (_philox.py), numbers
+ * (_distributions.py), noise (dynamic/noise.py), and windows (_windows.py). Element i of a sample reads the words from
+ * phase + 257 * i on of the stream of its sample.
  */
 #include "core.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-enum { LANES = 16, TILE = 4 * LANES, PIECE = 128 * TILE, FEW = 2 * LANES };
+enum { LANES = 16, TILE = 4 * LANES, PIECE = 128 * TILE, STRIDE = 257 };
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -26,55 +27,47 @@ enum { WIDE = 2 };
 #endif
 typedef u64 lanes __attribute__((vector_size(8 * WIDE)));
 
-/* Blocks of words, one for each counter. A word is the lower half of its 64 bits: the upper one is left as it is. */
-static void philox(u64 key, const u64 low[LANES], const u64 high[LANES], u64 words[4][LANES])
-{
-    for (int i = 0; i < LANES; i += WIDE) {
-        lanes x0, x2, k0 = (lanes){0} + (u32)key, k1 = (lanes){0} + (key >> 32);
-        memcpy(&x0, low + i, sizeof x0);
-        memcpy(&x2, high + i, sizeof x2);
-        lanes x1 = x0 >> 32, x3 = x2 >> 32;
-#pragma GCC unroll 10
-        for (int round = 0; round < 10; round++) {
-            lanes p0 = PRODUCT(x0, (lanes){0} + 0xD2511F53), p1 = PRODUCT(x2, (lanes){0} + 0xCD9E8D57);
-            x0 = p1 >> 32 ^ x1 ^ k0;
-            x2 = p0 >> 32 ^ x3 ^ k1;
-            x1 = p1;
-            x3 = p0;
-            k0 += 0x9E3779B9;
-            k1 += 0xBB67AE85;
-        }
-        memcpy(words[0] + i, &x0, sizeof x0);
-        memcpy(words[1] + i, &x1, sizeof x1);
-        memcpy(words[2] + i, &x2, sizeof x2);
-        memcpy(words[3] + i, &x3, sizeof x3);
-    }
-}
-
-/* Where the words of a call lie: `_philox.Draw`. */
+/* Where the words of n samples lie: `_philox.Draw`. */
 typedef struct {
     u64 key, low;
     const u64 *high; /* the upper half of each sample's counter */
     u64 phase;
+    int64_t n;
 } draw;
 
-/* The blocks of elements first + 4 * j of a sample, which all begin at the same word of theirs, and are `ahead`. */
-static void blocks(const draw *from, u64 stride, int64_t sample, u64 first, u64 ahead, u64 words[4][LANES])
+/* Blocks of words. A word is the lower half of its 64 bits: the upper one is left as it is.
+ *
+ * With a stride: of elements first, first + 4, ... of a sample, which all begin at the same word of their blocks, or
+ * those that are `ahead` of these. Without one: of that element of the sample, of the next sample, and so on. */
+static void blocks(const draw *from, int64_t sample, u64 stride, u64 first, u64 ahead, u64 words[4][LANES])
 {
-    u64 low[LANES], high[LANES], begin = ((from->phase + stride * first) >> 2) + ahead;
+    u64 begin = ((from->phase + STRIDE * first) >> 2) + ahead, low[LANES], high[LANES];
     for (int j = 0; j < LANES; j++) {
-        low[j] = from->low + begin + stride * j;
-        high[j] = from->high[sample] + (low[j] < from->low);
+        low[j] = from->low + begin + stride * (u64)j;
+        high[j] = from->high[stride || sample + j >= from->n ? sample : sample + j] + (low[j] < from->low);
     }
-    philox(from->key, low, high, words);
+    for (int i = 0; i < LANES; i += WIDE) {
+        lanes x[4], k0 = (lanes){0} + (u32)from->key, k1 = (lanes){0} + (from->key >> 32);
+        memcpy(&x[0], low + i, sizeof x[0]);
+        memcpy(&x[2], high + i, sizeof x[2]);
+        x[1] = x[0] >> 32, x[3] = x[2] >> 32;
+#pragma GCC unroll 10
+        for (int round = 0; round < 10; round++) {
+            lanes p0 = PRODUCT(x[0], (lanes){0} + 0xD2511F53), p1 = PRODUCT(x[2], (lanes){0} + 0xCD9E8D57);
+            x[0] = p1 >> 32 ^ x[1] ^ k0, x[1] = p1;
+            x[2] = p0 >> 32 ^ x[3] ^ k1, x[3] = p0;
+            k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+        }
+        for (int w = 0; w < 4; w++)
+            memcpy(words[w] + i, &x[w], sizeof x[w]);
+    }
 }
 
 /* -- numbers ------------------------------------------------------------------------------------------------------- */
 
-/* Some numbers of a call: their words, and what the distribution knows of the sample of each. */
+/* Some numbers of a call: how many come before, their sample, how many they are, their words and parameters. */
 typedef struct {
-    int64_t at;     /* how many numbers come before */
-    int64_t sample; /* of all of them, unless they have words */
+    int64_t at, sample;
     int count;
     u32 words[4][TILE];
     double own[3][TILE];
@@ -82,101 +75,67 @@ typedef struct {
 
 typedef struct call {
     draw from;
-    const int64_t *ends; /* where the numbers of each sample end; NULL where all have `size` */
-    int64_t size, total;
+    const int64_t *ends; /* where the numbers of each sample end; NULL where each has one */
+    int64_t total;
     void (*make)(const struct call *, const part *);
-    int words;                 /* of a number; 0 where `make` makes them */
-    int kind;                  /* the type of the results, or the bytes of one */
-    int64_t each;              /* how many samples have parameters of their own: all, or only the first */
-    const double *parameters;  /* three rows of them */
-    const void *values;        /* results to choose from */
-    int64_t channels;          /* of a pixel */
-    const uint8_t *image;      /* to which noise is added */
+    int words, kind;          /* of a number, 0 where `make` makes them; the type of results, or the bytes of one */
+    int64_t each;             /* how many samples have parameters of their own: all, or only the first */
+    const double *parameters; /* three rows */
+    const void *values;       /* results to choose from */
+    int64_t channels;         /* of a pixel */
+    const uint8_t *image;     /* to which noise is added */
     uint8_t *out;
 } call;
 
-enum { STRIDE = 257 };
-enum { I8, U8, I16, U16, F32, I32, U32, F64 };
+static int64_t begin_of(const call *c, int64_t sample) { return sample && c->ends ? c->ends[sample - 1] : 0; }
 
-static int64_t end_of(const call *c, int64_t sample) { return c->ends ? c->ends[sample] : (sample + 1) * c->size; }
-
-static int64_t begin_of(const call *c, int64_t sample) { return sample ? end_of(c, sample - 1) : 0; }
-
-static double parameter(const call *c, int k, int64_t sample) { return c->parameters[k * c->each + sample % c->each]; }
-
-/* The words of a run of elements of one sample, in their order. */
-static void run_of(const call *c, part *p, u64 first)
+static void words_of(const call *c, part *p)
 {
-    u64 made[4][4][LANES], block[4][LANES];
+    u64 first = (u64)(p->at - begin_of(c, p->sample)), made[4][4][LANES], block[4][LANES];
+    bool run = c->ends;
     for (int r = 0; r < 4; r++) {
-        int at = (int)((c->from.phase + STRIDE * (first + r)) & 3);
-        for (int k = 0, have = -1; k < c->words; k++) {
-            if ((at + k) / 4 != have)
-                blocks(&c->from, STRIDE, p->sample, first + r, have = (at + k) / 4, block);
-            memcpy(made[k][r], block[(at + k) % 4], sizeof block[0]);
+        u64 element = run ? first + (u64)r : 0, at = (c->from.phase + element) & 3;
+        for (u64 k = at, have = 9; k < at + (u64)c->words; k++) {
+            if (k / 4 != have)
+                blocks(&c->from, p->sample + (run || p->sample + r * LANES >= c->from.n ? 0 : r * LANES), run ? STRIDE : 0, element, have = k / 4, block);
+            memcpy(made[k - at][r], block[k % 4], sizeof block[0]);
         }
     }
-    for (int k = 0; k < c->words; k++)
+    for (int k = 0; k < c->words && run; k++)
         for (int j = 0; j < LANES; j++)
             for (int r = 0; r < 4; r++)
                 p->words[k][4 * j + r] = (u32)made[k][r][j];
-}
-
-/* The words and parameters of elements of several small samples. */
-static void each_of(const call *c, part *p)
-{
-    u64 low[LANES], high[LANES], block[2][4][LANES];
-    int at[LANES];
-    for (int begin = 0; begin < p->count; begin += LANES) {
-        int some = p->count - begin < LANES ? p->count - begin : LANES;
-        for (int j = 0; j < LANES; j++) {
-            int64_t number = p->at + begin + (j < some ? j : 0);
-            while (j < some && end_of(c, p->sample) <= number)
-                p->sample++;
-            u64 first = (u64)(number - begin_of(c, p->sample)) * STRIDE + c->from.phase;
-            at[j] = (int)(first & 3);
-            low[j] = c->from.low + (first >> 2);
-            high[j] = c->from.high[p->sample] + (low[j] < c->from.low);
-            for (int k = 0; k < 3 && j < some; k++)
-                p->own[k][begin + j] = parameter(c, k, p->sample);
-        }
-        philox(c->from.key, low, high, block[0]);
-        if (c->words > 1) {
-            for (int j = 0; j < LANES; j++)
-                high[j] += ++low[j] == 0;
-            philox(c->from.key, low, high, block[1]);
-        }
-        for (int k = 0; k < c->words; k++)
-            for (int j = 0; j < some; j++)
-                p->words[k][begin + j] = (u32)block[(at[j] + k) / 4][(at[j] + k) % 4][j];
-    }
+    for (int k = 0; k < c->words && !run; k++)
+        for (int j = 0; j < TILE; j++)
+            p->words[k][j] = (u32)made[k][j / LANES][j % LANES];
 }
 
 /* A piece of all numbers. */
 static void piece(void *context, int64_t i)
 {
     const call *c = context;
-    int64_t stop = (i + 1) * PIECE < c->total ? (i + 1) * PIECE : c->total, filled = -1;
-    part p = {.at = i * PIECE, .sample = c->ends ? 0 : i * PIECE / c->size};
+    int64_t stop = (i + 1) * PIECE < c->total ? (i + 1) * PIECE : c->total;
+    part p = {.at = i * PIECE};
     for (; p.at < stop; p.at += p.count) {
-        while (end_of(c, p.sample) <= p.at)
-            p.sample++;
-        int64_t left = (end_of(c, p.sample) < stop ? end_of(c, p.sample) : stop) - p.at;
-        if (left < FEW && c->words) {
-            p.count = (int)(stop - p.at < TILE ? stop - p.at : TILE);
-            each_of(c, &p);
-            filled = -1;
-        } else {
-            p.count = (int)(left < TILE ? left : TILE);
-            run_of(c, &p, (u64)(p.at - begin_of(c, p.sample)));
-            for (int k = 0; k < 3 && filled != p.sample; k++)
-                for (int j = 0; j < TILE; j++)
-                    p.own[k][j] = parameter(c, k, p.sample);
-            filled = p.sample;
-        }
+        int64_t end = stop;
+        if (c->ends) {
+            while (c->ends[p.sample] <= p.at)
+                p.sample++;
+            end = c->ends[p.sample] < stop ? c->ends[p.sample] : stop;
+        } else
+            p.sample = p.at;
+        p.count = (int)(end - p.at < TILE ? end - p.at : TILE);
+        words_of(c, &p);
+        for (int k = 0; k < 3; k++)
+            for (int j = 0; j < TILE; j++) {
+                int64_t step = c->ends || j >= p.count ? 0 : j;
+                p.own[k][j] = c->parameters[k * c->each + (c->each == 1 ? 0 : p.sample + step)];
+            }
         c->make(c, &p);
     }
 }
+
+enum { I8, U8, I16, U16, F32, I32, U32, F64 };
 
 /* `convert`: rounded half away from zero, and saturated. */
 static inline int32_t narrow(float v, float least, float most)
@@ -194,72 +153,57 @@ static inline int64_t within(double v, double least, double most)
 }
 
 /* Numbers in the type of the result, added to the elements of an image if there is one (`noise._added`). */
-#define STORE(KIND, T, REAL, CONVERTED)                                                                               \
-    case KIND: {                                                                                                      \
-        T *restrict to = (T *)c->out + p->at;                                                                         \
-        const T *restrict old = (const T *)c->image + p->at;                                                          \
-        for (int j = 0; j < p->count && !c->image; j++) {                                                             \
-            REAL v = from[j];                                                                                         \
-            to[j] = (T)(CONVERTED);                                                                                   \
-        }                                                                                                             \
-        for (int j = 0; j < p->count && c->image; j++) {                                                              \
-            REAL v = (REAL)old[j] + from[j];                                                                          \
-            to[j] = (T)(CONVERTED);                                                                                   \
-        }                                                                                                             \
-        break;                                                                                                        \
-    }
+#define STORE(KIND, T, CONVERTED)                                                                                     \
+    case KIND:                                                                                                        \
+        for (int j = 0; c->image && j < p->count; j++)                                                                \
+            v[j] += ((const T *)c->image)[p->at + j];                                                                 \
+        for (int j = 0; j < p->count; j++)                                                                            \
+            ((T *)c->out)[p->at + j] = (T)(CONVERTED);                                                                \
+        break;
 
-static void store32(const call *c, const part *p, const float *from)
+static void store32(const call *c, const part *p, float v[TILE])
 {
     switch (c->kind) {
-        STORE(I8, int8_t, float, narrow(v, INT8_MIN, INT8_MAX))
-        STORE(U8, uint8_t, float, narrow(v, 0, UINT8_MAX))
-        STORE(I16, int16_t, float, narrow(v, INT16_MIN, INT16_MAX))
-        STORE(U16, uint16_t, float, narrow(v, 0, UINT16_MAX))
-        STORE(F32, float, float, v)
+        STORE(I8, int8_t, narrow(v[j], INT8_MIN, INT8_MAX))
+        STORE(U8, uint8_t, narrow(v[j], 0, UINT8_MAX))
+        STORE(I16, int16_t, narrow(v[j], INT16_MIN, INT16_MAX))
+        STORE(U16, uint16_t, narrow(v[j], 0, UINT16_MAX))
+        STORE(I32, int32_t, (int32_t)v[j]) /* of coins */
+        STORE(F32, float, v[j])
     }
 }
 
-static void store64(const call *c, const part *p, const double *from)
+static void store64(const call *c, const part *p, double v[TILE])
 {
     switch (c->kind) {
-        STORE(I32, int32_t, double, within(v, INT32_MIN, INT32_MAX))
-        STORE(U32, uint32_t, double, within(v, 0, UINT32_MAX))
-        STORE(F64, double, double, v)
+        STORE(I32, int32_t, within(v[j], INT32_MIN, INT32_MAX))
+        STORE(U32, uint32_t, within(v[j], 0, UINT32_MAX))
+        STORE(F64, double, v[j])
     }
 }
 
-static inline u64 bits_of(double v)
-{
-    u64 bits;
-    memcpy(&bits, &v, 8);
-    return bits;
-}
-
-static inline double of_bits(u64 bits)
-{
+typedef union {
     double v;
-    memcpy(&v, &bits, 8);
-    return v;
-}
-
-static inline double joined(u32 first, u32 second) { return (double)second * 0x1p32 + (double)first; }
+    u64 bits;
+} f64;
 
 /* x * b + c for float32 numbers, rounded once: `_fused_float32`. */
-static void fused(const float *x, const double *b, const double *c, float *found)
+static void fused(float x[TILE], const double *b, const double *c)
 {
+    float found[TILE];
     u64 tied = 0;
     for (int j = 0; j < TILE; j++) {
-        double total = (double)x[j] * b[j] + c[j];
-        tied |= (bits_of(total) & 0x1FFFFFFF) == 0x10000000;
-        found[j] = (float)total;
+        f64 total = {(double)x[j] * b[j] + c[j]};
+        tied |= (total.bits & 0x1FFFFFFF) == 0x10000000;
+        found[j] = (float)total.v;
     }
     for (int j = 0; j < TILE && tied; j++) {
         double product = (double)x[j] * b[j], total = product + c[j], part = total - product;
         double rest = (product - (total - part)) + (c[j] - part); /* which float64 has rounded off */
-        if (rest != 0 && (bits_of(total) & 0x1FFFFFFF) == 0x10000000)
+        if (rest != 0 && ((f64){total}.bits & 0x1FFFFFFF) == 0x10000000)
             found[j] = (float)nextafter(total, copysign(INFINITY, rest));
     }
+    memcpy(x, found, sizeof found);
 }
 
 static void uniform32(const call *c, const part *p)
@@ -267,11 +211,13 @@ static void uniform32(const call *c, const part *p)
     float found[TILE];
     for (int j = 0; j < TILE; j++)
         found[j] = (float)p->words[0][j];
-    fused(found, p->own[1], p->own[0], found);
+    fused(found, p->own[1], p->own[0]);
     for (int j = 0; j < TILE; j++)
         found[j] = found[j] < (float)p->own[2][j] ? found[j] : (float)p->own[2][j];
     store32(c, p, found);
 }
+
+static inline double joined(u32 first, u32 second) { return (double)second * 0x1p32 + (double)first; }
 
 static void uniform64(const call *c, const part *p)
 {
@@ -283,78 +229,80 @@ static void uniform64(const call *c, const part *p)
     store64(c, p, found);
 }
 
-#define L(k) (2.0 / (2 * (k) + 3))
-static const double LOG[11] = {L(0), L(1), L(2), L(3), L(4), L(5), L(6), L(7), L(8), L(9), L(10)};
+static const double LOG[11] = {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
+                               2.0 / 21, 2.0 / 23};
 static const double SINE[11] = {-0.16666666666666666,    0.008333333333333333,    -0.0001984126984126984,
                                 2.7557319223985893e-06,  -2.505210838544172e-08,  1.6059043836821613e-10,
                                 -7.647163731819816e-13,  2.8114572543455206e-15,  -8.22063524662433e-18,
                                 1.9572941063391263e-20,  -3.868170170630684e-23};
 
-static inline double polynomial(double z, const double *coefficients, int terms)
+static inline double polynomial(double z, const double *k, bool wide) /* of 7 terms, or 11 */
 {
-    double total = z * coefficients[terms - 1];
-    for (int i = terms - 2; i > 0; i--)
-        total = (total + coefficients[i]) * z;
-    return total + coefficients[0];
+#define TERM(i) total = (total + k[i]) * z;
+    double total = z * k[wide ? 10 : 6];
+    if (wide) {
+        TERM(9) TERM(8) TERM(7) TERM(6)
+    }
+    TERM(5) TERM(4) TERM(3) TERM(2) TERM(1)
+    return total + k[0];
 }
 
-static inline double logarithm(double x, int terms) /* of a number that is normal and above 0 */
+static inline double logarithm(double x, bool wide) /* of a number that is normal and above 0 */
 {
-    u64 exponent = (bits_of(x) - 0x3FE6A09E667F3BCD + (1024ull << 52)) >> 52; /* and 1024 */
-    double e = of_bits(exponent | 0x4330000000000000) - (0x1p52 + 1024);
-    double f = of_bits(bits_of(x) - ((exponent - 1024) << 52)) - 1.0;
-    double s = f / (f + 2.0), z = s * s;
-    double square = f * f * 0.5;
-    double small = (polynomial(z, LOG, terms) * z + square) * s + e * 1.9082149292705877e-10;
-    return e * 0.6931471803691238 + (f - (square - small));
+    f64 f = {x}, e = {.bits = (f.bits - 0x3FE6A09E667F3BCD + (1024ull << 52)) >> 52}; /* the exponent, and 1024 */
+    f.bits -= (e.bits - 1024) << 52;
+    f.v -= 1.0;
+    e.bits |= 0x4330000000000000; /* 2**52 more */
+    e.v -= 0x1p52 + 1024;
+    double s = f.v / (f.v + 2.0), z = s * s, square = f.v * f.v * 0.5;
+    double small = (polynomial(z, LOG, wide) * z + square) * s + e.v * 1.9082149292705877e-10;
+    return e.v * 0.6931471803691238 + (f.v - (square - small));
 }
 
-static inline double cosine(double x, int terms) /* of a number in [0, 2 pi] */
+static inline double cosine(double x, bool wide) /* of a number in [0, 2 pi] */
 {
     double y = x - 3.1415926534682512, r = fabs(y) - 3.1415926534682512 / 2;
     r += y < 0 ? 1.2154201013012384e-10 * 0.5 : 1.2154201013012384e-10 * -1.5;
     double z = r * r;
-    return r + polynomial(z, SINE, terms) * z * r;
+    return r + polynomial(z, SINE, wide) * z * r;
 }
 
+/* By Box and Muller; where the logarithm would be of 0, it is of the other number, or of the least. */
 static void normal32(const call *c, const part *p)
 {
-    float found[TILE];
+    float u[TILE], v[TILE];
     for (int j = 0; j < TILE; j++) {
-        float u = (float)p->words[0][j] * 0x1p-32f, v = (float)p->words[1][j] * 0x1p-32f, turn = 6.2831853071795864769f * v;
-        float other = v > 0x1p-32f ? v : 0x1p-32f; /* the logarithm of 0: of the other number, or of the least */
-        turn = u == 0 ? 0 : turn;
-        u = u == 0 ? other : u;
-        found[j] = sqrtf((float)logarithm(u, 7) * -2.0f) * (float)cosine(turn, 7);
+        u32 w = p->words[0][j], other = p->words[1][j], none = -(u32)(w == 0);
+        u[j] = (float)(w | (none & (other + (other == 0)))) * 0x1p-32f;
+        v[j] = (float)(other & ~none) * 0x1p-32f;
     }
-    fused(found, p->own[1], p->own[0], found);
-    store32(c, p, found);
+    for (int j = 0; j < TILE; j++)
+        u[j] = sqrtf((float)logarithm(u[j], false) * -2.0f) * (float)cosine(6.2831853071795864769f * v[j], false);
+    fused(u, p->own[1], p->own[0]);
+    store32(c, p, u);
 }
 
 static void normal64(const call *c, const part *p)
 {
-    double found[TILE];
+    double u[TILE], v[TILE];
     for (int j = 0; j < TILE; j++) {
-        double u = joined(p->words[0][j], p->words[1][j]) * 0x1p-64, v = joined(p->words[2][j], p->words[3][j]) * 0x1p-64;
-        double turn = u == 0 ? 0 : 6.283185307179586 * v, other = v > 0x1p-64 ? v : 0x1p-64;
-        u = u == 0 ? other : u;
-        found[j] = fma(sqrt(logarithm(u, 11) * -2.0) * cosine(turn, 11), p->own[1][j], p->own[0][j]);
+        u32 w0 = p->words[0][j], w1 = p->words[1][j], v0 = p->words[2][j], v1 = p->words[3][j];
+        u32 none = -(u32)((w0 | w1) == 0);
+        u[j] = joined(w0 | (none & (v0 + ((v0 | v1) == 0))), w1 | (none & v1)) * 0x1p-64;
+        v[j] = joined(v0 & ~none, v1 & ~none) * 0x1p-64;
     }
-    store64(c, p, found);
+    for (int j = 0; j < TILE; j++)
+        u[j] = fma(sqrt(logarithm(u[j], true) * -2.0) * cosine(6.283185307179586 * v[j], true), p->own[1][j],
+                   p->own[0][j]);
+    store64(c, p, u);
 }
 
-/* Whether words are below a threshold, in elements of so many bytes. */
 static void coin_flip(const call *c, const part *p)
 {
-#define FLIP(T)                                                                                                       \
-    for (int j = 0; j < p->count; j++)                                                                                   \
-        ((T *)c->out)[p->at + j] = (double)p->words[0][j] < p->own[0][j] ? *(const T *)c->values : 0;
-    switch (c->kind) {
-    case 1: FLIP(uint8_t) break;
-    case 2: FLIP(uint16_t) break;
-    case 4: FLIP(u32) break;
-    case 8: FLIP(u64)
-    }
+    float found[TILE];
+    for (int j = 0; j < TILE; j++)
+        found[j] = (double)p->words[0][j] < p->own[0][j];
+    store32(c, p, found);
 }
 
 /* Pixels of an image, of which some become one of two values, pepper and salt: of sample `own[2]`. */
@@ -365,10 +313,9 @@ static void strewn(const call *c, const part *p)
     memcpy(to, c->image + (size_t)p->at * pixel, (size_t)p->count * pixel);
     for (int j = 0; j < p->count; j++, to += pixel) {
         float v = (float)p->words[0][j] * 0x1p-32f;
-        const uint8_t *value = c->values;
-        value += (2 * (size_t)p->own[2][j] + (v < (float)p->own[1][j])) * bytes;
+        size_t which = 2 * (size_t)p->own[2][j] + (v < (float)p->own[1][j]);
         for (size_t k = 0; k < pixel && v < (float)p->own[0][j]; k += bytes)
-            memcpy(to + k, value, bytes);
+            memcpy(to + k, (const uint8_t *)c->values + which * bytes, bytes);
     }
 }
 
@@ -376,20 +323,20 @@ static void strewn(const call *c, const part *p)
  * byte of a sample, or of all; a byte whose limit is above 1 stays. */
 static void shot(const call *c, const part *p)
 {
-    const double *limits = (const double *)c->values + 256 * (p->sample % c->each);
+    const double *limits = (const double *)c->values + 256 * (c->each == 1 ? 0 : p->sample);
     u64 first = (u64)(p->at - begin_of(c, p->sample));
+    const uint8_t *image = c->image + p->at;
     for (int r = 0; r < 4; r++) {
-        u64 block[4][LANES], word = (c->from.phase + STRIDE * (first + r)) & 3, have = ~0ull, more = 0;
+        u64 block[4][LANES], word = (c->from.phase + first + (u64)r) & 3, have = ~0ull, more = 1;
         double limit[LANES], product[LANES], found[LANES] = {0}, pair[2][LANES];
         for (int j = 0; j < LANES; j++) {
-            limit[j] = 4 * j + r < p->count ? limits[c->image[p->at + 4 * j + r]] : 2;
+            limit[j] = 4 * j + r < p->count ? limits[image[4 * j + r]] : 2;
             product[j] = 1;
-            more |= limit[j] < 1;
         }
         while (more) {
             for (int half = 0; half < 2; half++, word++) {
                 if (word / 4 != have)
-                    blocks(&c->from, STRIDE, p->sample, first + r, have = word / 4, block);
+                    blocks(&c->from, p->sample, STRIDE, first + (u64)r, have = word / 4, block);
                 for (int j = 0; j < LANES; j++)
                     pair[half][j] = (double)(u32)block[word % 4][j];
             }
@@ -402,22 +349,21 @@ static void shot(const call *c, const part *p)
             }
         }
         for (int j = 0; j < LANES && 4 * j + r < p->count; j++)
-            c->out[p->at + 4 * j + r] = limit[j] > 1 ? c->image[p->at + 4 * j + r]
-                                                  : (uint8_t)narrow((float)found[j] * (float)p->own[0][0], 0, UINT8_MAX);
+            c->out[p->at + 4 * j + r] = limit[j] > 1 ? image[4 * j + r]
+                                                     : (uint8_t)narrow((float)found[j] * (float)p->own[0][0], 0, 255);
     }
 }
-
 /* `Call.fill` for `uniform`, `normal`, `coin_flip` and the noises. */
-EXPORT void core_random(int which, u64 key, u64 low, addresses high, int phase, const int64_t *ends, int64_t size,
+EXPORT void core_random(int which, u64 key, u64 low, addresses high, int phase, int64_t n, const int64_t *ends,
                         int64_t total, const double *parameters, int64_t each, int kind, const void *values,
                         int64_t channels, const void *image, void *out, int threads)
 {
-    static void (*const MAKERS[])(const call *, const part *) = {
-        uniform32, uniform64, normal32, normal64, coin_flip, strewn, shot};
+    static void (*const MAKERS[])(const call *, const part *) = {uniform32, uniform64, normal32, normal64,
+                                                                 coin_flip, strewn,    shot};
     static const int WORDS[] = {1, 2, 2, 4, 1, 1, 0};
-    call made = {{key, low, high, (u64)phase}, ends, size, total, MAKERS[which], WORDS[which], kind, each, parameters,
-                 values, channels, image, out};
-    core_share(piece, &made, (total + PIECE - 1) / PIECE, threads);
+    call c = {{key, low, high, (u64)phase, n}, ends, total, MAKERS[which], WORDS[which], kind, each, parameters, values,
+              channels, image, out};
+    core_share(piece, &c, (total + PIECE - 1) / PIECE, threads);
 }
 
 /* -- windows ------------------------------------------------------------------------------------------------------- */
@@ -434,72 +380,190 @@ static u32 next(stream *s)
 {
     u64 at = s->from->phase + s->place++;
     if (s->have != at / TILE + 1) {
-        blocks(s->from, 1, s->sample, 0, at / TILE * LANES, s->block);
+        blocks(s->from, s->sample, 1, 0, at / TILE * LANES, s->block);
         s->have = at / TILE + 1;
     }
     return (u32)s->block[at % 4][at % TILE / 4];
 }
 
-static int64_t below(stream *s, u64 n) /* `_distributions.below`, of n up to 2**32 */
+static int32_t below(stream *s, double n) /* `_distributions.below`, of n up to 2**32 */
 {
     for (;;) {
-        u64 product = next(s) * n;
-        if ((u32)product >= (1ull << 32) % n)
-            return (int64_t)(product >> 32);
+        u64 product = (u64)n * next(s);
+        if ((u32)product >= (1ull << 32) % (u64)n)
+            return (int32_t)(product >> 32);
     }
 }
 
-static double most(double a, double b) { return a > b ? a : b; }
-static double least(double a, double b) { return a < b ? a : b; }
-
 typedef struct {
     draw from;
-    const int64_t *images;
-    double area[2], ratio[2], logs[2];
+    const int64_t *images; /* heights and widths */
+    const double *rules;   /* ranges of the area, of the ratio, and of its logarithm */
     int64_t attempts;
-    int32_t *found;
+    int32_t *found; /* for each image a corner and a shape */
 } windows;
+
+static double extent(double v) { return v < 1 ? 1 : trunc(v); }
 
 /* The corner and the shape of a window of an image: `_windows._window`. */
 static void window(void *context, int64_t i)
 {
     const windows *c = context;
-    stream s = {.from = &c->from, .sample = i};
+    const double *area = c->rules, *ratio = area + 2, *logs = area + 4;
     double height = (double)c->images[2 * i], width = (double)c->images[2 * i + 1], h = height, w = width;
-    double wide = most(1, trunc(height * c->ratio[1])), tall = most(1, trunc(width / c->ratio[0]));
-    double pixels = c->area[0] * height * width;
-    if (height * wide < pixels)
+    double wide = extent(height * ratio[1]), tall = extent(width / ratio[0]), least = area[0] * height * width;
+    int64_t left = c->attempts;
+    stream s = {.from = &c->from, .sample = i};
+    if (height * wide < least)
         w = wide;
-    else if (tall * width < pixels)
+    else if (tall * width < least)
         h = tall;
     else {
-        int64_t left = c->attempts;
         for (; left; left--) {
-            double share = c->area[0] + (c->area[1] - c->area[0]) * next(&s) * 0x1p-32;
-            double wanted = exp(c->logs[0] + (c->logs[1] - c->logs[0]) * next(&s) * 0x1p-32);
-            pixels = share * height * width;
-            w = most(1, trunc(sqrt(pixels * wanted) + 0.5)), h = most(1, trunc(sqrt(pixels / wanted) + 0.5));
-            if (w <= width && h <= height && c->ratio[0] <= w / h && w / h <= c->ratio[1])
+            double pixels = (area[0] + (area[1] - area[0]) * next(&s) * 0x1p-32) * height * width;
+            double wanted = exp(logs[0] + (logs[1] - logs[0]) * next(&s) * 0x1p-32);
+            w = extent(sqrt(pixels * wanted) + 0.5), h = extent(sqrt(pixels / wanted) + 0.5);
+            if (w <= width && h <= height && ratio[0] <= w / h && w / h <= ratio[1])
                 break;
         }
         if (!left) { /* the largest one of an allowed ratio, made smaller if it has too much area */
-            h = width / height < c->ratio[0] && width / height <= c->ratio[1] ? tall : height;
-            w = width / height > c->ratio[1] ? wide : width;
-            double scale = sqrt(least(1, c->area[1] * height * width / (h * w)));
-            h = most(1, trunc(h * scale)), w = most(1, trunc(w * scale));
+            w = width / height > ratio[1] ? wide : width;
+            h = width / height < ratio[0] ? tall : height;
+            double scale = sqrt(fmin(1, area[1] * height * width / (h * w)));
+            h = extent(h * scale), w = extent(w * scale);
         }
     }
-    h = least(h, height), w = least(w, width);
+    h = h < height ? h : height, w = w < width ? w : width;
     int32_t *found = c->found + 4 * i;
-    found[0] = (int32_t)below(&s, (u64)(height - h) + 1), found[1] = (int32_t)below(&s, (u64)(width - w) + 1);
+    found[0] = below(&s, height - h + 1), found[1] = below(&s, width - w + 1);
     found[2] = (int32_t)h, found[3] = (int32_t)w;
 }
 
-/* Windows of images: `_windows.drawn`. `rules` has the ranges of the area, of the ratio, and of its logarithm. */
+/* `_windows.drawn`. */
 EXPORT void core_windows(u64 key, u64 low, addresses high, int phase, int64_t n, const int64_t *images,
                          const double *rules, int64_t attempts, int32_t *found)
 {
-    windows c = {{key, low, high, (u64)phase}, images, {rules[0], rules[1]}, {rules[2], rules[3]},
-                 {rules[4], rules[5]}, attempts, found};
+    windows c = {{key, low, high, (u64)phase, n}, images, rules, attempts, found};
     core_share(window, &c, n, 1);
+}
+
+/* Rules of `_box_windows.search` for windows of random extents; overlaps are parts of a box, or of the union with it. */
+typedef struct {
+    int64_t dims, attempts, rounds, thresholds, whole, of_boxes, all_boxes; /* `whole`: the last one is the whole image */
+    double prune, low, range, ratios[3][2], least[]; /* of the pairs of extents; of the thresholds */
+} rules;
+
+typedef struct {
+    draw from;
+    const rules *rules;
+    const int64_t *samples, *ends; /* numbers of the samples there; where the boxes of each end */
+    const float *boxes, *areas, *images;
+    float *found;    /* starts and ends of windows */
+    uint8_t *states; /* for each whether there is a window, and whether it is as the rules say */
+} search;
+
+static float shared(int64_t dims, const float *a, const float *b)
+{
+    float found = 1;
+    for (int64_t k = 0; k < dims; k++) {
+        float end = a[dims + k] < b[dims + k] ? a[dims + k] : b[dims + k], extent = end - (a[k] > b[k] ? a[k] : b[k]);
+        found *= extent > 0 ? extent : 0;
+    }
+    return found;
+}
+
+/* Draw a window; false where its ratios are not allowed. */
+static bool proposed(const search *c, int64_t i, stream *s, float *window)
+{
+    int64_t dims = c->rules->dims;
+    float extents[3], sizes[3];
+    for (int64_t k = 0; k < 2 * dims; k++) {
+        float unit = (float)next(s) * 0x1p-32f;
+        unit = unit < 1 ? unit : 0x1.fffffep-1f;
+        if (k < dims) {
+            extents[k] = unit * (float)c->rules->range + (float)c->rules->low;
+            sizes[k] = c->images ? extents[k] * c->images[dims * i + k] : extents[k];
+        } else {
+            window[k - dims] = unit * (1 - extents[k - dims]);
+            window[k] = window[k - dims] + extents[k - dims];
+        }
+        for (int pair = 0; k == dims - 1 && pair < (dims == 2 ? 1 : 3); pair++) {
+            float ratio = sizes[pair / 2] / sizes[pair ? 2 : 1];
+            if (!((float)c->rules->ratios[pair][0] <= ratio && ratio <= (float)c->rules->ratios[pair][1]))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The overlap of a window with the boxes of a sample, and whether any of these is left in it. */
+static float overlap(const search *c, int64_t i, const float *window, bool *left)
+{
+    const rules *r = c->rules;
+    int64_t dims = r->dims, first = i ? c->ends[i - 1] : 0;
+    float found = 1, whole = window[dims] - window[0];
+    for (int64_t k = 1; k < dims; k++)
+        whole *= window[dims + k] - window[k];
+    *left = first == c->ends[i];
+    for (int64_t b = first; b < c->ends[i]; b++) {
+        const float *box = c->boxes + 2 * dims * b;
+        float common = shared(dims, window, box), size = box[dims] - box[0];
+        float part = common > 0 ? common / (r->of_boxes ? c->areas[b] : c->areas[b] + whole - common) : 0;
+        found = b == first || (r->all_boxes ? part < found : part > found) ? part : found;
+        bool inside = r->prune < 0;
+        for (int64_t k = 0; k < dims; k++) {
+            float centre = (box[k] + box[dims + k]) / 2;
+            inside = inside && window[k] <= centre && centre < window[dims + k];
+            size *= k ? box[dims + k] - box[k] : 1;
+        }
+        *left |= inside || (r->prune >= 0 && common > 0 && common / size >= (float)r->prune && common / size > 0);
+    }
+    return found;
+}
+
+/* Windows for one threshold after the other, until one is good. */
+static void searched(void *context, int64_t i)
+{
+    const search *c = context;
+    const rules *r = c->rules;
+    stream s = {.from = &c->from, .sample = c->samples[i]};
+    double best = -1;
+    size_t bytes = 2 * (size_t)r->dims * sizeof(float);
+    float *found = c->found + 2 * r->dims * i, drawn[6], taken[6] = {0};
+    for (int64_t round = 0; round < r->rounds; round++) {
+        int64_t threshold = below(&s, (double)r->thresholds);
+        if (r->whole && threshold == r->thresholds - 1) {
+            c->states[2 * i] = 0, c->states[2 * i + 1] = 1;
+            return;
+        }
+        float reached = -2;
+        bool passes = false, left = false, also;
+        for (int64_t k = 0; k < r->attempts; k++) {
+            if (!proposed(c, i, &s, drawn))
+                continue;
+            float own = overlap(c, i, drawn, &also);
+            if ((double)own >= r->least[threshold] || (!passes && own > reached)) {
+                passes = passes || (double)own >= r->least[threshold];
+                reached = own, left = also;
+                memcpy(taken, drawn, bytes);
+            }
+        }
+        if (!passes && reached <= best)
+            continue;
+        best = reached, c->states[2 * i] = 1;
+        memcpy(found, taken, bytes);
+        if (passes && left) {
+            c->states[2 * i + 1] = 1;
+            return;
+        }
+    }
+}
+
+/* `_box_windows.search`. */
+EXPORT void core_search(u64 key, u64 low, addresses high, int phase, int64_t n, int64_t count, const int64_t *samples,
+                        const int64_t *ends, const float *boxes, const float *areas, const float *images,
+                        const void *told, float *found, uint8_t *states, int threads)
+{
+    search c = {{key, low, high, (u64)phase, n}, told, samples, ends, boxes, areas, images, found, states};
+    core_share(searched, &c, count, threads);
 }

@@ -13,17 +13,22 @@ from dynamic._arrays.memory import empty
 
 from ._library import address, column, function, in_use, threads
 
-__all__ = ["Source", "coin_flip", "in_use", "normal", "shot", "strewn", "uniform", "windows"]
+__all__ = ["Source", "coin_flip", "in_use", "normal", "search", "shot", "strewn", "uniform", "windows"]
 
 _INT, _LONG, _WORD = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64
 _ARRAY = numpy.ndarray
-_KINDS = {
+_KINDS: dict[numpy.dtype[Any], int] = {
     numpy.dtype(name): number
     for number, name in enumerate(("int8", "uint8", "int16", "uint16", "float32", "int32", "uint32", "float64"))
 }
-_FIRST_WIDE = _KINDS[numpy.dtype("int32")]
+_INT32: numpy.dtype[Any] = numpy.dtype("int32")  # of those that are computed in float64 the first
+_LIKE: dict[numpy.dtype[Any], numpy.dtype[Any]] = {
+    numpy.dtype("bool"): numpy.dtype("uint8"),
+    numpy.dtype("uint32"): _INT32,
+}  # for 0 and 1
 _UNIFORM, _NORMAL, _COIN, _STREWN, _SHOT = 0, 2, 4, 5, 6
 _LONGEST, _LARGEST_AREA = 1 << 20, 1 << 12  # extent of an image, and area in images, of windows
+_LARGEST_SCALE = 1e6  # of the extents of windows
 _BYTES_OF_WORK = 32  # memory to copy in the time of making a number, about
 
 
@@ -77,16 +82,17 @@ def _numbers(
     if number is None or not in_use():
         return None
     out = empty((total,), kind)
-    _fill(which + (number >= _FIRST_WIDE), source, sizes, total, _rows(source, values), out, number, image=image)
+    _fill(which + (number >= _KINDS[_INT32]), source, sizes, total, _rows(source, values), out, number, image=image)
     return out
 
 
 def coin_flip(source: Source, sizes: Any, total: int, threshold: Any, kind: numpy.dtype[Any]) -> Any:
-    """Whether words are below thresholds, 1 or 0 of any dtype."""
-    if not in_use():
+    """Whether words are below thresholds, 1 or 0."""
+    number = _KINDS.get(_LIKE.get(kind, kind))
+    if number is None or number > _KINDS[_INT32] or not in_use():
         return None
     out = empty((total,), kind)
-    _fill(_COIN, source, sizes, total, _rows(source, [threshold]), out, kind.itemsize, numpy.ones(1, kind))
+    _fill(_COIN, source, sizes, total, _rows(source, [threshold]), out, number)
     return out
 
 
@@ -151,10 +157,11 @@ def _fill(
 ) -> None:
     fill = function(
         "core_random",
-        *(_INT, _WORD, _WORD, _ARRAY, _INT, _ARRAY, _LONG, _LONG, _ARRAY, _LONG, _INT, _ARRAY, _LONG),
-        *(_ARRAY, _ARRAY, _INT),
+        *(_INT, _WORD, _WORD, _ARRAY, _INT, _LONG, _ARRAY, _LONG, _ARRAY, _LONG, _INT, _ARRAY, _LONG, _ARRAY, _ARRAY),
+        _INT,
     )
-    ends = None if isinstance(sizes, int) else numpy.cumsum(sizes, dtype=numpy.int64)
+    alone = isinstance(sizes, int) and sizes == 1 and which != _SHOT  # each is the only one of its sample
+    ends = None if alone else _ends(sizes, len(source.high))
     high = numpy.ascontiguousarray(source.high)
     fill(
         which,
@@ -162,8 +169,8 @@ def _fill(
         source.low,
         address(high),
         source.phase,
+        len(high),
         None if ends is None else address(ends),
-        sizes if ends is None else 0,
         total,
         address(rows),
         rows.shape[1],
@@ -174,6 +181,11 @@ def _fill(
         address(out),
         threads(total * _BYTES_OF_WORK),
     )
+
+
+def _ends(sizes: Any, n: int) -> NDArray[Any]:
+    """Where the numbers of each of n samples end."""
+    return numpy.cumsum(numpy.broadcast_to(sizes, n), dtype=numpy.int64)
 
 
 def windows(source: Source, images: Any, rules: Sequence[float], attempts: int) -> Any:
@@ -198,3 +210,55 @@ def windows(source: Source, images: Any, rules: Sequence[float], attempts: int) 
     own = source.key, source.low, address(high), source.phase
     draw(*own, len(extents), address(extents), address(limits), attempts, address(found))
     return found
+
+
+def search(
+    source: Source,
+    samples: Any,
+    boxes: Any,
+    areas: Any,
+    counts: Any,
+    images: Any,
+    *,
+    scaling: tuple[float, float],
+    ratios: Sequence[tuple[float, float]],
+    thresholds: Sequence[float | None],
+    attempts: int,
+    rounds: int,
+    of_boxes: bool,
+    all_boxes: bool,
+    prune: float | None,
+) -> Any:
+    """Windows of random extents that overlap boxes as they should; arguments as those of `_box_windows`.
+
+    Returns:
+        For each sample whether there is a window, and whether it is as the rules say, a bool array of shape (n, 2); and
+        start and end, float32. None for windows that are much larger than an image.
+    """
+    if not in_use() or scaling[1] > _LARGEST_SCALE:
+        return None
+    dims, whole = boxes.shape[1] // 2, thresholds[-1] is None
+    numbers = (dims, attempts, rounds, len(thresholds), whole, of_boxes, all_boxes)
+    low, high = map(numpy.float32, scaling)
+    least = [float("inf") if threshold is None else threshold for threshold in thresholds]
+    pairs = [numpy.float32(bound) for k in range(3) for bound in ratios[k % len(ratios)]]
+    rules = numpy.array([-1.0 if prune is None else prune, low, high - low, *pairs, *least])
+    told = numpy.concatenate([numpy.array(numbers, numpy.int64).view(numpy.float64), rules])
+    found = numpy.empty((len(samples), 2 * dims), numpy.float32)
+    states = numpy.zeros((len(samples), 2), numpy.bool_)
+    columns = [column(samples, numpy.int64), column(numpy.cumsum(counts), numpy.int64)]
+    columns += [column(array, numpy.float32) for array in (boxes, areas)]
+    extents = None if images is None else column(images, numpy.float32)
+    draw = function(
+        "core_search",
+        *(_WORD, _WORD, _ARRAY, _INT, _LONG, _LONG, *[_ARRAY] * 8, _INT),
+    )
+    heights = numpy.ascontiguousarray(source.high)
+    draw(
+        *(source.key, source.low, address(heights), source.phase, len(heights), len(samples)),
+        *map(address, columns),
+        None if extents is None else address(extents),
+        *map(address, (told, found, states)),
+        threads(len(boxes) * attempts * _BYTES_OF_WORK),
+    )
+    return states, found

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._core import random as core
 from dynamic.kernels.cpu.boxes import areas
 
 from ._distributions import below
@@ -106,6 +107,11 @@ def search(
         numpy.ones(len(boxes), bool),
     )
     best, most = numpy.full(n, -1.0), -(-rules.most // rules.attempts)
+    native = None if crops is not None else _natively(draw, samples, boxes, sizes, counts, rules, images, most)
+    if native is not None:
+        found.any[:], found.satisfied[:] = native[0].T
+        found.windows[:] = native[1]
+        n = 0  # none is left
     step = max(1, _AT_ONCE // rules.attempts)
     for start in range(0, n, step):
         active, done = numpy.arange(start, min(start + step, n)), 0
@@ -126,6 +132,38 @@ def search(
     found.windows[~found.any] = numpy.repeat([0.0, 1.0], ndim)
     left = _left(found.windows[owners].T, boxes.T, rules.prune)
     found.kept[...] = left | ~found.any[owners]
+    return found
+
+
+def _natively(
+    draw: Draw,
+    samples: Array,
+    boxes: Array,
+    sizes: Array,
+    counts: Array,
+    rules: Rules,
+    images: Array | None,
+    rounds: int,
+) -> tuple[Array, Array] | None:
+    """What `_core.random.search` finds, where no two extents have a fixed ratio."""
+    if _ratios(rules.ratios, boxes.shape[1] // 2)[1]:
+        return None
+    found: tuple[Array, Array] | None = core.search(
+        draw,
+        samples,
+        boxes,
+        sizes,
+        counts,
+        images,
+        scaling=rules.scaling,
+        ratios=rules.ratios,
+        thresholds=rules.thresholds,
+        attempts=rules.attempts,
+        rounds=rounds,
+        of_boxes=rules.of_boxes,
+        all_boxes=rules.all_boxes,
+        prune=rules.prune,
+    )
     return found
 
 
