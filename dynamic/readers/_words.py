@@ -62,7 +62,7 @@ def words(text: Text) -> tuple[Array, Array] | None:
     ends = numpy.flatnonzero(text.data <= ord(" "))
     found = text.data[ends]
     lengths = numpy.diff(ends, prepend=-1) - 1
-    if not len(ends) or ends[-1] != len(text.data) - 1 or not lengths.all():
+    if not len(text.data) or text.data[-1] != ord("\n") or not lengths.all():
         return None
     if not ((found == ord(" ")) | (found == ord("\n"))).all():
         return None
