@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Order", "keys"]
+__all__ = ["Order", "keys", "mix"]
 
 _DEALT = "deal"  # stands where the epoch stands, in the key of the order by which samples are dealt to shards
 
@@ -23,13 +23,13 @@ def keys(ids: Any, seed: int, epoch: int | str) -> Any:
     """The sort keys of ids in an epoch: uint64, different for different ids."""
     first, second = struct.unpack("<QQ", hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=16).digest())
     mixed = ids ^ numpy.uint64(first)
-    _mix(mixed)
+    mix(mixed)
     mixed ^= numpy.uint64(second)
-    _mix(mixed)
+    mix(mixed)
     return mixed
 
 
-def _mix(words: Any) -> None:
+def mix(words: Any) -> None:
     """Mix the bits of each word in place, one to one: the finaliser of SplitMix64."""
     words ^= words >> numpy.uint64(30)
     words *= numpy.uint64(0xBF58476D1CE4E5B9)

@@ -6,14 +6,27 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
+import numpy
+
+from dynamic._arrays.array import Array
 from dynamic.errors import displayed, shown
 from dynamic.io._bytes import kind_of
 
 from ._listing import _at_once
 
-__all__ = ["BLOCK", "DIGITS", "begins", "members", "opened", "text"]
+__all__ = [
+    "BLOCK",
+    "DIGITS",
+    "begins",
+    "header_fits",
+    "headers_tell",
+    "members",
+    "opened",
+    "plain_members",
+    "text",
+]
 
 BLOCK = 512  # bytes, of which an archive is made
 _ZEROS = bytes(BLOCK)
@@ -24,6 +37,10 @@ _AHEAD_OF_FILES = b"LKxXg"  # types of headers that tell more of the file after 
 DIGITS = 18  # of a size in text, at most
 _RECORDS, _SPARSE = (b"path", b"size"), b"GNU.sparse."  # those of their records that are looked at
 _LONGEST = 1 << 20  # bytes of the headers that hold a name or records of a file; where there are more it is damaged
+_NAME = 100  # bytes of a header, at most
+_KIND = 156  # where the type of what follows a header is
+_FEW, _MANY = 16, 4096  # headers that are looked at together, at first and at most
+_SMALL, _WINDOW = 1 << 12, 1 << 18  # bytes of a file and its header, of which many are read at once, and how many
 _AT_ONCE = 1 << 20  # bytes that are looked through for an end of zeros
 _MOST_ZEROS = 1 << 24  # bytes behind the end of an archive; writers fill up a block of some kB, at most some MB
 _OCTAL = 1 << 33  # bytes: sizes from here on do not fit where a header has them
@@ -40,15 +57,114 @@ def opened(path: str) -> BinaryIO:
     return file
 
 
-def members(file: BinaryIO) -> Iterator[tuple[str, int, int, int]]:
+def plain_members(file: BinaryIO) -> tuple[Array, Array, Array, Array, int]:
+    """The files that an archive begins with, as far as their headers are as most are, all at once.
+
+    Returns:
+        Their names one after the other (uint8), and how many bytes each has; where their bytes begin, and how many
+        there are; and where the first other header is.
+    """
+    whole, at = os.fstat(file.fileno()).st_size, 0
+    names, lengths, starts, sizes = list[Array](), list[Array](), list[Array](), list[Array]()
+    near = False
+    while True:
+        some = (_near_headers if near else _far_headers)(file, at, whole)
+        other = numpy.flatnonzero(~_are_plain(some.headers))
+        count = int(other[0]) if len(other) else len(some.headers)
+        files = numpy.flatnonzero(some.headers[:count, _KIND] == ord("0"))
+        titles = some.headers[files, :_NAME]
+        closed = numpy.column_stack([titles == 0, numpy.ones(len(titles), numpy.bool_)])
+        lengths.append(closed.argmax(axis=1))
+        names.append(titles[numpy.arange(_NAME) < lengths[-1][:, None]])
+        starts.append(some.starts[files])
+        sizes.append(some.sizes[files])
+        if not count or count < len(some.headers):
+            break
+        near, at = some.behind - at < count * _SMALL, some.behind
+    at = int(some.starts[count]) - BLOCK if count < len(some.headers) else some.behind
+    columns = [numpy.concatenate(column) for column in (names, lengths, starts, sizes)]
+    return columns[0], columns[1], columns[2], columns[3], at
+
+
+class _Some(NamedTuple):
+    """Some headers, each of which tells where the next one is."""
+
+    headers: Array  #: uint8 of shape (N, 512)
+    starts: Array  #: where the bytes of their files begin
+    sizes: Array
+    behind: int  #: where the next header is
+
+
+def _far_headers(file: BinaryIO, at: int, whole: int) -> _Some:
+    """The next headers that may be of files, read one by one: there is much between them."""
+    headers, starts, sizes = list[bytes](), list[int](), list[int]()
+    begin = at
+    while len(headers) < _FEW or (len(headers) < _MANY and at - begin >= len(headers) * _SMALL):
+        block = _read_at(file, BLOCK, at)
+        try:
+            size = int(block[124:135], 8)
+        except ValueError:
+            break
+        if len(block) < BLOCK or not 0 <= size <= whole - at - BLOCK:
+            break
+        headers.append(block)
+        starts.append(at + BLOCK)
+        sizes.append(size)
+        at += BLOCK + -(-size // BLOCK) * BLOCK
+    table = numpy.frombuffer(b"".join(headers), numpy.uint8).reshape(-1, BLOCK)
+    return _Some(table, numpy.array(starts, numpy.int64), numpy.array(sizes, numpy.int64), at)
+
+
+def _near_headers(file: BinaryIO, at: int, whole: int) -> _Some:
+    """The same for many that are near each other: each block of a part of the archive is taken for a header first."""
+    data = _read_at(file, _WINDOW, at)
+    table = numpy.frombuffer(data, numpy.uint8, len(data) // BLOCK * BLOCK).reshape(-1, BLOCK)
+    digits = table[:, 124:135] - numpy.uint8(ord("0"))
+    sizes = digits.astype(numpy.int64) @ (8 ** numpy.arange(10, -1, -1))
+    starts = at + BLOCK * numpy.arange(1, len(table) + 1)
+    following = numpy.arange(1, len(table) + 1) + -(-sizes // BLOCK)
+    following[(digits > 7).any(axis=1) | (sizes > whole - starts)] = -1
+    chain, place, nexts = list[int](), 0, following.tolist()
+    while place < len(nexts) and (after := nexts[place]) >= 0:
+        chain.append(place)
+        place = after
+    return _Some(table[chain], starts[chain], sizes[chain], at + BLOCK * place)
+
+
+def _read_at(file: BinaryIO, size: int, at: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(file.fileno(), size, at)
+    file.seek(at)  # pragma: no cover - Windows
+    return file.read(size)
+
+
+def _are_plain(headers: Array) -> Array:
+    """Whether headers are of files or folders, whose names and sizes stand where they mostly do, and sums are right."""
+    kinds, sizes, sums = headers[:, _KIND], headers[:, 124:135], headers[:, 148:154]
+    right = (kinds == ord("0")) | ((kinds == ord("5")) & (sizes == ord("0")).all(axis=1))
+    right &= (headers[:, 345] == 0) & (headers[:, 0] != 0)
+    for digits in (sizes, sums):
+        right &= ((digits >= ord("0")) & (digits <= ord("7"))).all(axis=1)
+    right &= numpy.isin(headers[:, [135, 154, 155]], (0, ord(" "))).all(axis=1)
+    told = (sums - numpy.uint8(ord("0"))).astype(numpy.int64) @ (8 ** numpy.arange(5, -1, -1))
+    found = headers.sum(axis=1, dtype=numpy.int64) - headers[:, 148:156].sum(axis=1, dtype=numpy.int64)
+    right &= told == found + 8 * ord(" ")
+    return right
+
+
+def members(file: BinaryIO, at: int = 0) -> Iterator[tuple[str, int, int, int]]:
     """The regular files in an archive: their names, where their bytes begin, how many there are, and in which part.
 
     Behind the zeros that end an archive another may begin, the next part.
 
+    Args:
+        file: The archive.
+        at: Where the first header is that is looked at.
+
     Raises:
         ValueError: The archive is damaged; the message says where.
     """
-    whole, at, part = os.fstat(file.fileno()).st_size, 0, 0
+    whole, part = os.fstat(file.fileno()).st_size, 0
     records: dict[bytes, bytes] = {}  # what headers of their own say of the next file
     told = 0  # bytes in these headers
     while True:
@@ -162,8 +278,23 @@ def text(name: bytes) -> str:
 def begins(archive: BinaryIO, start: int, size: int) -> bool:
     """Whether the bytes of a regular file of this size begin in some place of an archive."""
     archive.seek(max(start - BLOCK, 0))
+    return start > 0 and header_fits(archive.read(BLOCK), size)
+
+
+def header_fits(block: bytes | Array, size: int) -> bool:
+    """Whether a block is the header of a regular file of this size."""
     try:
-        kind, _, told = _header(archive.read(BLOCK), start, {})
+        kind, _, told = _header(bytes(block), 0, {})
     except ValueError:
         return False
-    return start > 0 and kind in _FILES and (told == size or size >= _OCTAL)
+    return kind in _FILES and (told == size or size >= _OCTAL)
+
+
+def headers_tell(memory: Array, places: Array, sizes: Array) -> Array:
+    """Whether before some places there are headers that tell files of these sizes, in the way that most do."""
+    field = places[..., None] + (numpy.arange(124, 135) - BLOCK)
+    digits = memory.take(field, mode="clip") - numpy.uint8(ord("0"))
+    told = digits.astype(numpy.int64) @ (8 ** numpy.arange(10, -1, -1))
+    kinds = memory.take(places + (_KIND - BLOCK), mode="clip")
+    right: Array = (digits < 8).all(axis=-1) & (told == sizes) & (kinds == ord("0"))
+    return right

@@ -8,7 +8,7 @@ import numpy
 
 from dynamic._arrays.array import Array
 
-__all__ = ["DIGITS", "Text", "blocks", "decimals", "words"]
+__all__ = ["DIGITS", "Text", "blocks", "decimals", "ending", "words"]
 
 DIGITS = 18  # of a number, at most
 _BLOCK = 1 << 18  # bytes of a text that are looked at together
@@ -91,6 +91,12 @@ def decimals(text: Text, starts: Array, ends: Array) -> Array | None:
             digits = (digits * factor >> bits) & mask
         numbers += digits * numpy.uint64(10 ** (8 * k))
     return numbers.view(numpy.int64)
+
+
+def ending(text: Text, ends: Array, lengths: Array) -> Array:
+    """The last bytes before some places, so many of up to 8, as numbers: uint64."""
+    found: Array = text.before(ends) & _LAST[lengths]
+    return found
 
 
 #: Of digits in bytes numbers of two digits in pairs of bytes are made, of these numbers of four, and of eight.
