@@ -14,7 +14,7 @@ from dynamic._arrays.array import Array, joined_alike
 from dynamic._arrays.described import Described, described
 from dynamic._base.origin import Origin
 from dynamic._core.described import described as read
-from dynamic.data import Batch, Tensor, as_one
+from dynamic.data import Batch, Tensor
 from dynamic.devices import Device
 from dynamic.dtypes import dtype, numpy_dtype
 from dynamic.errors import ArgumentError, DataError, Failure
@@ -103,6 +103,8 @@ class Call:
     source: Any = None
     plan: Plan = field(default_factory=lambda: _UNPLANNED)
     failures: dict[int, DataError] = field(default_factory=dict)
+    _shapes: dict[int, Sequence[Shape]] = field(default_factory=dict, init=False)
+    _alike: bool | None = field(default=None, init=False)
 
     @property
     def library(self) -> Any:
@@ -122,8 +124,14 @@ class Call:
     @property
     def shapes(self) -> Sequence[Shape]:
         """Shape of each sample of the first input."""
-        x = self.inputs[0]
-        return x.shape if isinstance(x, Batch) else [x.shape] * self.count
+        return self._shapes_of(0)
+
+    def _shapes_of(self, i: int) -> Sequence[Shape]:
+        found = self._shapes.get(i)
+        if found is None:
+            x = self.inputs[i]
+            found = self._shapes[i] = x.shape if isinstance(x, Batch) else [x.shape] * self.count
+        return found
 
     @property
     def asked(self) -> numpy.dtype[Any]:
@@ -212,20 +220,18 @@ class Call:
     def shapes_by(self, function: Callable[[Shape], Shape]) -> list[Shape]:
         """Shapes of results, by those of the first input: a function is called once for each."""
         known: dict[Shape, Shape] = {}
-        shapes = self.shapes[:1] if self.uniform() else self.shapes
-        for i, shape in enumerate(shapes):
-            if shape not in known:
-                try:
-                    known[shape] = function(shape)
-                except ArgumentError as error:
-                    self.noted(i, error)
-                    raise
-        results = [known[shape] for shape in shapes]
-        return results * self.count if len(results) == 1 else results
+        shapes = self.shapes
+        for shape in shapes[:1] if self.alike() else dict.fromkeys(shapes):
+            try:
+                known[shape] = function(shape)
+            except ArgumentError as error:
+                self.noted(shapes.index(shape), error)
+                raise
+        return [known[shapes[0]]] * self.count if len(known) == 1 else [known[shape] for shape in shapes]
 
     def _keys(self) -> list[Any]:
         """For each sample its shapes and arguments, hashable; None where an argument is not."""
-        shapes = [x.shape for x in self.inputs if isinstance(x, Batch) and x.whole is None]
+        shapes = [self._shapes_of(i) for i in self._separate()]
         keys: list[Any] = list(zip(*shapes, *self.varying.values(), strict=True))
         try:
             hash(tuple(keys))
@@ -235,8 +241,18 @@ class Call:
 
     def uniform(self) -> bool:
         """Whether all samples have the same shapes and arguments."""
-        separate = [x for x in self.inputs if isinstance(x, Batch) and x.whole is None]
-        return not self.varying and all(len(set(x.shape)) == 1 for x in separate)
+        return not self.varying and self.alike()
+
+    def alike(self) -> bool:
+        """Whether all samples have the same shapes."""
+        if self._alike is None:
+            columns = map(self._shapes_of, self._separate())
+            self._alike = all([shapes.count(shapes[0]) == self.count for shapes in columns if self.count])  # noqa: C419
+        return self._alike
+
+    def _separate(self) -> list[int]:
+        """The numbers of inputs that are separate arrays."""
+        return [i for i, x in enumerate(self.inputs) if isinstance(x, Batch) and x.whole is None]
 
     def bytes(self) -> int:
         """Bytes of the inputs; of separate samples as many as the first has, each."""
@@ -272,8 +288,8 @@ class Call:
         """Whether an input is separate arrays on the CPU of several shapes, or of more bytes than `gathered` copies."""
         if self.device.device_type != "cpu" or not self.count:
             return False
-        separate = [x for x in self.inputs if isinstance(x, Batch) and x.whole is None]
-        return any(x.samples[0].nbytes > most or len(set(x.shape)) > 1 for x in separate)
+        separate: list[Any] = [self.inputs[i] for i in self._separate()]
+        return any(x.samples[0].nbytes > most for x in separate) or not self.alike()
 
     def gathered(self, most: int) -> Call | None:
         """This call with separate samples of one shape copied to one array; None where they differ.
@@ -283,10 +299,9 @@ class Call:
         """
         inputs: list[Tensor | Batch] = []
         for x in self.inputs:
-            whole = as_one(x, most) if isinstance(x, Batch) else None
-            if whole is None:
+            if isinstance(x, Tensor) or (x.whole is None and (x.samples[0].nbytes > most or not self.alike())):
                 return None
-            inputs.append(Batch(whole, x.layout))
+            inputs.append(x if x.whole is not None else Batch(joined_alike(x.samples), x.layout))
         return replace(self, inputs=inputs)
 
     def taken(self, columns: list[Sequence[Array]], places: list[int]) -> Call:
