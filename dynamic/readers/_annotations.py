@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy
@@ -18,7 +18,7 @@ from dynamic._arrays.array import Array
 from dynamic.errors import ArgumentError, DataError, displayed, shown
 from dynamic.io._bytes import can_be, contents
 
-from ._listing import Listing, _relative, unlisted
+from ._listing import Listing, _Once, listed_paths, unlisted
 from ._names import starts_of
 
 __all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed"]
@@ -99,8 +99,12 @@ class Annotated(Listing):
     categories: Array
     masks: Masks | None
 
-    def digested(self) -> Annotated:
-        """The same with digests of what belongs to each sample for labels: int32 of shape (N, 4)."""
+    def labels_of(self, indices: Any) -> Array:
+        """Digests of what belongs to some samples: int32 of shape (N, 4)."""
+        return self._digests_of_objects[indices]
+
+    @_Once
+    def _digests_of_objects(self) -> Array:
         columns = [(self.starts, self.boxes), (self.starts, self.categories)]
         if self.masks:
             columns += [
@@ -121,7 +125,7 @@ class Annotated(Listing):
                 hashed.update(b"%d %d %d:" % runs[:3])
                 hashed.update(runs.counts)
             digests.append(hashed.digest())
-        return replace(self, labels=numpy.frombuffer(b"".join(digests), "<i4").reshape(-1, 4).astype(numpy.int32))
+        return numpy.frombuffer(b"".join(digests), "<i4").reshape(-1, 4).astype(numpy.int32)
 
 
 # JSON files
@@ -276,7 +280,7 @@ def parsed(wanted: Wanted) -> Annotated:
     nothing = numpy.zeros((len(chosen), 0), numpy.int32)
     return Annotated(
         wanted.root,
-        [_relative(names[i], wanted.root) for i in chosen.tolist()],
+        listed_paths([names[i] for i in chosen.tolist()], wanted.root),
         nothing,
         given,
         sizes,
@@ -296,9 +300,9 @@ def _images(images: _Rows, *, sized: bool) -> tuple[Array, list[str], Array]:
         row = int(first[counts > 1][0])
         raise images.refused(row, "id", "that of one image alone", int(ids[row]))
     names = images.column("file_name", "a path", lambda value: isinstance(value, str), {str})
-    for row, name in enumerate(names):
-        if not name or not can_be(name):
-            raise images.refused(row, "file_name", "the path of a file", name)
+    if not all(names) or not can_be("".join(names)):
+        row = next(row for row, name in enumerate(names) if not name or not can_be(name))
+        raise images.refused(row, "file_name", "the path of a file", names[row])
     if not sized:
         return ids, names, numpy.zeros((len(ids), 2), numpy.int64)
     return ids, names, numpy.column_stack([images.integers(key, 1, _INT32[-1]) for key in ("height", "width")])

@@ -36,6 +36,7 @@ __all__ = [
     "listed_folder",
     "listed_lines",
     "listed_names",
+    "listed_paths",
     "matcher",
     "unlisted",
     "versions_of",
@@ -134,6 +135,10 @@ class Listing:
         """What to call a sample where it cannot be read."""
         return displayed(self.path(index))
 
+    def labels_of(self, indices: Any) -> Any:
+        """What some samples have beside their bytes: integers of shape (N, ...)."""
+        return self.labels[indices]
+
     def sizes_of(self, indices: Any) -> Any:
         """The sizes of some files in bytes: int64 of shape (N,), -1 where there is no such file."""
         return numpy.fromiter(map(_size, self.paths(indices)), numpy.int64, len(indices))
@@ -178,7 +183,7 @@ class Listing:
             order = self._order(len(self.names) if count is None else count, sort=sort)
             columns: dict[str, Callable[[], Any]] = {
                 "names": lambda: self.ids[order].astype("<u8"),
-                "labels": lambda: self.labels[order].astype("<i4"),
+                "labels": lambda: self.labels_of(order).astype("<i4"),
                 "sizes": lambda: self.sizes_of(order).astype("<i8"),
                 "contents": lambda: self.contents[order],
             }
@@ -421,6 +426,17 @@ def listed_names(operator: str, file_list: str, root: str) -> Listing:
     if not names:
         raise ArgumentError(operator, "file_list", "a text file with a path on each line", "an empty one")
     return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
+
+
+def listed_paths(paths: list[str], root: str) -> Names:
+    """Paths as names."""
+    if os.sep != "/" or any(path[:1] == "/" for path in paths):
+        paths = [_relative(path, root) for path in paths]
+    distinct, whole = len(set(paths)) == len(paths), "".join(paths)
+    if whole.isascii():
+        return Names([b""], [len(paths)], whole.encode(), list(map(len, paths)), distinct=distinct)
+    encoded = [os.fsencode(path) for path in paths]
+    return Names([b""], [len(paths)], b"".join(encoded), list(map(len, encoded)), distinct=distinct)
 
 
 def _relative(path: str, root: str) -> str:

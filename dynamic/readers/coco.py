@@ -310,7 +310,7 @@ def _listed(wanted: Wanted) -> Annotated:
     found = _loaded(wanted) if wanted.preprocessed else parsed(wanted)
     if wanted.save is not None:
         _save(found, wanted, wanted.save)
-    return found.digested()
+    return found
 
 
 def _stored(wanted: Wanted, name: str) -> tuple[str, Array]:
