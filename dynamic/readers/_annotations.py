@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -20,6 +21,7 @@ from dynamic.io._bytes import can_be, contents
 
 from ._listing import Listing, _Once, listed_paths, unlisted
 from ._names import starts_of
+from ._uniform import Table, shortened
 
 __all__ = ["Annotated", "Masks", "Runs", "Wanted", "damaged", "parsed"]
 
@@ -29,6 +31,9 @@ _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 _NUMBERS = {int, float}
 _POLYGONS = re.compile(r'"segmentation":\s*\[[][0-9.,eE+\s-]*\](?=\s*(?:\}|,\s*"))')
+_RUNS = re.compile(
+    r'"segmentation":\s*\{\s*"(?:counts|size)":\s*\[[0-9,\s]*\],\s*"(?:counts|size)":\s*\[[0-9,\s]*\]\s*\}(?=\s*(?:\}|,\s*"))'
+)
 damaged = functools.partial(unlisted, _OPERATOR)
 
 
@@ -136,20 +141,31 @@ class _Rows:
 
     def __init__(self, path: str, document: dict[str, Any], key: str, *, needed: bool = True) -> None:
         self.path, self.title = path, {"categories": "category"}.get(key, key[:-1])
-        self.rows: Any = document.get(key, None if needed else [])
-        self.numbers: Sequence[int] = range(0)
-        if not isinstance(self.rows, list):
-            raise damaged(path, f"key {key!r} must be a list of {key}; got {shown(self.rows)}")
-        self.numbers = range(len(self.rows))
-        if set(map(type, self.rows)) - {dict}:
-            i = next(i for i, row in enumerate(self.rows) if not isinstance(row, dict))
-            raise damaged(path, f"{self.title} {i} must be an object; got {shown(self.rows[i])}")
+        rows: Any = document.get(key, None if needed else [])
+        self._table: Table | None = rows if isinstance(rows, Table) else None
+        self._rows: Any = None if isinstance(rows, Table) else rows
+        if self._table is None and not isinstance(rows, list):
+            raise damaged(path, f"key {key!r} must be a list of {key}; got {shown(rows)}")
+        self.numbers = numpy.arange(len(rows))
+        if self._table is None and set(map(type, rows)) - {dict}:
+            i = next(i for i, row in enumerate(rows) if not isinstance(row, dict))
+            raise damaged(path, f"{self.title} {i} must be an object; got {shown(rows[i])}")
+
+    @property
+    def rows(self) -> list[Any]:
+        """The objects."""
+        if self._rows is None:
+            assert self._table is not None, "one of the two is there"
+            rows = self._table.rows()
+            self._rows = [rows[number] for number in self.numbers.tolist()]
+        found: list[Any] = self._rows
+        return found
 
     def take(self, rows: Array) -> None:
         """Keep the rows of these numbers, in this order."""
-        if len(rows) != len(self.rows) or not numpy.array_equal(rows, numpy.arange(len(rows))):
-            self.numbers = numpy.asarray(self.numbers)[rows].tolist()
-            self.rows = [self.rows[row] for row in rows.tolist()]
+        if len(rows) != len(self.numbers) or not numpy.array_equal(rows, numpy.arange(len(rows))):
+            self.numbers = self.numbers[rows]
+            self._rows = None if self._rows is None else [self._rows[row] for row in rows.tolist()]
 
     def refused(self, row: int, key: str, expected: str, value: Any) -> DataError:
         """The error that a value of a row is not what it must be."""
@@ -169,6 +185,11 @@ class _Rows:
 
     def integers(self, key: str, low: int = _INT64[0], high: int = _INT64[-1]) -> Array:
         """The values of a key as int64; numbers such as 3.0 are integers."""
+        known = None if self._table is None else self._table.integers(key)
+        if known is not None:
+            known = known[self.numbers]
+            if ((known >= low) & (known <= high)).all():
+                return known
         expected = "an integer of 64 bits" if low < 0 else f"an integer from {low} to {high}"
 
         def right(value: Any) -> bool:
@@ -185,6 +206,21 @@ class _Rows:
             row = next(row for row, value in enumerate(values) if isinstance(value, bool) or not right(value))
             raise self.refused(row, key, expected, self.rows[row].get(key))
         return found
+
+    def boxes(self) -> Array:
+        """The values of "bbox": float64 of shape (N, 4)."""
+        known = None if self._table is None else self._table.floats("bbox", 4)
+        if known is not None and (numpy.abs(known) <= _LARGEST).all():
+            return known[self.numbers]
+        expected = "a list of 4 numbers of at most 1e38"
+        found = self.column("bbox", expected, _are_numbers, {list})
+        boxes: Array | None = None
+        if not set(map(len, found)) - {4} and not set(map(type, itertools.chain.from_iterable(found))) - _NUMBERS:
+            boxes = _floats(itertools.chain.from_iterable(found), 4 * len(found))
+        if boxes is None:
+            row = next(row for row, box in enumerate(found) if len(box) != 4 or not _are_numbers(box))
+            raise self.refused(row, "bbox", expected, found[row])
+        return boxes.reshape(-1, 4)
 
 
 def _is_bit(value: Any) -> bool:
@@ -225,10 +261,10 @@ def _document(path: str, *, polygons: bool) -> dict[str, Any]:
             shown(path),
             f"{error.strerror}.",
         ) from error
-    if not polygons:
-        text = _POLYGONS.sub('"segmentation":[]', text)
+    if not polygons and '"segmentation"' in text:
+        text = _RUNS.sub('"segmentation":[]', _POLYGONS.sub('"segmentation":[]', text))
     try:
-        document = json.loads(text, parse_constant=refuse)
+        document = _with_table(text, refuse)
     except RecursionError:
         raise damaged(path, "is no JSON file that can be read: it is nested too deeply") from None
     except ValueError as error:
@@ -236,6 +272,17 @@ def _document(path: str, *, polygons: bool) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise damaged(path, f"must be a JSON object with 'images' and 'annotations'; got {shown(document)}")
     return document
+
+
+def _with_table(text: str, refuse: Callable[[str], NoReturn]) -> Any:
+    """What a JSON text says; its annotations are a `Table` where they can be one."""
+    short = shortened(text, "annotations")
+    if short is not None:
+        with contextlib.suppress(ValueError):  # the whole text tells where it is none
+            document = json.loads(short[0], parse_constant=refuse)
+            if isinstance(document, dict) and document.get("annotations") == [short[1]]:
+                return document | {"annotations": short[2]}
+    return json.loads(text, parse_constant=refuse)
 
 
 def parsed(wanted: Wanted) -> Annotated:
@@ -331,15 +378,7 @@ def _boxes(objects: _Rows, ids: Array, wanted: Wanted) -> tuple[Array, Array]:
         kept &= ~numpy.fromiter(map(bool, values), numpy.bool_, len(values))
     rows = numpy.flatnonzero(kept)
     objects.take(rows)
-    expected = "a list of 4 numbers of at most 1e38"
-    found = objects.column("bbox", expected, _are_numbers, {list})
-    boxes: Array | None = None
-    if not set(map(len, found)) - {4} and not set(map(type, itertools.chain.from_iterable(found))) - _NUMBERS:
-        boxes = _floats(itertools.chain.from_iterable(found), 4 * len(found))
-    if boxes is None:
-        row = next(row for row, box in enumerate(found) if len(box) != 4 or not _are_numbers(box))
-        raise objects.refused(row, "bbox", expected, found[row])
-    boxes = boxes.reshape(-1, 4).astype(numpy.float32)
+    boxes = objects.boxes().astype(numpy.float32)
     large = numpy.flatnonzero((boxes[:, 2:] >= numpy.float32(wanted.size_threshold)).all(axis=1))
     objects.take(large)
     return places[rows][large], boxes[large]
