@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from dali_oracle import Laid, Oracle, dali_fixture  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, as_batch, as_tensor, crop, crop_mirror_normalize, roi_random_crop
-from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu import places, windows
 from dynamic.random import RNG
 
 RAMP = np.arange(7 * 9 * 3, dtype=np.uint8).reshape(7, 9, 3)
@@ -319,3 +322,35 @@ def test_windows_near_ties_are_dalis(dali: Oracle, data):
     }
     expected = dali.call("crop", [Laid(image, "HWC")], **arguments)
     assert np.array_equal(crop(as_tensor(image, layout="HWC"), **arguments).array, expected.array)
+
+
+@given(data=st.data(), layout=st.sampled_from(["HW", "HWC", "CHW", "FHWC", "DHW"]), count=st.integers(1, 4))
+@examples(5)
+def test_windows_of_many(data: st.DataObject, layout: str, count: int) -> None:
+    """Windows that are found in columns are those that are found one by one; others are left to that."""
+    extent = st.floats(0, 12) | st.sampled_from([0.0, 1.0, 2.9999999999999996, 2.0**53, 1e300])
+
+    def column(values: st.SearchStrategy[Any]) -> Any:
+        return data.draw(st.lists(values, min_size=count, max_size=count) | values)
+
+    both = data.draw(st.booleans())
+    crop = column(st.tuples(extent, extent)) if both else None
+    sizes = [crop, None, *(None if both else column(extent) for _ in "HW")]
+    positions = [column(st.floats(0, 1)) for _ in "xy"]
+    shapes = data.draw(st.lists(st.tuples(*[st.integers(0, 11)] * len(layout)), min_size=count, max_size=count))
+    policy = data.draw(st.sampled_from(["error", "pad", "trim_to_shape"]))
+    rounding = data.draw(st.sampled_from(["round", "truncate"]))
+    columns = [values if isinstance(values, list) else [values] * count for values in (*sizes, *positions)]
+    found = places.cropped_at_once(shapes, layout, sizes, positions, policy, rounding)
+    expected: Any = []
+    for shape, *values in zip(shapes, *columns, strict=True):
+        try:
+            expected.append(places.cropped("crop", shape, layout, *values, 0.5, policy, rounding))
+        except ArgumentError:
+            expected = None
+            break
+    if found is not None:
+        assert found == expected
+    else:
+        given = [size for each in columns[:4] for values in each if values is not None for size in np.ravel(values)]
+        assert expected is None or set(layout) & set("DF") or max(given) >= 2.0**53

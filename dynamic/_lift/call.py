@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar
@@ -165,7 +165,9 @@ class Call:
             return [self.fixed] * self.count
         return [self.fixed | dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
-    def each(self, function: Callable[..., R], *, of_values: bool = False) -> list[R]:
+    def each(
+        self, function: Callable[..., R], *, of_values: bool = False, among: Collection[str] | None = None
+    ) -> list[R]:
         """Results of a function for each sample, given its inputs and arguments.
 
         A DataError makes its sample one of `failures`, and it gets the result of another.
@@ -173,10 +175,11 @@ class Call:
         Args:
             function: Called as the operator's function is, once for samples of the same shapes and arguments.
             of_values: Whether the function reads the values of inputs, and is called for every sample.
+            among: The arguments of each sample that the function reads; by default all.
         """
         if not self.count:
             return []
-        if not self.varying and not of_values and self.uniform():
+        if not (self.varying if among is None else among) and not of_values and self.alike():
             return [self._of_first(function)] * self.count
         samples, rows = self.samples(), self.rows()
         keys = [None] * self.count if of_values else self._keys()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
+from dynamic import _core
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.docstrings import described_as
@@ -29,7 +30,7 @@ from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
 from dynamic.kernels.cpu import windows
-from dynamic.kernels.cpu.places import Window, cropped
+from dynamic.kernels.cpu.places import Window, cropped, cropped_at_once
 from dynamic.kernels.cpu.tables import OF_OPENCV
 from dynamic.kernels.gpu import copies as gpu_copies
 from dynamic.kernels.gpu import images
@@ -94,6 +95,22 @@ def _window(
     return cropped(name, image.shape, layout, *sizes, *positions, out_of_bounds_policy, rounding)
 
 
+_SIZES = "crop", "crop_d", "crop_h", "crop_w"
+_POSITIONS = "crop_pos_x", "crop_pos_y"
+
+
+def _windows(call: Call) -> Sequence[Window]:
+    """The window in each image."""
+    own = call.varying.keys() & {*_SIZES, *_POSITIONS, "crop_pos_z"}
+    if call.count > 1 and (own or not call.alike()):
+        sizes, positions = ([(call.varying | call.fixed)[name] for name in names] for names in (_SIZES, _POSITIONS))
+        how = call.fixed["out_of_bounds_policy"], call.fixed["rounding"]
+        found = cropped_at_once(call.shapes, call.layout or "", sizes, positions, *how)
+        if found is not None:
+            return found
+    return call.each(functools.partial(_window, name=call.name), among=own)
+
+
 def are_alike(values: Sequence[Any]) -> bool:
     """Whether there are values, and all are equal."""
     return bool(values) and values.count(values[0]) == len(values)
@@ -153,7 +170,7 @@ def _copy_windows(call: Call, memory: Memory) -> None:
 
 
 def _plan_crop(call: Call) -> Plan:
-    return plan_windows(call, call.each(functools.partial(_window, name="crop")))
+    return plan_windows(call, _windows(call))
 
 
 def _crop_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
@@ -241,20 +258,22 @@ def _plan_normalisation(call: Call) -> Plan:
         if mean != 0 and std != 1:
             warn_of_fractions(_CMN, "std", call.dtype, mean, std)
     made = _normalised_layout(call.layout, order)
-    found, shapes = call.each(functools.partial(_window, name=_CMN)), []
-    alike = are_alike(found)
+    found = _windows(call)
+    alike, known = are_alike(found), dict[Any, Shape]()
     for _, extents in found[:1] if alike else found:
-        sizes = dict(zip(layout, extents, strict=True))
-        sizes["C"] = 1 << max(0, sizes["C"] - 1).bit_length() if pad else sizes["C"]
-        shapes.append(tuple([sizes[letter] for letter in made]))
+        if extents not in known:
+            sizes = dict(zip(layout, extents, strict=True))
+            sizes["C"] = 1 << max(0, sizes["C"] - 1).bit_length() if pad else sizes["C"]
+            known[extents] = tuple([sizes[letter] for letter in made])
+    shapes = [known[extents] for _, extents in found]
     plan = Plan(shapes, call.asked, made, data=found, weight=2.0)
     if alike:
         plan.shapes, plan.data = shapes[0], found[0]
     if layout not in ("HWC", "CHW") or isinstance(fixed["fill_values"], tuple) or not _PIXELS.isdisjoint(call.varying):
         return plan
-    if call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV:
+    if call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV and _core.in_use():
         plan.native = _normalise_natively
-    if len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
+    elif len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
         plan.kernel = _normalise_all
     return plan
 

@@ -13,13 +13,14 @@ from dynamic._arrays.array import Array
 from dynamic._base.layout import spatial
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["Window", "axes_of", "cropped", "each", "placed", "sliced"]
+__all__ = ["Window", "axes_of", "cropped", "cropped_at_once", "each", "placed", "sliced"]
 
 #: Where a window begins in each dimension, and its extents.
 Window: TypeAlias = tuple[Sequence[int], Sequence[int]]
 _Values: TypeAlias = float | Sequence[float]
 
 _FAR = 2.0**62  # beyond any array
+_EXACT = 2.0**53  # integers up to here float64 holds
 #: Dimensions by their number, where an input does not say what they are.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
 #: What says the extent of a window along a dimension by itself.
@@ -70,6 +71,52 @@ def cropped(
         starts[place] = _rounded(room) if rounding == "round" else math.trunc(room)
     arguments = [(said.get(place, "crop"),) * 2 for place in range(len(shape))]
     return placed(operator, arguments, shape, layout, (starts, extents), out_of_bounds_policy)
+
+
+def cropped_at_once(
+    shapes: Sequence[tuple[int, ...]],
+    layout: str,
+    sizes: Sequence[Any],
+    positions: Sequence[Any],
+    out_of_bounds_policy: str = "error",
+    rounding: str = "round",
+) -> list[Window] | None:
+    """`cropped` for many images, in columns; None where it refuses one, and for videos and volumes.
+
+    Args:
+        shapes: Of the images.
+        layout: Their layout.
+        sizes: The arguments `crop`, `crop_d`, `crop_h` and `crop_w`, a list of the values of all images, or one value.
+        positions: The same of `crop_pos_x` and `crop_pos_y`.
+        out_of_bounds_policy: As there.
+        rounding: As there.
+    """
+    both, *single = (values if isinstance(values, list) else [values] for values in sizes)
+    if not set("HW") <= set(layout) <= set("HWC") or single[0] != [None]:
+        return None
+    if both == [None]:
+        wanted = [[extent or 0.0 for extent in values] for values in single[1:]]
+    elif single[1:] == [[None], [None]] and all(each is not None and len(each) == 2 for each in both):
+        wanted = [list(values) for values in zip(*both, strict=True)]
+    else:
+        return None
+    places = [layout.index(letter) for letter in "HW"]
+    starts, extents = numpy.zeros((2, len(shapes), len(layout)), numpy.int64)
+    extents[:] = shapes
+    for place, own, position in zip(places, wanted, reversed(positions), strict=True):
+        whole, limits = extents[:, place].copy(), numpy.array(own)
+        if limits.max() >= _EXACT:
+            return None
+        extent = numpy.where(limits < 1, whole, limits.astype(numpy.int64))
+        room = numpy.array(position, numpy.float32).astype(numpy.float64) * (whole - extent)
+        first = numpy.trunc(room + numpy.copysign(0.5, room) if rounding == "round" else room).astype(numpy.int64)
+        end = first + extent
+        if out_of_bounds_policy == "trim_to_shape":
+            first, end = first.clip(0, whole), end.clip(0, whole)
+        elif out_of_bounds_policy in {"error", "inside"} and ((first < 0) | (end > whole)).any():
+            return None
+        starts[:, place], extents[:, place] = first, numpy.maximum(end - first, 0)
+    return list(zip(map(tuple, starts.tolist()), map(tuple, extents.tolist()), strict=True))
 
 
 def placed(
