@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 import dynamic as ndd
 from dynamic import _core
 from dynamic._base import pool
+from dynamic._core import random as native_random
+from dynamic.dtypes import convert
+from dynamic.random import _distributions
+from dynamic.random._philox import Draw
 
 pytestmark = pytest.mark.skipif(not _core.in_use(), reason="the native library is not compiled, or DYNAMIC_CORE=0")
 
@@ -237,3 +241,18 @@ def test_windows_of_boxes(data: st.DataObject, make: Any, n: int | None, dims: i
     if data.draw(st.booleans()):
         arguments["input_shape"] = [300, 200, 100][:dims]
     alike(make, n, called(ndd.random_bbox_crop, given_boxes, arguments))
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint8", "float64"])
+@pytest.mark.parametrize("size", [1, 70])
+def test_normal_numbers_of_a_word_that_is_zero(kind: str, size: int) -> None:
+    """Its logarithm is that of another number. One word of 2**32 is zero: this place has been searched for."""
+    key, low, high, phase = 13114280178994312041, 17645874947059531727, 10872105802456032359, 3
+    draw = Draw(key, low, numpy.array([high], numpy.uint64), phase)
+    dtype = numpy.dtype(kind)
+    found = native_random.normal(draw, size, size, (numpy.float32(3), numpy.float32(2)), dtype)
+    words = draw.words(numpy, slice(0, 1), range(size), 4 if kind == "float64" else 2)
+    assert words[0][0] == 0
+    values = _distributions.normal(numpy, words)
+    expected = convert(numpy, _distributions.scaled(numpy, values, numpy.float32(3), numpy.float32(2)), dtype)
+    assert found.tobytes() == expected.tobytes()

@@ -73,19 +73,20 @@ typedef struct {
     double own[3][TILE];
 } part;
 
-typedef struct call {
+typedef struct {
     draw from;
-    const int64_t *ends; /* where the numbers of each sample end; NULL where each has one */
+    const int64_t *ends;      /* where the numbers of each sample end; NULL where each has one */
     int64_t total;
-    void (*make)(const struct call *, const part *);
-    int words, kind;          /* of a number, 0 where `make` makes them; the type of results, or the bytes of one */
-    int64_t each;             /* how many samples have parameters of their own: all, or only the first */
-    const double *parameters; /* three rows */
-    const void *values;       /* results to choose from */
-    int64_t channels;         /* of a pixel */
-    const uint8_t *image;     /* to which noise is added */
+    const double *parameters; /* three rows of them, in each `each`: of all samples, or one for all */
+    int64_t each;
+    const void *values;   /* results to choose from */
+    const uint8_t *image; /* to which noise is added */
     uint8_t *out;
+    int64_t channels;   /* of a pixel */
+    int32_t kind, which; /* the type of results, or the bytes of one; the distribution */
 } call;
+
+static const int WORDS[] = {1, 2, 2, 4, 1, 1, 0}; /* of a number; none where they are made one after the other */
 
 static int64_t begin_of(const call *c, int64_t sample) { return sample && c->ends ? c->ends[sample - 1] : 0; }
 
@@ -95,44 +96,19 @@ static void words_of(const call *c, part *p)
     bool run = c->ends;
     for (int r = 0; r < 4; r++) {
         u64 element = run ? first + (u64)r : 0, at = (c->from.phase + element) & 3;
-        for (u64 k = at, have = 9; k < at + (u64)c->words; k++) {
+        for (u64 k = at, have = 9; k < at + (u64)WORDS[c->which]; k++) {
             if (k / 4 != have)
                 blocks(&c->from, p->sample + (run || p->sample + r * LANES >= c->from.n ? 0 : r * LANES), run ? STRIDE : 0, element, have = k / 4, block);
             memcpy(made[k - at][r], block[k % 4], sizeof block[0]);
         }
     }
-    for (int k = 0; k < c->words && run; k++)
+    for (int k = 0; k < WORDS[c->which] && run; k++)
         for (int j = 0; j < LANES; j++)
             for (int r = 0; r < 4; r++)
                 p->words[k][4 * j + r] = (u32)made[k][r][j];
-    for (int k = 0; k < c->words && !run; k++)
+    for (int k = 0; k < WORDS[c->which] && !run; k++)
         for (int j = 0; j < TILE; j++)
             p->words[k][j] = (u32)made[k][j / LANES][j % LANES];
-}
-
-/* A piece of all numbers. */
-static void piece(void *context, int64_t i)
-{
-    const call *c = context;
-    int64_t stop = (i + 1) * PIECE < c->total ? (i + 1) * PIECE : c->total;
-    part p = {.at = i * PIECE};
-    for (; p.at < stop; p.at += p.count) {
-        int64_t end = stop;
-        if (c->ends) {
-            while (c->ends[p.sample] <= p.at)
-                p.sample++;
-            end = c->ends[p.sample] < stop ? c->ends[p.sample] : stop;
-        } else
-            p.sample = p.at;
-        p.count = (int)(end - p.at < TILE ? end - p.at : TILE);
-        words_of(c, &p);
-        for (int k = 0; k < 3; k++)
-            for (int j = 0; j < TILE; j++) {
-                int64_t step = c->ends || j >= p.count ? 0 : j;
-                p.own[k][j] = c->parameters[k * c->each + (c->each == 1 ? 0 : p.sample + step)];
-            }
-        c->make(c, &p);
-    }
 }
 
 enum { I8, U8, I16, U16, F32, I32, U32, F64 };
@@ -353,18 +329,36 @@ static void shot(const call *c, const part *p)
                                                      : (uint8_t)narrow((float)found[j] * (float)p->own[0][0], 0, 255);
     }
 }
-/* `Call.fill` for `uniform`, `normal`, `coin_flip` and the noises. */
-EXPORT void core_random(int which, u64 key, u64 low, addresses high, int phase, int64_t n, const int64_t *ends,
-                        int64_t total, const double *parameters, int64_t each, int kind, const void *values,
-                        int64_t channels, const void *image, void *out, int threads)
+static void (*const MAKERS[])(const call *, const part *) = {uniform32, uniform64, normal32, normal64,
+                                                             coin_flip, strewn,    shot};
+
+/* A piece of all numbers. */
+static void piece(void *context, int64_t i)
 {
-    static void (*const MAKERS[])(const call *, const part *) = {uniform32, uniform64, normal32, normal64,
-                                                                 coin_flip, strewn,    shot};
-    static const int WORDS[] = {1, 2, 2, 4, 1, 1, 0};
-    call c = {{key, low, high, (u64)phase, n}, ends, total, MAKERS[which], WORDS[which], kind, each, parameters, values,
-              channels, image, out};
-    core_share(piece, &c, (total + PIECE - 1) / PIECE, threads);
+    const call *c = context;
+    int64_t stop = (i + 1) * PIECE < c->total ? (i + 1) * PIECE : c->total;
+    part p = {.at = i * PIECE};
+    for (; p.at < stop; p.at += p.count) {
+        int64_t end = stop;
+        if (c->ends) {
+            while (c->ends[p.sample] <= p.at)
+                p.sample++;
+            end = c->ends[p.sample] < stop ? c->ends[p.sample] : stop;
+        } else
+            p.sample = p.at;
+        p.count = (int)(end - p.at < TILE ? end - p.at : TILE);
+        words_of(c, &p);
+        for (int k = 0; k < 3; k++)
+            for (int j = 0; j < TILE; j++) {
+                int64_t step = c->ends || j >= p.count ? 0 : j;
+                p.own[k][j] = c->parameters[k * c->each + (c->each == 1 ? 0 : p.sample + step)];
+            }
+        MAKERS[c->which](c, &p);
+    }
 }
+
+/* `Call.fill` for `uniform`, `normal`, `coin_flip` and the noises. */
+EXPORT void core_random(call *c, int threads) { core_share(piece, c, (c->total + PIECE - 1) / PIECE, threads); }
 
 /* -- windows ------------------------------------------------------------------------------------------------------- */
 
@@ -440,26 +434,20 @@ static void window(void *context, int64_t i)
 }
 
 /* `_windows.drawn`. */
-EXPORT void core_windows(u64 key, u64 low, addresses high, int phase, int64_t n, const int64_t *images,
-                         const double *rules, int64_t attempts, int32_t *found)
-{
-    windows c = {{key, low, high, (u64)phase, n}, images, rules, attempts, found};
-    core_share(window, &c, n, 1);
-}
+EXPORT void core_windows(windows *c) { core_share(window, c, c->from.n, 1); }
 
-/* Rules of `_box_windows.search` for windows of random extents; overlaps are parts of a box, or of the union with it. */
-typedef struct {
-    int64_t dims, attempts, rounds, thresholds, whole, of_boxes, all_boxes; /* `whole`: the last one is the whole image */
-    double prune, low, range, ratios[3][2], least[]; /* of the pairs of extents; of the thresholds */
-} rules;
-
+/* What `_box_windows.search` looks for: windows of random extents. Overlaps are parts of a box, or of its union with the
+ * window, of all boxes or of one. The last threshold may stand for the whole image. */
 typedef struct {
     draw from;
-    const rules *rules;
     const int64_t *samples, *ends; /* numbers of the samples there; where the boxes of each end */
     const float *boxes, *areas, *images;
-    float *found;    /* starts and ends of windows */
-    uint8_t *states; /* for each whether there is a window, and whether it is as the rules say */
+    const double *least; /* overlaps, of the thresholds */
+    float *found;        /* starts and ends of windows */
+    uint8_t *states;     /* for each whether there is a window, and whether it is as the rules say */
+    int64_t dims, attempts, rounds;
+    int32_t thresholds, whole, of_boxes, all_boxes;
+    float prune, low, range, ratios[3][2]; /* of each two extents */
 } search;
 
 static float shared(int64_t dims, const float *a, const float *b)
@@ -475,13 +463,13 @@ static float shared(int64_t dims, const float *a, const float *b)
 /* Draw a window; false where its ratios are not allowed. */
 static bool proposed(const search *c, int64_t i, stream *s, float *window)
 {
-    int64_t dims = c->rules->dims;
+    int64_t dims = c->dims;
     float extents[3], sizes[3];
     for (int64_t k = 0; k < 2 * dims; k++) {
         float unit = (float)next(s) * 0x1p-32f;
         unit = unit < 1 ? unit : 0x1.fffffep-1f;
         if (k < dims) {
-            extents[k] = unit * (float)c->rules->range + (float)c->rules->low;
+            extents[k] = unit * c->range + c->low;
             sizes[k] = c->images ? extents[k] * c->images[dims * i + k] : extents[k];
         } else {
             window[k - dims] = unit * (1 - extents[k - dims]);
@@ -489,7 +477,7 @@ static bool proposed(const search *c, int64_t i, stream *s, float *window)
         }
         for (int pair = 0; k == dims - 1 && pair < (dims == 2 ? 1 : 3); pair++) {
             float ratio = sizes[pair / 2] / sizes[pair ? 2 : 1];
-            if (!((float)c->rules->ratios[pair][0] <= ratio && ratio <= (float)c->rules->ratios[pair][1]))
+            if (!(c->ratios[pair][0] <= ratio && ratio <= c->ratios[pair][1]))
                 return false;
         }
     }
@@ -499,8 +487,7 @@ static bool proposed(const search *c, int64_t i, stream *s, float *window)
 /* The overlap of a window with the boxes of a sample, and whether any of these is left in it. */
 static float overlap(const search *c, int64_t i, const float *window, bool *left)
 {
-    const rules *r = c->rules;
-    int64_t dims = r->dims, first = i ? c->ends[i - 1] : 0;
+    int64_t dims = c->dims, first = i ? c->ends[i - 1] : 0;
     float found = 1, whole = window[dims] - window[0];
     for (int64_t k = 1; k < dims; k++)
         whole *= window[dims + k] - window[k];
@@ -508,15 +495,15 @@ static float overlap(const search *c, int64_t i, const float *window, bool *left
     for (int64_t b = first; b < c->ends[i]; b++) {
         const float *box = c->boxes + 2 * dims * b;
         float common = shared(dims, window, box), size = box[dims] - box[0];
-        float part = common > 0 ? common / (r->of_boxes ? c->areas[b] : c->areas[b] + whole - common) : 0;
-        found = b == first || (r->all_boxes ? part < found : part > found) ? part : found;
-        bool inside = r->prune < 0;
+        float part = common > 0 ? common / (c->of_boxes ? c->areas[b] : c->areas[b] + whole - common) : 0;
+        found = b == first || (c->all_boxes ? part < found : part > found) ? part : found;
+        bool inside = c->prune < 0;
         for (int64_t k = 0; k < dims; k++) {
             float centre = (box[k] + box[dims + k]) / 2;
             inside = inside && window[k] <= centre && centre < window[dims + k];
             size *= k ? box[dims + k] - box[k] : 1;
         }
-        *left |= inside || (r->prune >= 0 && common > 0 && common / size >= (float)r->prune && common / size > 0);
+        *left |= inside || (c->prune >= 0 && common > 0 && common / size >= c->prune && common / size > 0);
     }
     return found;
 }
@@ -525,25 +512,24 @@ static float overlap(const search *c, int64_t i, const float *window, bool *left
 static void searched(void *context, int64_t i)
 {
     const search *c = context;
-    const rules *r = c->rules;
     stream s = {.from = &c->from, .sample = c->samples[i]};
     double best = -1;
-    size_t bytes = 2 * (size_t)r->dims * sizeof(float);
-    float *found = c->found + 2 * r->dims * i, drawn[6], taken[6] = {0};
-    for (int64_t round = 0; round < r->rounds; round++) {
-        int64_t threshold = below(&s, (double)r->thresholds);
-        if (r->whole && threshold == r->thresholds - 1) {
+    size_t bytes = 2 * (size_t)c->dims * sizeof(float);
+    float *found = c->found + 2 * c->dims * i, drawn[6], taken[6] = {0};
+    for (int64_t round = 0; round < c->rounds; round++) {
+        int64_t threshold = below(&s, (double)c->thresholds);
+        if (c->whole && threshold == c->thresholds - 1) {
             c->states[2 * i] = 0, c->states[2 * i + 1] = 1;
             return;
         }
         float reached = -2;
         bool passes = false, left = false, also;
-        for (int64_t k = 0; k < r->attempts; k++) {
+        for (int64_t k = 0; k < c->attempts; k++) {
             if (!proposed(c, i, &s, drawn))
                 continue;
             float own = overlap(c, i, drawn, &also);
-            if ((double)own >= r->least[threshold] || (!passes && own > reached)) {
-                passes = passes || (double)own >= r->least[threshold];
+            if ((double)own >= c->least[threshold] || (!passes && own > reached)) {
+                passes = passes || (double)own >= c->least[threshold];
                 reached = own, left = also;
                 memcpy(taken, drawn, bytes);
             }
@@ -560,10 +546,4 @@ static void searched(void *context, int64_t i)
 }
 
 /* `_box_windows.search`. */
-EXPORT void core_search(u64 key, u64 low, addresses high, int phase, int64_t n, int64_t count, const int64_t *samples,
-                        const int64_t *ends, const float *boxes, const float *areas, const float *images,
-                        const void *told, float *found, uint8_t *states, int threads)
-{
-    search c = {{key, low, high, (u64)phase, n}, told, samples, ends, boxes, areas, images, found, states};
-    core_share(searched, &c, count, threads);
-}
+EXPORT void core_search(search *c, int64_t n, int threads) { core_share(searched, c, n, threads); }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy
@@ -15,8 +16,8 @@ from ._library import address, column, function, in_use, threads
 
 __all__ = ["Source", "coin_flip", "in_use", "normal", "search", "shot", "strewn", "uniform", "windows"]
 
-_INT, _LONG, _WORD = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64
-_ARRAY = numpy.ndarray
+_INT, _LONG, _WORD, _REAL = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float
+_ARRAY = ctypes.c_void_p
 _KINDS: dict[numpy.dtype[Any], int] = {
     numpy.dtype(name): number
     for number, name in enumerate(("int8", "uint8", "int16", "uint16", "float32", "int32", "uint32", "float64"))
@@ -29,7 +30,42 @@ _LIKE: dict[numpy.dtype[Any], numpy.dtype[Any]] = {
 _UNIFORM, _NORMAL, _COIN, _STREWN, _SHOT = 0, 2, 4, 5, 6
 _LONGEST, _LARGEST_AREA = 1 << 20, 1 << 12  # extent of an image, and area in images, of windows
 _LARGEST_SCALE = 1e6  # of the extents of windows
+_Three = ctypes.c_double * 3
 _BYTES_OF_WORK = 32  # memory to copy in the time of making a number, about
+
+
+class _Draw(ctypes.Structure):
+    """Where the words of n samples lie."""
+
+    _fields_ = (("key", _WORD), ("low", _WORD), ("high", _ARRAY), ("phase", _WORD), ("n", _LONG))
+
+
+class _Call(ctypes.Structure):
+    """The struct `call` in C."""
+
+    _fields_ = (
+        *(("draw", _Draw), ("ends", _ARRAY), ("total", _LONG), ("parameters", _ARRAY), ("each", _LONG)),
+        *(("values", _ARRAY), ("image", _ARRAY), ("out", _ARRAY), ("channels", _LONG), ("kind", _INT), ("which", _INT)),
+    )
+
+
+class _Windows(ctypes.Structure):
+    """The struct `windows` in C."""
+
+    _fields_ = (("draw", _Draw), ("images", _ARRAY), ("rules", _ARRAY), ("attempts", _LONG), ("found", _ARRAY))
+
+
+class _Search(ctypes.Structure):
+    """The struct `search` in C."""
+
+    _fields_ = (
+        ("draw", _Draw),
+        *((name, _ARRAY) for name in ("samples", "ends", "boxes", "areas", "images", "least", "found", "states")),
+        *((name, _LONG) for name in ("dims", "attempts", "rounds")),
+        *((name, _INT) for name in ("thresholds", "whole", "of_boxes", "all_boxes")),
+        *((name, _REAL) for name in ("prune", "low", "range")),
+        ("ratios", _REAL * 6),
+    )
 
 
 class Source(Protocol):
@@ -45,7 +81,7 @@ class Source(Protocol):
 
     @property
     def high(self) -> Any:
-        """The upper half of each sample's counter, uint64."""
+        """The upper half of each sample's counter, a contiguous array of uint64."""
 
     @property
     def phase(self) -> int:
@@ -135,12 +171,23 @@ def shot(source: Source, sizes: Any, total: int, factors: Any, limits: Any, imag
     return out
 
 
-def _rows(source: Source, values: Sequence[Any]) -> NDArray[Any]:
-    """Parameters in rows: a column for all samples, or for each."""
-    rows = numpy.zeros((3, len(source.high) if any(map(numpy.ndim, values)) else 1))
+def _rows(source: Source, values: Sequence[Any]) -> Any:
+    """Parameters, in rows: a column for all samples, as C numbers, or an array with one for each."""
+    if not any(map(numpy.ndim, values)):
+        return _Three(*values)
+    rows = numpy.zeros((3, len(source.high)))
     for row, own in zip(rows, values, strict=False):
         row[...] = own
     return rows
+
+
+@functools.cache
+def _random() -> Callable[..., None]:
+    return function("core_random", _ARRAY, ctypes.c_int)
+
+
+def _source(source: Source) -> _Draw:
+    return _Draw(source.key, source.low, address(source.high), source.phase, len(source.high))
 
 
 def _fill(
@@ -148,39 +195,30 @@ def _fill(
     source: Source,
     sizes: Any,
     total: int,
-    rows: NDArray[Any],
+    rows: Any,
     out: NDArray[Any],
     kind: int,
     values: Any = None,
     channels: int = 1,
     image: Any = None,
 ) -> None:
-    fill = function(
-        "core_random",
-        *(_INT, _WORD, _WORD, _ARRAY, _INT, _LONG, _ARRAY, _LONG, _ARRAY, _LONG, _INT, _ARRAY, _LONG, _ARRAY, _ARRAY),
-        _INT,
-    )
-    alone = isinstance(sizes, int) and sizes == 1 and which != _SHOT  # each is the only one of its sample
+    alone = sizes.__class__ is int and sizes == 1 and which != _SHOT  # each is the only one of its sample
     ends = None if alone else _ends(sizes, len(source.high))
-    high = numpy.ascontiguousarray(source.high)
-    fill(
-        which,
-        source.key,
-        source.low,
-        address(high),
-        source.phase,
-        len(high),
+    common = rows.__class__ is _Three
+    call = _Call(
+        _source(source),
         None if ends is None else address(ends),
         total,
-        address(rows),
-        rows.shape[1],
-        kind,
+        ctypes.addressof(rows) if common else address(rows),
+        1 if common else rows.shape[1],
         None if values is None else address(values),
-        channels,
         None if image is None else address(image),
         address(out),
-        threads(total * _BYTES_OF_WORK),
+        channels,
+        kind,
+        which,
     )
+    _random()(ctypes.byref(call), threads(total * _BYTES_OF_WORK))
 
 
 def _ends(sizes: Any, n: int) -> NDArray[Any]:
@@ -203,12 +241,10 @@ def windows(source: Source, images: Any, rules: Sequence[float], attempts: int) 
     """
     if not in_use() or rules[0] > _LARGEST_AREA or not 1 <= images.min(initial=1) <= images.max(initial=1) <= _LONGEST:
         return None
-    draw = function("core_windows", _WORD, _WORD, _ARRAY, _INT, _LONG, _ARRAY, _ARRAY, _LONG, _ARRAY)
     extents, limits = column(images, numpy.int64), column(rules, numpy.float64)
-    high = numpy.ascontiguousarray(source.high)
     found = numpy.empty((len(extents), 2, 2), numpy.int32)
-    own = source.key, source.low, address(high), source.phase
-    draw(*own, len(extents), address(extents), address(limits), attempts, address(found))
+    call = _Windows(_source(source), address(extents), address(limits), attempts, address(found))
+    function("core_windows", _ARRAY)(ctypes.byref(call))
     return found
 
 
@@ -237,28 +273,22 @@ def search(
     """
     if not in_use() or scaling[1] > _LARGEST_SCALE:
         return None
-    dims, whole = boxes.shape[1] // 2, thresholds[-1] is None
-    numbers = (dims, attempts, rounds, len(thresholds), whole, of_boxes, all_boxes)
-    low, high = map(numpy.float32, scaling)
-    least = [float("inf") if threshold is None else threshold for threshold in thresholds]
-    pairs = [numpy.float32(bound) for k in range(3) for bound in ratios[k % len(ratios)]]
-    rules = numpy.array([-1.0 if prune is None else prune, low, high - low, *pairs, *least])
-    told = numpy.concatenate([numpy.array(numbers, numpy.int64).view(numpy.float64), rules])
-    found = numpy.empty((len(samples), 2 * dims), numpy.float32)
-    states = numpy.zeros((len(samples), 2), numpy.bool_)
+    dims, (low, high) = boxes.shape[1] // 2, map(numpy.float32, scaling)
+    pairs = [bound for k in range(3) for bound in ratios[k % len(ratios)]]
+    least = numpy.array([numpy.inf if threshold is None else threshold for threshold in thresholds])
     columns = [column(samples, numpy.int64), column(numpy.cumsum(counts), numpy.int64)]
     columns += [column(array, numpy.float32) for array in (boxes, areas)]
     extents = None if images is None else column(images, numpy.float32)
-    draw = function(
-        "core_search",
-        *(_WORD, _WORD, _ARRAY, _INT, _LONG, _LONG, *[_ARRAY] * 8, _INT),
-    )
-    heights = numpy.ascontiguousarray(source.high)
-    draw(
-        *(source.key, source.low, address(heights), source.phase, len(heights), len(samples)),
+    found = numpy.empty((len(samples), 2 * dims), numpy.float32)
+    states = numpy.zeros((len(samples), 2), numpy.bool_)
+    call = _Search(
+        _source(source),
         *map(address, columns),
         None if extents is None else address(extents),
-        *map(address, (told, found, states)),
-        threads(len(boxes) * attempts * _BYTES_OF_WORK),
+        *map(address, (least, found, states)),
+        *(dims, attempts, rounds, len(thresholds), thresholds[-1] is None, of_boxes, all_boxes),
+        *(-1.0 if prune is None else prune, low, high - low, (_REAL * 6)(*pairs)),
     )
+    work = len(boxes) * attempts * _BYTES_OF_WORK
+    function("core_search", _ARRAY, _LONG, ctypes.c_int)(ctypes.byref(call), len(samples), threads(work))
     return states, found

@@ -50,6 +50,7 @@ _IN_TURN = 1 << 12  # numbers that are made one by one, of which words are known
 _LARGE = 1 << 11  # numbers that are worth being made in the order of their words
 _BYTES_OF_WORK = 256  # memory to copy in the time of making a number, about
 _COMMON = ("batch_size", "device", "rng")
+_MOST = float(numpy.finfo(numpy.float32).max)
 _MOST_AHEAD = 256  # words that are computed at once without need
 _IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
@@ -187,6 +188,9 @@ class Call:
 
     def float32(self, name: str) -> Any:
         """The value of an argument for all samples as a float32, or an array with one for each sample."""
+        known = self.values[name]
+        if known.__class__ is float and abs(known) <= _MOST:
+            return numpy.float32(known)
         with numpy.errstate(over="ignore"):
             value = numpy.asarray(self.values[name], numpy.float64).astype(numpy.float32)
         finite = numpy.isfinite(value)
