@@ -82,7 +82,7 @@ typedef struct {
     const void *values;   /* results to choose from */
     const uint8_t *image; /* to which noise is added */
     uint8_t *out;
-    int64_t channels;   /* of a pixel */
+    int64_t channels;    /* of a pixel */
     int32_t kind, which; /* the type of results, or the bytes of one; the distribution */
 } call;
 
@@ -90,25 +90,23 @@ static const int WORDS[] = {1, 2, 2, 4, 1, 1, 0}; /* of a number; none where the
 
 static int64_t begin_of(const call *c, int64_t sample) { return sample && c->ends ? c->ends[sample - 1] : 0; }
 
+/* The words of elements that follow each other, or of the first elements of samples that do. */
 static void words_of(const call *c, part *p)
 {
-    u64 first = (u64)(p->at - begin_of(c, p->sample)), made[4][4][LANES], block[4][LANES];
-    bool run = c->ends;
+    u64 first = (u64)(p->at - begin_of(c, p->sample)), made[4][4][LANES], block[4][LANES], count = (u64)WORDS[c->which];
     for (int r = 0; r < 4; r++) {
-        u64 element = run ? first + (u64)r : 0, at = (c->from.phase + element) & 3;
-        for (u64 k = at, have = 9; k < at + (u64)WORDS[c->which]; k++) {
+        u64 element = c->ends ? first + (u64)r : 0, at = (c->from.phase + element) & 3;
+        int64_t sample = c->ends || p->sample + r * LANES >= c->from.n ? p->sample : p->sample + r * LANES;
+        for (u64 k = at, have = 9; k < at + count; k++) {
             if (k / 4 != have)
-                blocks(&c->from, p->sample + (run || p->sample + r * LANES >= c->from.n ? 0 : r * LANES), run ? STRIDE : 0, element, have = k / 4, block);
+                blocks(&c->from, sample, c->ends ? STRIDE : 0, element, have = k / 4, block);
             memcpy(made[k - at][r], block[k % 4], sizeof block[0]);
         }
     }
-    for (int k = 0; k < WORDS[c->which] && run; k++)
+    for (u64 k = 0; k < count; k++)
         for (int j = 0; j < LANES; j++)
             for (int r = 0; r < 4; r++)
-                p->words[k][4 * j + r] = (u32)made[k][r][j];
-    for (int k = 0; k < WORDS[c->which] && !run; k++)
-        for (int j = 0; j < TILE; j++)
-            p->words[k][j] = (u32)made[k][j / LANES][j % LANES];
+                p->words[k][c->ends ? 4 * j + r : LANES * r + j] = (u32)made[k][r][j];
 }
 
 enum { I8, U8, I16, U16, F32, I32, U32, F64 };
@@ -329,6 +327,7 @@ static void shot(const call *c, const part *p)
                                                      : (uint8_t)narrow((float)found[j] * (float)p->own[0][0], 0, 255);
     }
 }
+
 static void (*const MAKERS[])(const call *, const part *) = {uniform32, uniform64, normal32, normal64,
                                                              coin_flip, strewn,    shot};
 
@@ -338,6 +337,13 @@ static void piece(void *context, int64_t i)
     const call *c = context;
     int64_t stop = (i + 1) * PIECE < c->total ? (i + 1) * PIECE : c->total;
     part p = {.at = i * PIECE};
+    for (int64_t last = c->ends ? c->from.n : 0, middle; p.sample < last;) { /* by halves */
+        middle = p.sample + (last - p.sample) / 2;
+        if (c->ends[middle] <= p.at)
+            p.sample = middle + 1;
+        else
+            last = middle;
+    }
     for (; p.at < stop; p.at += p.count) {
         int64_t end = stop;
         if (c->ends) {
