@@ -72,8 +72,12 @@ def test_a_text_with_a_table_says_what_it_says_without(text, data):
         for length in (0, 2, 4):
             floats = short[2].floats(key, length)
             if floats is not None:
-                np.testing.assert_array_equal(floats, np.array(column, np.float64).reshape(-1, length), strict=True)
-                assert not (np.signbit(floats) != np.signbit(np.array(column, np.float64).reshape(-1, length))).any()
+                np.testing.assert_array_equal(
+                    floats, np.array(column, np.float64).reshape(len(rows), length), strict=True
+                )
+                assert not (
+                    np.signbit(floats) != np.signbit(np.array(column, np.float64).reshape(len(rows), length))
+                ).any()
 
 
 DECIMALS = st.integers(0, 10**16) | st.floats(0, 1e6) | st.decimals(-1000, 1000, places=3)
