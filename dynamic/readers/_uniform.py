@@ -15,10 +15,10 @@ from ._words import Text, decimals
 __all__ = ["Table", "shortened"]
 
 _LETTERS = b"0123456789-."  # of numbers without exponents
-_OF_NUMBERS = numpy.isin(numpy.arange(256), list(_LETTERS))
 _SPACE = " \t\n\r"
 _BEGIN, _END = re.compile(r"\s*:\s*\["), re.compile(rf"\}}[{_SPACE}]*\]")
-_EXACT = 15  # digits of a number that, with the power of ten under it, divides as exactly as it is parsed
+_EXACT = 15  # digits of a number that float64 holds
+_POWERS = numpy.array([float(10**k) for k in range(_EXACT + 1)])
 
 
 class Table:
@@ -91,18 +91,18 @@ class Table:
         if known != length:
             return None
         starts, ends, dots, negative = (column[:, place : place + length].ravel() for column in self._numbers)
-        starts, text = starts + negative, Text(numpy.frombuffer(self._data, numpy.uint8))
-        after = numpy.maximum(ends - dots - 1, 0)
-        long = (dots - starts) + after > _EXACT
+        starts, after = starts + negative, numpy.maximum(ends - dots - 1, 0)
+        digits = ends - starts - (after > 0)
+        # Numbers of the digits without dots, divided by powers of ten: for so few digits that is exactly rounded.
+        dots_before = numpy.cumsum(self._numbers.dots < self._numbers.ends).reshape(len(self), -1)
+        last = ends - dots_before[:, place : place + length].ravel()
+        text = Text(numpy.frombuffer(self._data.translate(None, b"."), numpy.uint8))
+        short = digits <= _EXACT
+        numbers = decimals(text, (last - digits)[short], last[short])
+        assert numbers is not None, "no more than 15 digits"
         found = numpy.empty(len(starts))
-        short, dotted = numpy.flatnonzero(~long), numpy.flatnonzero(~long & (after > 0))
-        wholes, parts = decimals(text, starts[short], dots[short]), decimals(text, dots[dotted] + 1, ends[dotted])
-        assert wholes is not None, "no more than 15 digits"
-        assert parts is not None, "no more than 15 digits"
-        found[short] = wholes
-        scale = 10.0 ** after[dotted]
-        found[dotted] = (found[dotted] * scale + parts) / scale
-        for i in numpy.flatnonzero(long).tolist():
+        found[short] = numbers / _POWERS[after[short]]
+        for i in numpy.flatnonzero(~short).tolist():
             found[i] = float(self._data[starts[i] : ends[i]])
         negative = negative & ((after > 0) | (found != 0))  # "-0" is the integer 0
         return numpy.where(negative, -found, found).reshape(len(self), length)
@@ -120,7 +120,7 @@ class _Numbers(NamedTuple):
 def _numbers_in(letters: Array) -> _Numbers | None:
     """Where the numbers in a text are; None where something of their letters is no number of JSON."""
     inside = numpy.zeros(len(letters) + 2, numpy.bool_)
-    inside[1:-1] = _OF_NUMBERS[letters]
+    inside[1:-1] = (letters - numpy.uint8(ord("-")) <= ord("9") - ord("-")) & (letters != ord("/"))
     edges = numpy.flatnonzero(inside[1:] != inside[:-1])
     starts, ends = edges[0::2], edges[1::2]
     negative = letters[starts] == ord("-")
