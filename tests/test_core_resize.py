@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,14 @@ pytestmark = [compiled, pytest.mark.skipif(not resizer.is_installed(), reason="c
 
 #: Arrays in which pixels, rows or channels lie apart, or run backwards.
 STRIDES = ("plain", "reversed", "upside down", "apart", "planes")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_are_many() -> Iterator[None]:
+    """Small batches go the way of large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dynamic.ops.resize._MANY", 2)
+        yield
 
 
 def strided(image: np.ndarray, kind: str) -> np.ndarray:

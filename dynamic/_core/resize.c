@@ -14,14 +14,9 @@
 #include <immintrin.h>
 #endif
 
-enum {
-    ROWS = 4,     /* rows of a result that are made at once */
-    SLACK = 64,   /* bytes behind rows of our own, which may be read and written */
-    LINE = 64,    /* bytes that a processor fetches at once */
-    PAGE = 4096,  /* bytes within which it finds by itself what to fetch */
-    DIGITS = 14,  /* of weights that may be 1 */
-    MOST = 21,    /* digits: sums of bytes have 32 bits */
-};
+enum { ROWS = 4, SLACK = 64 };   /* rows that are made at once, and bytes behind them that may be read and written */
+enum { LINE = 64, PAGE = 4096 }; /* bytes that a processor fetches at once, and in which it finds what to fetch */
+enum { DIGITS = 14, MOST = 21 }; /* of weights that may be 1; of any, so that sums of bytes have 32 bits */
 
 /* For each pixel of a result along one dimension the pixels that it is made of, and their weights. */
 typedef struct {
@@ -40,12 +35,6 @@ static int64_t rounded(double value) /* halves away from 0, of what is not less 
 {
     int64_t whole = (int64_t)value;
     return whole + (value - (double)whole >= 0.5);
-}
-
-static void free_filter(filter *one)
-{
-    free(one->starts);
-    free(one->weights);
 }
 
 /* The exact weights of a pixel whose middle is given, the first pixel that has one, and how many have. */
@@ -104,7 +93,8 @@ static bool make_filter(filter *made, double low, double length, int64_t size, i
 }
 
 /* Weighted sums of an even number of rows of n bytes. */
-static void blend(const uint8_t *const *rows, const int16_t *weights, int64_t taps, int precision, int64_t n, uint8_t *out)
+static void blend(const uint8_t *const *rows, const int16_t *weights, int64_t taps, int precision, int64_t n,
+                  uint8_t *out)
 {
     const int32_t half = 1 << (precision - 1);
     int64_t i = 0;
@@ -142,10 +132,9 @@ static void blend(const uint8_t *const *rows, const int16_t *weights, int64_t ta
 /* How rows become narrower or wider. */
 typedef struct {
     filter filter;
-    int channels, unit, fold;
+    int64_t channels, unit, fold, stride; /* between the rows, in bytes */
     bool mirrored, copied;
-    void *steps;    /* of intrinsics */
-    int64_t stride; /* of the rows, in bytes */
+    void *steps; /* of intrinsics */
 } horizontal;
 
 #ifdef __AVX2__
@@ -167,8 +156,8 @@ static bool prepare(horizontal *how)
     for (int64_t x = 1; x < size; x++)
         widest = most(widest, along->starts[x] - along->starts[x - 1]);
     int64_t pixels = channels == 4 ? 1 : channels == 1 ? 4 : 2; /* that four values may lie in */
-    int64_t unit = how->unit = (widest * (pixels - 1) + 2) * channels <= 16 ? 4 : (int)channels;
-    int64_t fold = how->fold = 4 / (int)unit, halves = (size * channels + unit - 1) / unit;
+    int64_t unit = how->unit = (widest * (pixels - 1) + 2) * channels <= 16 ? 4 : channels;
+    int64_t fold = how->fold = 4 / unit, halves = (size * channels + unit - 1) / unit;
     int64_t each = (along->taps / 2 + fold - 1) / fold; /* steps */
     step *steps = how->steps = calloc((size_t)(halves + 1) / 2 * (size_t)each, sizeof *steps);
     for (int64_t half = 0; steps && half < halves; half++) {
@@ -235,8 +224,9 @@ static inline __attribute__((always_inline)) void across_as(const horizontal *ho
         for (int r = 0; r < ROWS; r += 2) {
             if (unit < 4)
                 two[r / 2] = _mm_shuffle_epi8(two[r / 2], _mm_loadu_si128((const __m128i *)close));
-            _mm_storel_pd((double *)(out + x + r * made), _mm_castsi128_pd(two[r / 2]));
-            _mm_storeh_pd((double *)(out + x + (r + 1) * made), _mm_castsi128_pd(two[r / 2]));
+            int64_t first = _mm_cvtsi128_si64(two[r / 2]), second = _mm_extract_epi64(two[r / 2], 1);
+            memcpy(out + x + r * made, &first, sizeof first);
+            memcpy(out + x + (r + 1) * made, &second, sizeof second);
         }
     }
 }
@@ -246,7 +236,7 @@ static void across(const horizontal *how, const uint8_t *rows, uint8_t *out, int
 {
     int64_t each = (how->filter.taps / 2 + how->fold - 1) / how->fold;
     if (how->unit < 4)
-        across_as(how, each, how->unit, rows, out, made);
+        across_as(how, each, (int)how->unit, rows, out, made);
     else if (each == 1)
         across_as(how, 1, 4, rows, out, made);
     else if (each == 2)
@@ -260,41 +250,40 @@ static bool prepare(horizontal *how) { return how; }
 static void across(const horizontal *how, const uint8_t *rows, uint8_t *out, int64_t made)
 {
     const filter *along = &how->filter;
-    for (int64_t i = 0, bytes = along->size * how->channels; i < ROWS * bytes; i++) {
-        int64_t r = i / bytes, x = i % bytes / how->channels, c = i % how->channels;
-        const uint8_t *from = rows + r * how->stride + along->starts[x] * how->channels + c;
+    for (int64_t i = 0, n = how->channels, bytes = along->size * n; i < ROWS * bytes; i++) {
+        int64_t x = i % bytes / n, at = how->mirrored ? along->size - 1 - x : x;
+        const uint8_t *from = rows + i / bytes * how->stride + along->starts[at] * n + i % n;
         int32_t sum = 1 << (along->precision - 1);
         for (int64_t k = 0; k < along->taps; k++)
-            sum += from[k * how->channels] * along->weights[x * along->taps + k];
-        out[r * made + (how->mirrored ? along->size - 1 - x : x) * how->channels + c] =
-            (uint8_t)least(sum >> along->precision, 255);
+            sum += from[k * n] * along->weights[at * along->taps + k];
+        out[i / bytes * made + i % bytes] = (uint8_t)least(sum >> along->precision, 255);
     }
 }
 #endif
 
-/* The columns of `core_resize`. */
+/* A part of an image of bytes (H, W, C), and how it is shown. */
 typedef struct {
-    addresses sources, outs;
-    extents strides, parts, shapes, steps;
-    const double *boxes;
-    const uint8_t *mirrored;
-    int64_t ndim, beyond;
-    atomic_bool failed;
-} windows;
+    uint64_t image;
+    int64_t strides[3], rows[2], columns[2]; /* the first one, and the one after the last */
+    int64_t around[4];                       /* how many more pixels there are: above, below, before and after */
+    uint64_t out;
+    int64_t step, height, width, channels, mirrored;
+    double box[4]; /* where the result lies in all these: left, upper edge, width, height */
+} window;
 
-/* Show a part (rows, columns) of an image by its filters; `around` it are more, above, below, before and after. */
-static bool show(const uint8_t *source, int64_t stride, int64_t rows, int64_t n, extents around, const filter *down,
-                 const horizontal *along, uint8_t *out, int64_t step_out)
+/* Show pixels that follow each other: `rows` rows of n bytes, which are `stride` apart. */
+static bool show(const window *one, const uint8_t *source, int64_t stride, int64_t rows, int64_t n, const filter *down,
+                 const horizontal *along)
 {
-    const int64_t channels = along->channels, before = around[2] * channels, after = around[3] * channels;
-    const int64_t width = along->filter.size * channels, made = width + SLACK;
+    const int64_t channels = one->channels, before = one->around[2] * channels, after = one->around[3] * channels;
+    const int64_t width = one->width * channels, made = width + SLACK, above = one->around[0];
     const bool hidden = n < PAGE && n < llabs(stride); /* from the processor: that a part of each row will be read */
     uint8_t *memory = calloc(ROWS, (size_t)(along->stride + made)), *results = memory + ROWS * along->stride;
+    uint8_t *out = (uint8_t *)(uintptr_t)one->out;
     const uint8_t **taken = calloc((size_t)down->taps, sizeof *taken);
-    for (int64_t y = 0, fetched = 0; memory && taken && y < down->size; y += ROWS) {
-        int64_t some = least(ROWS, down->size - y), next = least(y + 2 * ROWS, down->size) - 1;
-        int64_t end = hidden ? least(rows, down->starts[next] + down->taps - around[0]) : 0;
-        for (; fetched < end; fetched++)
+    for (int64_t y = 0, fetched = 0; memory && taken && y < one->height; y += ROWS) {
+        int64_t some = least(ROWS, one->height - y), next = least(y + 2 * ROWS, one->height) - 1;
+        for (; hidden && fetched < least(rows, down->starts[next] + down->taps - above); fetched++)
             for (int64_t x = 0; x < n; x += LINE)
                 __builtin_prefetch(source + fetched * stride + x);
         for (int64_t r = 0; r < some; r++) {
@@ -304,7 +293,7 @@ static bool show(const uint8_t *source, int64_t stride, int64_t rows, int64_t n,
             while (taps > 2 && !weights[taps - 1] && !weights[taps - 2])
                 taps -= 2;
             for (int64_t k = 0; k < taps; k++)
-                taken[k] = source + most(0, least(down->starts[y + r] + k - around[0], rows - 1)) * stride;
+                taken[k] = source + most(0, least(down->starts[y + r] + k - above, rows - 1)) * stride;
             if (down->same)
                 memcpy(inside, taken[0], (size_t)n);
             else
@@ -318,62 +307,53 @@ static bool show(const uint8_t *source, int64_t stride, int64_t rows, int64_t n,
             across(along, memory, results, made);
         const uint8_t *found = along->copied ? memory + along->filter.starts[0] * channels : results;
         for (int64_t r = 0; r < some; r++)
-            memcpy(out + (y + r) * step_out, found + r * (along->copied ? along->stride : made), (size_t)width);
+            memcpy(out + (y + r) * one->step, found + r * (along->copied ? along->stride : made), (size_t)width);
     }
     bool done = memory && taken;
     free(memory), free(taken);
     return done;
 }
 
-/* A copy of a part of an image (rows, columns, channels) whose bytes follow each other. */
-static uint8_t *packed(const uint8_t *source, extents stride, int64_t rows, int64_t columns, int64_t channels)
-{
-    uint8_t *block = malloc((size_t)(rows * columns * channels));
-    for (int64_t i = 0; block && i < rows * columns * channels; i++) {
-        int64_t x = i / channels, c = i % channels;
-        block[i] = source[x / columns * stride[0] + x % columns * stride[1] + (c ? c * stride[2] : 0)];
-    }
-    return block;
-}
+typedef struct {
+    const window *windows;
+    int64_t beyond;
+    atomic_bool failed;
+} batch;
 
 static void show_one(void *context, int64_t i)
 {
-    windows *all = context;
-    extents part = all->parts + 8 * i, stride = all->strides + all->ndim * i, shape = all->shapes + all->ndim * i;
-    const int64_t rows = part[1] - part[0], columns = part[3] - part[2], width = part[6] + columns + part[7];
-    const double *box = all->boxes + 4 * i;
-    horizontal along = {.channels = all->ndim > 2 ? (int)shape[2] : 1, .mirrored = all->mirrored && all->mirrored[i]};
+    batch *all = context;
+    const window *one = all->windows + i;
+    const int64_t rows = one->rows[1] - one->rows[0], columns = one->columns[1] - one->columns[0];
+    const int64_t channels = one->channels, n = columns * channels, *strides = one->strides, *around = one->around;
+    const uint8_t *source = (const uint8_t *)(uintptr_t)one->image;
+    horizontal along = {.channels = channels, .mirrored = one->mirrored};
     filter down = {0};
-    const uint8_t *source = (const uint8_t *)(uintptr_t)all->sources[i] + part[0] * stride[0] + part[2] * stride[1];
-    uint8_t *copy = NULL, *out = (uint8_t *)(uintptr_t)all->outs[i];
-    int64_t step = stride[0], n = columns * along.channels;
-    if (stride[1] != along.channels || (along.channels > 1 && stride[2] != 1)) {
-        source = copy = packed(source, stride, rows, columns, along.channels);
-        step = n;
+    uint8_t *copy = NULL;
+    source += one->rows[0] * strides[0] + one->columns[0] * strides[1];
+    int64_t stride = strides[0], height = around[0] + rows + around[1], width = around[2] + columns + around[3];
+    if (strides[1] != channels || (channels > 1 && strides[2] != 1)) { /* pixels or channels lie apart */
+        copy = malloc((size_t)(rows * n));
+        for (int64_t x = 0; copy && x < rows * n; x++)
+            copy[x] = source[x / n * strides[0] + x % n / channels * strides[1] + x % channels * strides[2]];
+        source = copy, stride = n;
     }
-    bool done = source && make_filter(&down, box[1], box[3], shape[0], part[4] + rows + part[5], all->beyond) &&
-                make_filter(&along.filter, box[0], box[2], shape[1], width, all->beyond);
+    bool done = source && make_filter(&down, one->box[1], one->box[3], one->height, height, all->beyond) &&
+                make_filter(&along.filter, one->box[0], one->box[2], one->width, width, all->beyond);
     along.copied = along.filter.same && !along.mirrored;
-    /* Steps read up to eight taps more than there are. */
-    along.stride = (width + all->beyond + along.filter.taps + 8) * along.channels + SLACK;
-    done = done && (along.copied || prepare(&along)) &&
-           show(source, step, rows, n, part + 4, &down, &along, out, all->steps[all->ndim * i]);
+    along.stride = (width + all->beyond + along.filter.taps + 8) * channels + SLACK; /* steps read some taps more */
+    done = done && (along.copied || prepare(&along)) && show(one, source, stride, rows, n, &down, &along);
     if (!done)
         all->failed = true;
-    free_filter(&down), free_filter(&along.filter);
+    free(down.starts), free(down.weights), free(along.filter.starts), free(along.filter.weights);
     free(along.steps), free(copy);
 }
 
-/* `dynamic.kernels.cpu.resizer.show` of bytes with a linear filter, for n parts of images (H, W, C) or (H, W).
- *
- * `parts` has the first row and the one after the last, the same of the columns, and how many more there are above,
- * below, before and after; `boxes` where in all these a result lies: left, upper edge, width, height. Returns whether
- * all are there. */
-EXPORT int core_resize(addresses sources, extents strides, extents parts, const double *boxes, addresses outs,
-                       extents shapes, extents steps, const uint8_t *mirrored, int64_t ndim, int64_t beyond, int64_t n,
-                       int threads)
+/* `dynamic.kernels.cpu.resizer.show` of bytes with a linear filter, for n parts of images. Returns whether all are
+ * there: memory may be short, or a filter reach beyond `beyond` more pixels whose values do not matter. */
+EXPORT int core_resize(const void *windows, int64_t n, int64_t beyond, int threads)
 {
-    windows all = {sources, outs, strides, parts, shapes, steps, boxes, mirrored, ndim, beyond, false};
+    batch all = {windows, beyond, false};
     core_share(show_one, &all, n, threads);
     return !all.failed;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,13 +14,12 @@ from numpy.typing import NDArray
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 
-from ._library import address, column, function, threads
+from ._library import address, function, threads
 
 __all__ = ["is_quick", "many", "one"]
 
 _WEIGHT = 4.0  # of a byte
-_ADDRESS, _INTEGER = ctypes.c_void_p, ctypes.c_int64
-_TYPES = (*[_ADDRESS] * 8, _INTEGER, _INTEGER, _INTEGER, ctypes.c_int)
+_RECORD = struct.Struct("18q4d")  # `window` in C
 
 
 @functools.cache
@@ -48,14 +48,14 @@ def many(
     Returns:
         Whether all are there: there may be no memory.
     """
-    of_bytes = column(parts, numpy.int64)
-    tables = images.strides, of_bytes, column(boxes, numpy.float64), outs.pointers, outs.shapes, outs.strides
-    arrays = [images.pointers, *tables] if mirrored is None else [images.pointers, *tables, column(mirrored, bool)]
-    arrays = list(map(numpy.ascontiguousarray, arrays))
-    places = [*map(address, arrays), None][:8]
-    sides = of_bytes[:, 1:4:2] - of_bytes[:, 0:4:2]
-    work = _WEIGHT * float(sides.prod(axis=1).sum() + outs.shapes.prod(axis=1).sum())
-    return bool(_call()(*places, images.ndim, 0, len(images), threads(work)))
+    table = numpy.ones((len(images), 22), numpy.int64)
+    table[:, 0], table[:, 1 : 1 + images.ndim], table[:, 4:12] = images.pointers, images.strides, parts
+    table[:, 12], table[:, 13], table[:, 14 : 14 + images.ndim] = outs.pointers, outs.strides[:, 0], outs.shapes
+    table[:, 17] = 0 if mirrored is None else mirrored
+    table[:, 18:].view(numpy.float64)[...] = boxes
+    (top, bottom, left, right), (height, width, channels) = table[:, 4:8].T, table[:, 14:17].T
+    work = _WEIGHT * float((((bottom - top) * (right - left) + height * width) * channels).sum())
+    return bool(_call()(address(table), len(images), 0, threads(work)))
 
 
 def one(
@@ -65,7 +65,7 @@ def one(
 
     Args:
         part: The pixels that are needed.
-        padding: As in `parts`.
+        padding: How many more there are, as in `parts`.
         box: As in `boxes`.
         out: Memory for the result, of any strides.
         mirrored: As above.
@@ -74,19 +74,17 @@ def one(
     Returns:
         Whether it is there: a filter may reach farther than `beyond`, or pixels of `out` lie apart.
     """
-    height, width, channels = out.shape
-    strides = out.strides
-    if strides[1] == -channels:
+    rows, columns, channels = part.shape
+    step, *apart = out.strides
+    if apart == [-channels, 1]:
         out, mirrored = out[:, ::-1], not mirrored
-    if out.strides[1:] != (channels, 1):
+    elif apart != [channels, 1]:
         return False
-    numbers = [address(part), *part.strides, 0, part.shape[0], 0, part.shape[1], *padding]
-    numbers += [address(out), height, width, channels, *out.strides, mirrored]
-    table, place = numpy.array(numbers, numpy.int64), numpy.array(box, numpy.float64)
-    start = address(table)
-    at = [start + 8 * i for i in (0, 1, 4, 12, 13, 16, 19)]
-    return bool(_call()(*at[:3], address(place), *at[3:], 3, beyond, 1, 1))
+    ends, shape = (0, rows, 0, columns), (*out.shape, mirrored)
+    record = _RECORD.pack(address(part), *part.strides, *ends, *padding, address(out), step, *shape, *box)
+    return bool(_call()(record, 1, beyond, 1))
 
 
+@functools.cache
 def _call() -> Any:
-    return function("core_resize", *_TYPES, result=ctypes.c_int)
+    return function("core_resize", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, result=ctypes.c_int)

@@ -57,6 +57,7 @@ _SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
 _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
 _FILTERS = ("interp_type", "min_filter", "mag_filter")
 _LINEAR = {"linear", "triangular", None}
+_MANY = 16  # samples that are worth columns
 _OF_FRAMES = ("FHWC", "FHW", "CHW")  # each is resized by itself
 _NATIVE_LAYOUTS = ("HWC", "HW", *_OF_FRAMES)
 
@@ -176,7 +177,10 @@ def _resize_natively(call: Call, inputs: list[Described], memory: Memory) -> boo
     sizes, starts, ends = numpy.moveaxis(table, 2, 0)
     channels = images.shapes[:, first + 2] if images.ndim > first + 2 else numpy.ones(len(images), numpy.int64)
     extents = images.shapes[:, first : first + 2]
-    windows, usual = scaled.resized_at_once(extents, channels, sizes, starts, ends)
+    found = scaled.resized_at_once(extents, channels, sizes, starts, ends)
+    if found is None:
+        return False
+    windows, usual = found
     upside_down, mirrored = (ends < starts).T
     if upside_down.any():
         strides = outs.strides.copy()
@@ -187,11 +191,11 @@ def _resize_natively(call: Call, inputs: list[Described], memory: Memory) -> boo
 
 
 def _may_be_native(call: Call) -> bool:
-    """Whether images of bytes become bytes, by a linear filter that widens where they become smaller."""
-    if call.device is not Device.CPU or not call.dtype == call.asked == numpy.uint8 or not resizer.is_native():
+    """Whether many images of bytes become bytes, by a linear filter that widens where they become smaller."""
+    if call.count < _MANY or call.layout not in _NATIVE_LAYOUTS or not call.dtype == call.asked == numpy.uint8:
         return False
     linear = call.varying.keys().isdisjoint(_FILTERS) and {call.fixed[name] for name in _FILTERS} <= _LINEAR
-    return linear and call.fixed["antialias"] and call.count > 1 and call.layout in _NATIVE_LAYOUTS
+    return linear and call.fixed["antialias"] and call.device is Device.CPU and resizer.is_native()
 
 
 def _plan_resize(call: Call) -> Plan:
@@ -463,30 +467,28 @@ def _plan_random(call: Call) -> Plan:
     if len(sizes) not in (1, 2):
         raise ArgumentError(call.name, "size", "a height and a width, or one number for both", shown(sizes))
     sizes = sizes * 2 if len(sizes) == 1 else sizes
-    places = layout.index("H"), layout.index("W")
-    extents = [(shape[places[0]], shape[places[1]]) for shape in call.shapes]
+    first = layout.index("H")
+    places, shapes = (first, first + 1), call.shapes
+    extents = [(shape[first], shape[first + 1]) for shape in shapes]
     for i, both in enumerate(extents):
         if 0 in both:
-            raise call.noted(i, ArgumentError(call.name, "image", "an image with pixels", f"shape {call.shapes[i]}"))
+            raise call.noted(i, ArgumentError(call.name, "image", "an image with pixels", f"shape {shapes[i]}"))
     windows = drawn(call, extents)
-
-    def resized(shape: tuple[int, ...]) -> tuple[int, ...]:
-        found = dict(zip(places, sizes, strict=True))
-        return tuple([found.get(i, extent) for i, extent in enumerate(shape)])
 
     def spans(i: int) -> dict[int, Span]:
         along = zip(places, sizes, *windows[i].astype(float).tolist(), strict=True)
         return {place: Span(size, start, start + extent) for place, size, start, extent in along}
 
-    plan = Plan(call.shapes_by(resized), call.asked, weight=4.0)
-    usual = layout == "HWC" and call.dtype == plan.dtype == numpy.uint8 and resizer.is_installed()
-    usual = usual and call.fixed["antialias"] and set(_filters_of(call)) == {_BY_DEFAULT}
-    if not (usual and call.count and call.device is Device.CPU):
+    made = [shape[:first] + sizes + shape[first + 2 :] for shape in shapes]
+    plan = Plan(made[0] if len(set(made)) == 1 else made, call.asked, weight=4.0)
+    usual = layout == "HWC" and call.dtype == plan.dtype == numpy.uint8 and call.fixed["antialias"]
+    usual = usual and call.device is Device.CPU and resizer.is_installed()
+    if not (usual and call.count and set(_filters_of(call)) == {_BY_DEFAULT}):
         plan.data = list(map(spans, range(call.count)))
         return plan
-    shapes, corners = numpy.array(call.shapes), windows[:, 0]
-    small = scaled.are_small(shapes[:, 2], windows[:, 1], sizes)
-    parts = scaled.windows(shapes[:, :2], corners, windows[:, 1], windows[:, 1] / numpy.array(sizes))
+    corners, regions, scales = windows[:, 0], windows[:, 1], windows[:, 1] / numpy.array(sizes)
+    small = scaled.are_small(numpy.array([shape[2] for shape in shapes]), regions, scales)
+    parts = scaled.windows(numpy.array(extents), corners, regions, scales)
 
     def data() -> list[Any]:
         each = zip(parts.each(), small.tolist(), strict=True)
@@ -498,7 +500,7 @@ def _plan_random(call: Call) -> Plan:
             call.plan.data = data()
         return done
 
-    if resizer.is_native():
+    if call.count >= _MANY and resizer.is_native():
         plan.native = natively
     else:
         plan.data = data()

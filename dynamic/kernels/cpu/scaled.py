@@ -272,29 +272,32 @@ def windows(extents: Array, low: Array, lengths: Array, scales: Array) -> Window
     """
     reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
     first, last = numpy.floor(low - reach).astype(numpy.int64), numpy.ceil(low + lengths + reach).astype(numpy.int64)
-    start, stop = numpy.minimum(numpy.maximum(first, 0), extents - 1), numpy.maximum(numpy.minimum(last, extents), 1)
-    before, after = numpy.where(first < 0, start - first, 0), numpy.where(last > extents, last - stop, 0)
-    parts = numpy.stack([start, stop, before, after], axis=1).swapaxes(1, 2)
-    boxes = numpy.concatenate([(low - start + before)[:, ::-1], lengths[:, ::-1]], axis=1)
-    return Windows(numpy.concatenate([parts[:, :, :2].reshape(-1, 4), parts[:, :, 2:].reshape(-1, 4)], axis=1), boxes)
+    parts, boxes = numpy.empty((len(first), 8), numpy.int64), numpy.empty((len(first), 4))
+    parts[:, :4:2], parts[:, 1:4:2] = numpy.minimum(numpy.maximum(first, 0), extents - 1), numpy.minimum(last, extents)
+    numpy.maximum(parts[:, 1:4:2], 1, out=parts[:, 1:4:2])
+    numpy.maximum(parts[:, :4:2] - first, 0, out=parts[:, 4::2])
+    numpy.maximum(last - parts[:, 1:4:2], 0, out=parts[:, 5::2])
+    boxes[:, 1::-1], boxes[:, :1:-1] = low - parts[:, :4:2] + parts[:, 4::2], lengths
+    return Windows(parts, boxes)
 
 
-def are_small(channels: Array, shapes: Array, sizes: tuple[int, int]) -> Array:
+def are_small(channels: Array, shapes: Array, scales: Array) -> Array:
     """Which windows of images of bytes are shown at one size at once.
 
     Args:
         channels: Those of the images, of shape (n,).
         shapes: Heights and widths of the windows, of shape (n, 2).
-        sizes: Those of the results.
+        scales: How many of their pixels are one of the result, the same.
     """
-    scales = shapes / numpy.array(sizes)
-    reach = numpy.maximum(scales, 1) + 0.5 - scales / 2
-    small = (shapes.prod(axis=1) <= _BAND // max(resizer.CHANNELS)) & (reach.max(axis=1) <= _MOST_PADDING)
-    found: Array = small & (channels >= 1) & (channels <= max(resizer.CHANNELS))
-    return found
+    small: Array = numpy.multiply(*shapes.T, dtype=numpy.int64) <= _BAND // max(resizer.CHANNELS)
+    small &= numpy.maximum(*scales.T) <= 2 * _MOST_PADDING - 1
+    small &= (channels >= 1) & (channels <= max(resizer.CHANNELS))
+    return small
 
 
-def resized_at_once(extents: Array, channels: Array, sizes: Array, starts: Array, ends: Array) -> tuple[Windows, Array]:
+def resized_at_once(
+    extents: Array, channels: Array, sizes: Array, starts: Array, ends: Array
+) -> tuple[Windows, Array] | None:
     """Windows of images of bytes that `scale` would resize at once with a linear filter that widens.
 
     Args:
@@ -305,19 +308,21 @@ def resized_at_once(extents: Array, channels: Array, sizes: Array, starts: Array
         ends: Where they end, less than the start to mirror.
 
     Returns:
-        The windows, and which of them are such, of shape (n,).
+        The windows, and which of them are such, of shape (n,). None where none is.
     """
     low, high, lengths = numpy.minimum(starts, ends), numpy.maximum(starts, ends), abs(ends - starts)
     scales = lengths / sizes
-    found = windows(extents, low, scales * sizes, scales)
     same = ((sizes == extents) & (starts == 0) & (ends == extents)).all(axis=1)
-    whole = ((low == 0) & (high == extents)).all(axis=1)
-    by_opencv = (scales <= 1).all(axis=1) & whole & (numpy.maximum(extents, sizes) < warp.OPENCV_LIMIT).all(axis=1)
+    by_opencv = ((scales <= 1) & (low == 0) & (high == extents) & (extents < warp.OPENCV_LIMIT)).all(axis=1)
+    by_opencv &= (sizes < warp.OPENCV_LIMIT).all(axis=1)
     rows = numpy.trunc(_BAND / (sizes[:, 1] * scales[:, 1] * channels) / scales[:, 0])
-    large = (numpy.maximum(rows, 8) < sizes[:, 0]) | (found.parts[:, 4:].max(axis=1) > _MOST_PADDING)
-    few = (channels >= 1) & (channels <= max(resizer.CHANNELS))
-    taken: Array = few & ~(same | by_opencv | large | (lengths < _LEAST).any(axis=1))
-    return found, taken
+    large = numpy.maximum(rows, 8) < sizes[:, 0]
+    taken: Array = (channels >= 1) & (channels <= max(resizer.CHANNELS)) & (lengths >= _LEAST).all(axis=1)
+    taken &= ~(same | by_opencv | large)
+    if not taken.any():
+        return None
+    found = windows(extents, low, scales * sizes, scales)
+    return found, taken & (found.parts[:, 4:].max(axis=1) <= _MOST_PADDING)
 
 
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
