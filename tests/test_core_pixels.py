@@ -133,6 +133,14 @@ def test_normalised_photos(data: st.DataObject, images: tuple[list[np.ndarray], 
     alike(call, shared=data.draw(st.booleans()))
 
 
+@given(data=st.data())
+def test_joined(data: st.DataObject) -> None:
+    """Samples as one array, smaller ones with zeros behind them."""
+    samples, layout, _, _ = data.draw(calls(registry["copy"]))
+    pad = data.draw(st.booleans())
+    alike(lambda: ndd.as_tensor(ndd.as_batch(samples, layout=layout).dense(pad)), shared=data.draw(st.booleans()))
+
+
 @given(data=st.data(), images=photos())
 def test_described(data: st.DataObject, images: tuple[list[np.ndarray], str]) -> None:
     """Columns of separate arrays are read where NumPy keeps them."""

@@ -10,7 +10,8 @@ typedef struct { /* the beginning of NumPy's public PyArrayObject_fields, behind
 
 /* `dynamic._arrays.described.described` of n arrays of NumPy, given by their addresses as objects; 0 where their
  * types or numbers of dimensions differ. */
-EXPORT int core_describe(int64_t n, addresses objects, int64_t head, int64_t ndim, uint64_t *pointers, int64_t *shapes, int64_t *strides)
+EXPORT int core_describe(int64_t n, addresses objects, int64_t head, int64_t ndim, uint64_t *pointers, int64_t *shapes,
+                         int64_t *strides)
 {
     const fields *first = (const fields *)(objects[0] + head);
     for (int64_t i = 0; i < n; i++) {

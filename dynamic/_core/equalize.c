@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-enum { LEVELS = 256, SOME = 4, WAYS = 4 }; /* neighbours, which are often equal, are counted apart: an addition waits for no other */
+/* Neighbours, which are often equal, are counted in several ways: an addition waits for no other. */
+enum { LEVELS = 256, SOME = 4, WAYS = 4 };
 
 typedef struct {
     addresses sources, targets;
@@ -44,7 +45,8 @@ static void spread(const int32_t counts[WAYS][LEVELS], int32_t total, uint8_t ta
     }
 }
 
-static void looked_up(const uint8_t *restrict from, int64_t n, int64_t every, const uint8_t *restrict table, uint8_t *restrict to, int64_t into)
+static void looked_up(const uint8_t *restrict from, int64_t n, int64_t every, const uint8_t *restrict table,
+                      uint8_t *restrict to, int64_t into)
 {
     if (every == 3 && into == 3)
         for (int64_t x = 0; x < n; x++)
@@ -55,7 +57,8 @@ static void looked_up(const uint8_t *restrict from, int64_t n, int64_t every, co
 }
 
 /* A few channels: all of a row before the next row, which stays in the cache. */
-static void equalize_some(const uint8_t *source, const int64_t *from, uint8_t *target, const int64_t *to, int64_t height, int64_t width, int64_t channels)
+static void equalize_some(const uint8_t *source, const int64_t *from, uint8_t *target, const int64_t *to,
+                          int64_t height, int64_t width, int64_t channels)
 {
     int32_t counts[SOME][WAYS][LEVELS] = {0};
     uint8_t tables[SOME][LEVELS];
@@ -66,7 +69,8 @@ static void equalize_some(const uint8_t *source, const int64_t *from, uint8_t *t
         spread(counts[c], (int32_t)(height * width), tables[c]);
     for (int64_t y = 0; y < height; y++)
         for (int64_t c = 0; c < channels; c++)
-            looked_up(source + y * from[0] + c * from[2], width, from[1], tables[c], target + y * to[0] + c * to[2], to[1]);
+            looked_up(source + y * from[0] + c * from[2], width, from[1], tables[c],
+                      target + y * to[0] + c * to[2], to[1]);
 }
 
 static void equalize(void *context, int64_t i)
@@ -79,7 +83,8 @@ static void equalize(void *context, int64_t i)
 }
 
 /* For each of n images `dynamic.kernels.cpu.histograms.equalized`. */
-EXPORT void core_equalize(int64_t n, addresses sources, extents from, addresses targets, extents to, extents shapes, int threads)
+EXPORT void core_equalize(int64_t n, addresses sources, extents from, addresses targets, extents to, extents shapes,
+                          int threads)
 {
     equalizing all = {sources, targets, shapes, from, to};
     core_share(equalize, &all, n, threads);

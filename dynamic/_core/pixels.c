@@ -17,7 +17,8 @@ enum { BLOCK = 512, DEEPEST = 6 }; /* blocks stay in the fastest cache */
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Bytes of three channels, one after the other, into a plane each. */
-static void split(const uint8_t *restrict from, int64_t n, uint8_t *restrict a, uint8_t *restrict b, uint8_t *restrict c)
+static void split(const uint8_t *restrict from, int64_t n, uint8_t *restrict a, uint8_t *restrict b,
+                  uint8_t *restrict c)
 {
     for (int64_t x = 0; x < n; x++) {
         a[x] = from[3 * x];
@@ -26,7 +27,8 @@ static void split(const uint8_t *restrict from, int64_t n, uint8_t *restrict a, 
     }
 }
 
-static void merge(const uint8_t *restrict a, const uint8_t *restrict b, const uint8_t *restrict c, int64_t n, uint8_t *restrict to)
+static void merge(const uint8_t *restrict a, const uint8_t *restrict b, const uint8_t *restrict c, int64_t n,
+                  uint8_t *restrict to)
 {
     for (int64_t x = 0; x < n; x++) {
         to[3 * x] = a[x];
@@ -49,7 +51,8 @@ typedef struct {
     for (int64_t x = 0; x < n; x++, to += step)                                                                        \
         *(type *)to = ((const type *)table)[from[x * every]];
 
-static void looked_up(const uint8_t *from, int64_t every, int64_t n, const uint8_t *table, int64_t size, uint8_t *to, int64_t step)
+static void looked_up(const uint8_t *from, int64_t every, int64_t n, const uint8_t *table, int64_t size, uint8_t *to,
+                      int64_t step)
 {
     switch (size) {
     case 1: LOOK_UP(uint8_t) break;
@@ -74,14 +77,17 @@ static void computed(const normalising *all, int64_t c, const uint8_t *from, int
             values[x] = (float)(from[x] * factor + shift);
     if (all->size == 4)
         return;
-    for (x = 0; x + 8 <= n; x += 8)
-        _mm_storeu_si128((__m128i *)(to + 2 * x), _mm256_cvtps_ph(_mm256_loadu_ps(values + x), _MM_FROUND_TO_NEAREST_INT));
+    for (x = 0; x + 8 <= n; x += 8) {
+        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(values + x), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(to + 2 * x), halves);
+    }
     for (; x < n; x++)
         ((uint16_t *)to)[x] = _cvtss_sh(values[x], _MM_FROUND_TO_NEAREST_INT);
 }
 
 /* A row whose channels are three, or lie each in one run, into rows of channels; false where it is another. */
-static bool computed_row(const normalising *all, const uint8_t *row, int64_t width, int64_t channels, const int64_t *from, const int64_t *to, uint8_t *target)
+static bool computed_row(const normalising *all, const uint8_t *row, int64_t width, int64_t channels,
+                         const int64_t *from, const int64_t *to, uint8_t *target)
 {
     int64_t every = from[1];
     bool pixels = channels == 3 && from[2] == 1 && llabs(every) == 3;
@@ -120,11 +126,15 @@ static void normalise(void *context, int64_t i)
         uint8_t *target = (uint8_t *)all->targets[sample] + y * to[0];
         if (!computed_row(all, row, shape[1], shape[2], from, to, target))
             for (int64_t c = 0; c < shape[2]; c++)
-                looked_up(row + c * from[2], from[1], shape[1], all->tables + c * 256 * all->size, all->size, target + c * to[2], to[1]);
+                looked_up(row + c * from[2], from[1], shape[1], all->tables + c * 256 * all->size, all->size,
+                          target + c * to[2], to[1]);
     }
 }
 
-EXPORT void core_normalise(int64_t n, addresses sources, extents from, addresses targets, extents to, extents shapes, const uint8_t *mirrored, const uint8_t *tables, int64_t size, const double *factors, const double *shifts, int64_t pieces, int threads)
+/* For each of n images of bytes the values of a table for each channel. */
+EXPORT void core_normalise(int64_t n, addresses sources, extents from, addresses targets, extents to, extents shapes,
+                           const uint8_t *mirrored, const uint8_t *tables, int64_t size, const double *factors,
+                           const double *shifts, int64_t pieces, int threads)
 {
     normalising all = {sources, targets, shapes, from, to, mirrored, tables, factors, shifts, size, pieces};
     core_share(normalise, &all, n * pieces, threads);
@@ -169,6 +179,10 @@ static box boxed(int64_t ndim, int64_t size, const int64_t *shape, const int64_t
 static void runs(int64_t n, int64_t bytes, const char *restrict from, int64_t every, char *restrict to, int64_t into)
 {
     int64_t i = 0;
+    if (!every && into == 1 && bytes == 1) {
+        memset(to, *from, n);
+        return;
+    }
     if (!every && into == bytes) { /* one value: what is filled with it already is copied on, from the cache */
         memcpy(to, from, bytes);
         for (int64_t done = bytes, end = n * bytes, more; done < end; done += more)
@@ -201,7 +215,8 @@ static void runs(int64_t n, int64_t bytes, const char *restrict from, int64_t ev
 /* Two dimensions, of which the first is the denser in the source. */
 static void transposed(const box *one, const char *from, char *to)
 {
-    const int64_t *extents = one->extents + one->ndim - 2, *every = one->every + one->ndim - 2, *into = one->into + one->ndim - 2;
+    int first = one->ndim - 2;
+    const int64_t *extents = one->extents + first, *every = one->every + first, *into = one->into + first;
     const uint8_t *pixels = (const uint8_t *)from;
     uint8_t *out = (uint8_t *)to;
     if (one->bytes == 1 && extents[0] == 3 && every[0] == 1 && every[1] == 3 && into[1] == 1)
@@ -265,38 +280,36 @@ static void copy(void *context, int64_t i)
     int64_t n = all->ndim, sample = i / all->pieces, piece = i % all->pieces, none[DEEPEST] = {0};
     const int64_t *from = all->from + sample * n, *into = all->to + sample * n, *whole = all->extents + sample * n;
     const int64_t *start = all->starts ? all->starts + sample * all->start_row : none, *have = all->shapes + sample * n;
-    const char *source = (const char *)all->sources[sample], *fill = all->fill + sample * all->fill_row;
-    char *target = (char *)all->targets[sample];
+    const char *first = (const char *)all->sources[sample], *fill = all->fill;
+    char *target = (char *)all->targets[sample], *there = target;
     int64_t shape[DEEPEST], low[DEEPEST], high[DEEPEST], values[DEEPEST] = {0};
     bool empty = false;
     for (int64_t d = 0; d < n; d++) {
+        if (!whole[d])
+            return;
         low[d] = start[d] < 0 ? least(-start[d], whole[d]) : 0;
         high[d] = start[d] < have[d] ? least(have[d] - start[d], whole[d]) : 0;
         shape[d] = high[d] > low[d] ? high[d] - low[d] : 0;
         high[d] = low[d] + shape[d];
         empty |= !shape[d];
+        first += shape[d] ? (start[d] + low[d]) * from[d] : 0;
+        there += low[d] * into[d];
     }
-    if (!empty) {
-        const char *first = source;
-        char *there = target;
-        for (int64_t d = 0; d < n; d++) {
-            first += (start[d] + low[d]) * from[d];
-            there += low[d] * into[d];
-        }
+    if (!empty)
         copied(boxed(n, all->size, shape, from, into), first, there, piece, all->pieces);
-    }
-    if (!all->fill)
+    if (!fill)
         return;
+    fill += sample * all->fill_row;
     if (all->fill_place >= 0)
         values[all->fill_place] = all->size;
-    for (int64_t d = 0; d < n; d++)
-        shape[d] = whole[d];
+    memcpy(shape, whole, n * sizeof *shape);
     for (int64_t d = 0; d < n; d++) {
         for (int behind = 0; behind < 2; behind++) {
             int64_t begin = behind ? high[d] : 0;
             shape[d] = behind ? whole[d] - high[d] : low[d];
             if (shape[d])
-                copied(boxed(n, all->size, shape, values, into), fill + begin * values[d], target + begin * into[d], piece, all->pieces);
+                copied(boxed(n, all->size, shape, values, into), fill + begin * values[d], target + begin * into[d],
+                       piece, all->pieces);
         }
         target += low[d] * into[d];
         fill += low[d] * values[d];
@@ -309,6 +322,7 @@ EXPORT void core_copy(int64_t n, int64_t ndim, int64_t size, addresses sources, 
                       addresses targets, extents whole, extents to, extents starts, int64_t start_row, const char *fill,
                       int64_t fill_row, int64_t fill_place, int64_t pieces, int threads)
 {
-    copying all = {sources, targets, shapes, from, whole, to, starts, fill, ndim, size, start_row, fill_row, fill_place, pieces};
+    copying all = {sources, targets, shapes, from, whole, to, starts, fill, ndim, size, start_row, fill_row, fill_place,
+                   pieces};
     core_share(copy, &all, n * pieces, threads);
 }

@@ -142,7 +142,7 @@ def plan_windows(call: Call, found: Sequence[Window]) -> Plan:
     plan = Plan(extents, call.asked, data=starts, gpu=policy not in windows.REPEATED)
     if policy in {"error", "trim_to_shape"} and plan.dtype == call.dtype and not isinstance(fill, tuple):
         plan.kernel = _copy_windows
-    if policy == "pad" and plan.dtype == call.dtype and (call.varying or not call.dense()):
+    if policy == "pad" and plan.dtype == call.dtype and (call.name == "slice" or call.varying or not call.dense()):
         plan.native = _copy_windows_natively
     return plan
 
