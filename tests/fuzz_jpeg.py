@@ -96,7 +96,9 @@ def windows(batch: ndd.Batch, chance: random.Random) -> Iterator[tuple[int, np.n
     shapes = np.where(files.known[:, None], files.shapes, 1).tolist()
     outs = [np.full(shape, 7, np.uint8) for shape in shapes]
     wanted = "BGR" if channels == 3 and chance.random() < 0.3 else "RGB"
-    done = files.decode(described(outs), colours=wanted, most_scans=how["max_scans"], fast_idct=how["use_fast_idct"])
+    done = files.decode(
+        described(outs), colours=wanted, most_scans=how["max_scans"], fast_idct=how["use_fast_idct"], work=0
+    )
     kind = {0: "ANY_DATA", 1: "GRAY", 3: wanted}[channels]
     for i in np.flatnonzero(done & files.known):
         where = files.corners[i], files.shapes[i, :2]

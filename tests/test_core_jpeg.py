@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import corpus
@@ -18,17 +19,25 @@ from test_core_pixels import alike, outcome
 import dynamic as ndd
 from dynamic import _core, as_batch, decoders
 from dynamic._core import jpeg as core
-from dynamic.decoders._photos import is_exact
+from dynamic.decoders import _photos
 from dynamic.kernels.cpu import images
 from dynamic.random import RNG
 
 pytestmark = [
     compiled,
-    pytest.mark.skipif(not core.is_here() or not is_exact(), reason="Pillow has no libjpeg-turbo to call"),
+    pytest.mark.skipif(not core.is_here() or not _photos.is_exact(), reason="Pillow has no libjpeg-turbo to call"),
 ]
 BAD = [data for data, _ in corpus.bad().values()]
 OTHERS = [corpus.encoded(corpus.photo(), format) for format in ("PNG", "BMP")]
 sizes = st.integers(1, 70) | st.sampled_from([8, 16, 32, 64])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def for_few_files() -> Iterator[None]:
+    """Single small files go natively too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_photos, "_FEW", 1)
+        yield
 
 
 @st.composite
@@ -111,6 +120,28 @@ def test_photos_are_decoded_without_python(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(images.jpeg, "decode", None)
     assert [outcome(lambda call=call: call(encoded)) for call in calls] == expected
     assert outcome(lambda: decoders.image(given[0]))[2] == outcome(lambda: decoders.image(encoded))[2][:1]
+
+
+def test_one_file_goes_natively_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of a large file; all of it, and small files, go the way of Python, which is as fast."""
+    monkeypatch.setattr(_photos, "_FEW", 4)
+    large, small = (corpus.encoded(corpus.noise((side, side, 3)), "JPEG", quality=95) for side in (300, 30))
+    seen: list[int] = []
+    decode = core.Files.decode
+
+    def spy(files: core.Files, *given: Any, **how: Any) -> Any:
+        seen.append(len(files.known))
+        return decode(files, *given, **how)
+
+    monkeypatch.setattr(core.Files, "decode", spy)
+    for file in (large, small):
+        decoders.image(file)
+        decoders.image_crop(file, crop=(9, 9))
+        decoders.image_random_crop(file, rng=RNG(0))
+        decoders.image(batch([file] * 3))
+    assert seen == [1, 1]
+    decoders.image(batch([small] * 4))
+    assert seen == [1, 1, 4]
 
 
 def test_results_do_not_depend_on_the_files_before() -> None:

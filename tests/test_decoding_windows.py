@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dynamic as ndd
 from dynamic import ArgumentError, Batch, DecodeError, _core, as_batch, crop, decoders, random_crop_generator
 from dynamic._core import jpeg as core
+from dynamic.decoders import _photos
 from dynamic.random import RNG
 
 FORMATS = corpus.small_files()
@@ -36,7 +37,8 @@ needs_core = pytest.mark.skipif(not core.is_here(), reason="no native path is he
 @pytest.fixture(autouse=True, scope="module", params=[False, pytest.param(True, marks=needs_core)])
 def with_core(request):
     """Every test without the native path, and with it."""
-    with contextlib.nullcontext() if request.param else _core.left_out():
+    with contextlib.nullcontext() if request.param else _core.left_out(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_photos, "_FEW", 1)
         yield request.param
 
 

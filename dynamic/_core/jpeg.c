@@ -6,6 +6,7 @@
 #include "core.h"
 
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,11 @@ struct decoder { /* jpeg_decompress_struct */
     int out_colours, channels, rows_at_once, mapped;
     void *map;
     uint32_t row;
-    char rest[460];
+    char counters[28];
+    void *tables[3 * 4]; /* for quantization, and Huffman's two */
+    char rest[336];
 };
+_Static_assert(sizeof(void *) != 8 || (offsetof(struct decoder, tables) == 200 && sizeof(struct decoder) == 632), "ABI");
 
 /* The functions of the library, in the order of `_FUNCTIONS` in jpeg.py. */
 struct libjpeg {
@@ -58,48 +62,43 @@ struct libjpeg {
     uint32_t (*skip)(struct decoder *, uint32_t rows);
     uint32_t (*read)(struct decoder *, uint8_t **rows, uint32_t n);
     int (*finish)(struct decoder *);
+    void (*abort)(struct decoder *);
     void (*destroy)(struct decoder *);
 };
 
-/* One file of a batch: what its header says, as `_Frame` in images/jpeg.py has it. */
+/* A file, and what its header says, as `_Frame` in images/jpeg.py has it. */
 struct file {
-    const uint8_t *data;
+    const uint8_t *data, *names; /* of the components, three bytes apart */
     int64_t size, height, width, needed, first_scan;
     int components, across, down, orientation;
-    uint8_t names[3];
     bool progressive, restarts, plain;
 };
 
-/* The next segment: its marker, or 0 where there is anything unusual. Markers that are no segments are, here. */
+/* The next segment: its marker, or 0 for one that no ordinary file has there, and for those that are no segments. */
 static int segment(const struct file *f, int64_t *at, const uint8_t **content, int64_t *length)
 {
     const uint8_t *p = f->data + *at;
-    if (f->size - *at < 4 || p[0] != 0xFF || p[1] < 0xC0 || (p[1] >= 0xD0 && p[1] <= 0xD9) || p[1] == 0xFF)
-        return 0;
-    int64_t size = p[2] << 8 | p[3];
-    if (size < 2 || size > f->size - *at - 2)
+    if (f->size - *at < 4 || p[0] != 0xFF || p[1] < 0xC0 || p[1] == 0xFF || (p[1] > 0xC2 && p[1] < 0xDA && p[1] != 0xC4))
         return 0;
     *content = p + 4;
-    *length = size - 2;
-    *at += 2 + size;
-    return p[1];
+    *length = (p[2] << 8 | p[3]) - 2;
+    *at += 4 + *length;
+    return *length < 0 || *at > f->size || p[1] == 0xDC ? 0 : p[1];
 }
 
 /* The orientation that an EXIF block has as cameras write it; 0 for none, -1 for anything unusual. */
 static int orientation(const uint8_t *tiff, int64_t size)
 {
     bool little = size >= 8 && !memcmp(tiff, "II*", 4);
-    if (!little && (size < 8 || memcmp(tiff, "MM\0*", 4)))
-        return -1;
 #define SHORT(p) (little ? (p)[0] | (p)[1] << 8 : (p)[0] << 8 | (p)[1])
 #define LONG(p) (little ? SHORT(p) | (int64_t)SHORT((p) + 2) << 16 : (int64_t)SHORT(p) << 16 | SHORT((p) + 2))
-    int64_t start = LONG(tiff + 4);
-    if (start > size - 2)
+    if (size < 8 || (!little && memcmp(tiff, "MM\0*", 4)) || LONG(tiff + 4) > size - 2)
         return -1;
-    int64_t count = SHORT(tiff + start);
-    if (count * 12 > size - start - 2)
+    const uint8_t *entry = tiff + LONG(tiff + 4);
+    int64_t count = SHORT(entry);
+    if (count * 12 > tiff + size - entry - 2)
         return -1;
-    for (const uint8_t *entry = tiff + start + 2; count--; entry += 12)
+    for (entry += 2; count--; entry += 12)
         if (SHORT(entry) == 0x0112) {
             int value = SHORT(entry + 8);
             return SHORT(entry + 2) == 3 && LONG(entry + 4) == 1 && value >= 1 && value <= 8 ? value : -1;
@@ -114,31 +113,23 @@ static int64_t blocks(int64_t extent, int factor, int most) { return (extent * f
 /* The frame: of 8 bits, gray, or colours of which the first has all the pixels and the others are alike. */
 static bool read_frame(struct file *f, int marker, const uint8_t *p, int64_t length)
 {
-    if (marker > 0xC2 || f->components || length < 6 || p[0] != 8 || (p[5] != 1 && p[5] != 3) || length != 6 + 3 * p[5])
+    static const uint8_t factors[] = {0x11, 0x21, 0x22, 0x12, 0x41};
+    if (f->components || length < 9 || p[0] != 8 || (p[5] != 1 && p[5] != 3) || length != 6 + 3 * p[5] ||
+        !memchr(factors, p[7], p[5] == 1 ? 1 : sizeof factors))
+        return false;
+    if (p[5] == 3 && (p[10] != 0x11 || p[13] != 0x11 || p[6] == p[9] || p[6] == p[12] || p[9] == p[12]))
         return false;
     f->height = p[1] << 8 | p[2];
     f->width = p[3] << 8 | p[4];
     f->components = p[5];
-    f->progressive = marker == 0xC2;
+    f->names = p + 6;
     f->across = p[7] >> 4;
     f->down = p[7] & 15;
-    bool usual = (f->across == 1 && f->down == 1) ||
-                 (f->components == 3 && ((f->across == 2 && f->down <= 2) || (f->across == 1 && f->down == 2) ||
-                                         (f->across == 4 && f->down == 1)));
-    if (!f->height || !f->width || !usual || !f->down)
-        return false;
-    for (int i = 0; i < f->components; i++) {
-        f->names[i] = p[6 + 3 * i];
-        for (int k = 0; k < i; k++)
-            if (f->names[k] == f->names[i])
-                return false;
-        if (i && p[7 + 3 * i] != 0x11)
-            return false;
-    }
-    int64_t many = blocks(f->width, f->across, f->across) * blocks(f->height, f->down, f->down);
-    many += (f->components - 1) * blocks(f->width, 1, f->across) * blocks(f->height, 1, f->down);
-    f->needed = many * (f->progressive ? 1 : 2);
-    return true;
+    f->progressive = marker == 0xC2;
+    f->needed = blocks(f->width, f->across, f->across) * blocks(f->height, f->down, f->down) +
+                (f->components - 1) * blocks(f->width, 1, f->across) * blocks(f->height, 1, f->down);
+    f->needed *= f->progressive ? 1 : 2;
+    return f->height && f->width;
 }
 
 /* `_header` and `_check_amount` of images/jpeg.py, for a strict subset of the files that these take. */
@@ -148,36 +139,30 @@ static bool read_header(struct file *f)
     int64_t at = 2, length;
     if (f->size < 4 || f->data[0] != 0xFF || f->data[1] != 0xD8)
         return false;
-    for (int count = 0; count < 1024; count++) {
+    for (int count = 0, marker; count < 1024; count++) {
         f->first_scan = at;
-        int marker = segment(f, &at, &content, &length);
-        if (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4) {
-            if (!read_frame(f, marker, content, length))
-                return false;
-        } else if (marker == 0xE1 && !f->orientation && length >= 6 && !memcmp(content, "Exif\0", 6)) {
+        if (!(marker = segment(f, &at, &content, &length)) || (marker <= 0xC2 && !read_frame(f, marker, content, length)))
+            return false;
+        if (marker == 0xE1 && !f->orientation && length >= 6 && !memcmp(content, "Exif\0", 6))
             f->orientation = orientation(content + 6, length - 6);
-        } else if (marker == 0xDD) {
-            f->restarts = true;
-        } else if (marker == 0xDA) {
+        f->restarts |= marker == 0xDD;
+        if (marker == 0xDA) {
             f->plain = length && !f->progressive && content[0] == f->components;
             f->orientation = f->orientation ? f->orientation : 1;
             return f->components && f->orientation > 0 && (f->size - f->first_scan) * 8 >= f->needed;
-        } else if (!marker || marker == 0xDC) {
-            return false;
         }
     }
     return false;
 }
 
-/* The position of the marker that ends codes; -1 where there is none. Restarts count as one where there are none. */
+/* The position of the marker that ends codes; -1 where there is none. Restarts end them unless there may be some. */
 static int64_t after_codes(const struct file *f, int64_t at, bool restarts)
 {
     const uint8_t *p;
-    while (at < f->size - 1 && (p = memchr(f->data + at, 0xFF, f->size - 1 - at))) {
+    for (; at < f->size - 1 && (p = memchr(f->data + at, 0xFF, f->size - 1 - at)); at++) {
         at = p - f->data;
         if (p[1] != 0x00 && p[1] != 0xFF && !(restarts && p[1] >= 0xD0 && p[1] <= 0xD7))
             return at;
-        at++;
     }
     return -1;
 }
@@ -186,84 +171,69 @@ static int64_t after_codes(const struct file *f, int64_t at, bool restarts)
 static bool check_scans(const struct file *f, int64_t most)
 {
     const uint8_t *content;
-    int64_t at = f->first_scan, coded = 0, length;
-    int missing = (1 << f->components) - 1;
+    int64_t at = f->first_scan, coded = 0, scans = 0, length;
+    int seen = 0;
     if (f->plain && f->height * f->width <= 1 << 23 && !memcmp(f->data + f->size - 2, "\xFF\xD9", 2))
         return true; /* libjpeg warns wherever this would find fault */
-    for (int64_t scans = 0;;) {
-        if (f->size - at >= 2 && f->data[at] == 0xFF && f->data[at + 1] == 0xD9)
-            return !missing && coded * 8 >= f->needed;
+    while (f->size - at < 2 || f->data[at] != 0xFF || f->data[at + 1] != 0xD9) {
         int marker = segment(f, &at, &content, &length);
-        if (!marker || (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4) || marker == 0xDC)
+        if (marker <= 0xC2)
             return false;
         if (marker != 0xDA)
             continue;
-        if (++scans > most || length < 6 || content[0] < 1 || content[0] > f->components ||
-            length != 4 + 2 * content[0])
+        if (++scans > most || length < 6 || content[0] > f->components || length != 4 + 2 * content[0])
             return false;
         for (int i = 0; i < content[0]; i++) {
-            int k = 0;
-            while (k < f->components && f->names[k] != content[1 + 2 * i])
-                k++;
-            if (k == f->components)
+            int which = 0;
+            for (int k = 0; k < f->components; k++)
+                which |= (f->names[3 * k] == content[1 + 2 * i]) << k;
+            if (!which)
                 return false;
-            if (content[1 + 2 * content[0]] == 0)
-                missing &= ~(1 << k);
+            seen |= content[length - 3] ? 0 : which;
         }
-        int64_t end = after_codes(f, at, true);
-        if (end < 0)
+        coded -= at;
+        at = after_codes(f, at, true);
+        if (at < 0)
             return false;
-        coded += end - at;
-        at = end;
+        coded += at;
     }
+    return seen == (1 << f->components) - 1 && coded * 8 >= f->needed;
 }
 
-/* One file as it is decoded. The decoder is the first, so that its address is that of the whole. */
+/* What decodes a file, and then another. The decoder is the first, so that its address is that of the whole. */
 struct reader {
     struct decoder jpeg;
     struct errors errors;
     struct source source;
+    jmp_buf stop;
+    bool ready; /* whether the decoder is made */
+    atomic_flag busy;
     const struct libjpeg *lib;
     struct file file;
-    int64_t top, left, height, width;      /* the window, of the image as stored */
-    uint8_t *to;                           /* its first pixel there */
-    int64_t down, across;                  /* the step there to its next row, and to its next column */
+    int64_t top, left, height, width; /* the window, of the image as stored */
+    int64_t down, across;             /* the steps to its next row and column in the memory for it */
+    uint8_t *to, *strip;              /* its first pixel there; rows on their way */
     int channels, colours, fast;
-    uint8_t *strip;
-    jmp_buf stop;
 };
 
 enum { STRIP = 16, MARGIN = 2 }; /* rows; columns from which colours of half the width are interpolated */
 
 static void stop(struct decoder *jpeg) { longjmp(((struct reader *)jpeg)->stop, 1); }
-
-static void stop_at_warning(struct decoder *jpeg, int level)
-{
-    if (level < 0)
-        stop(jpeg);
-}
-
+static void stop_at_warning(struct decoder *jpeg, int level) { level < 0 ? stop(jpeg) : (void)0; }
 static void nothing(struct decoder *jpeg) { (void)jpeg; }
-
-static int at_end(struct decoder *jpeg)
-{
-    stop(jpeg);
-    return 0;
-}
-
-static int out_of_step(struct decoder *jpeg, int marker) { return (void)marker, at_end(jpeg); }
+static int at_end(struct decoder *jpeg) { return stop(jpeg), 0; }
+static int out_of_step(struct decoder *jpeg, int marker) { return (void)marker, stop(jpeg), 0; }
 
 static void pass_over(struct decoder *jpeg, long n)
 {
     struct source *source = jpeg->source;
-    if (n <= 0)
-        return;
-    if ((size_t)n > source->left)
+    if (n > 0 && (size_t)n > source->left)
         stop(jpeg);
-    source->next += n;
-    source->left -= n;
+    source->next += n > 0 ? n : 0;
+    source->left -= n > 0 ? n : 0;
 }
 
+/* Whether work ended without an error. After one the decoder is made anew. */
 static bool attempted(struct reader *r, void (*work)(struct reader *))
 {
     volatile bool fine = false;
@@ -271,45 +241,42 @@ static bool attempted(struct reader *r, void (*work)(struct reader *))
         work(r);
         fine = true;
     }
-    r->lib->destroy(&r->jpeg);
     free(r->strip);
+    r->strip = NULL;
+    r->ready = fine;
+    if (!fine)
+        r->lib->destroy(&r->jpeg);
     return fine;
 }
 
-/* A decoder for each file: one that has decoded would lend the next file the tables that it lacks. */
 static void create(struct reader *r)
 {
     r->jpeg.errors = r->lib->std_error(&r->errors);
     r->errors.error_exit = stop;
     r->errors.emit_message = stop_at_warning;
     r->lib->create(&r->jpeg, VERSION, sizeof r->jpeg);
+    r->source = (struct source){NULL, 0, nothing, at_end, pass_over, out_of_step, nothing};
+    r->jpeg.source = &r->source;
 }
 
-static void require(struct reader *r, bool fine)
-{
-    if (!fine)
-        stop(&r->jpeg);
-}
+static void require(struct reader *r, bool fine) { fine ? (void)0 : stop(&r->jpeg); }
 
 /* Pixels to their places, of which rows may be columns and either may run backwards. */
 static void place(const struct reader *r, const uint8_t *from, int64_t pitch, int64_t first, int64_t rows)
 {
     bool turned = llabs(r->across) > llabs(r->down);
-    int64_t outer = turned ? r->width : rows, inner = turned ? rows : r->width;
-    int64_t in_outer = turned ? r->channels : pitch, in_inner = turned ? pitch : r->channels;
-    int64_t to_outer = turned ? r->across : r->down, to_inner = turned ? r->down : r->across;
-    uint8_t *start = r->to + first * r->down;
-    for (int64_t i = 0; i < outer; i++) {
-        const uint8_t *source = from + i * in_outer;
-        uint8_t *target = start + i * to_outer;
-        if (to_inner == in_inner && !turned)
-            memcpy(target, source, inner * r->channels);
-        else if (r->channels == 3)
-            for (int64_t k = 0; k < inner; k++, source += in_inner, target += to_inner)
-                target[0] = source[0], target[1] = source[1], target[2] = source[2];
+    for (int64_t i = 0; i < (turned ? r->width : rows); i++) {
+        const uint8_t *source = from + i * (turned ? r->channels : pitch);
+        uint8_t *target = r->to + first * r->down + i * (turned ? r->across : r->down);
+        int64_t n = turned ? rows : r->width, step = turned ? pitch : r->channels, into = turned ? r->down : r->across;
+        if (into == r->channels && !turned)
+            memcpy(target, source, n * r->channels);
         else
-            for (int64_t k = 0; k < inner; k++, source += in_inner, target += to_inner)
+            for (; n--; source += step, target += into) {
                 target[0] = source[0];
+                if (r->channels == 3)
+                    target[1] = source[1], target[2] = source[2];
+            }
     }
 }
 
@@ -321,9 +288,10 @@ static void decode(struct reader *r)
     const struct libjpeg *lib = r->lib;
     const struct file *f = &r->file;
     struct decoder *jpeg = &r->jpeg;
-    create(r);
-    r->source = (struct source){f->data, f->size, nothing, at_end, pass_over, out_of_step, nothing};
-    jpeg->source = &r->source;
+    if (!r->ready)
+        create(r);
+    r->source.next = f->data;
+    r->source.left = f->size;
     require(r, lib->read_header(jpeg, 1) == HEADER_OK && jpeg->width == f->width && jpeg->height == f->height &&
                    jpeg->components == f->components && jpeg->file_colours >= GRAY && jpeg->file_colours <= YCBCR);
     jpeg->colours = r->channels == 1 ? GRAY : r->colours;
@@ -369,72 +337,83 @@ static void decode(struct reader *r)
     }
     if (end == f->height)
         lib->finish(jpeg);
+    lib->abort(jpeg);
+    memset(jpeg->tables, 0, sizeof jpeg->tables); /* else the next file would be lent those that it lacks */
 }
 
-/* A file of a batch: a row of the table in jpeg.py. */
+/* A file of a batch: a row of the table in jpeg.py. The window is one of the upright image. */
 struct sample {
     const uint8_t *data;
-    int64_t size, height, width, components, orientation;
-    int64_t corner[2], shape[3]; /* the window of the upright image, and its channels */
+    int64_t size, known, corner[2], shape[3];
     uint8_t *target;
     int64_t stride[3], done;
 };
 
-/* What is the same for all files of a batch. */
+/* What is the same for all files of a batch, and a reader for each thread. */
 struct batch {
-    const struct libjpeg *lib;
     struct sample *samples;
+    struct reader *readers;
+    int threads;
     int64_t most_scans;
     int colours, fast, upright;
 };
+
+static bool decoded(const struct batch *b, const struct sample *s, struct reader *r)
+{
+    enum { TURNED = 1, FROM_BELOW = 2, FROM_RIGHT = 4 };
+    static const uint8_t ways[9] = {0, 0, 4, 6, 2, 1, 3, 7, 5}; /* by the orientation */
+    const struct file *f = &r->file;
+    int way = b->upright ? ways[f->orientation] : 0, turned = way & TURNED;
+    int64_t top = s->corner[turned], left = s->corner[!turned];
+    r->colours = b->colours;
+    r->fast = b->fast;
+    r->height = s->shape[turned];
+    r->width = s->shape[!turned];
+    r->channels = (int)s->shape[2];
+    if (top < 0 || left < 0 || r->height < 1 || r->width < 1 || top > f->height - r->height ||
+        left > f->width - r->width || s->stride[2] != 1)
+        return false;
+    r->top = way & FROM_BELOW ? f->height - top - r->height : top;
+    r->left = way & FROM_RIGHT ? f->width - left - r->width : left;
+    r->down = s->stride[turned] * (way & FROM_BELOW ? -1 : 1);
+    r->across = s->stride[!turned] * (way & FROM_RIGHT ? -1 : 1);
+    r->to = s->target - (way & FROM_BELOW ? (r->height - 1) * r->down : 0);
+    r->to -= way & FROM_RIGHT ? (r->width - 1) * r->across : 0;
+    return check_scans(f, b->most_scans) && attempted(r, decode);
+}
 
 static void decode_one(void *context, int64_t i)
 {
     const struct batch *b = context;
     struct sample *s = &b->samples[i];
-    struct reader r = {.lib = b->lib, .colours = b->colours, .fast = b->fast};
-    r.file = (struct file){.data = s->data, .size = s->size};
-    s->done = 0;
-    if (!read_header(&r.file))
+    struct file f = {.data = s->data, .size = s->size};
+    struct reader *r = b->readers;
+    s->done = false;
+    if (!read_header(&f))
         return;
-    int turn = b->upright ? r.file.orientation : 1;
-    bool turned = turn >= 5, from_below = turn == 3 || turn == 4 || turn == 6 || turn == 7;
-    bool from_right = turn == 2 || turn == 3 || turn == 7 || turn == 8;
-    int64_t top = s->corner[turned], left = s->corner[!turned];
-    r.height = s->shape[turned];
-    r.width = s->shape[!turned];
-    r.channels = (int)s->shape[2];
-    if (top < 0 || left < 0 || r.height < 1 || r.width < 1 || top > r.file.height - r.height ||
-        left > r.file.width - r.width || (r.channels != 1 && r.channels != 3) || s->stride[2] != 1)
-        return;
-    r.top = from_below ? r.file.height - top - r.height : top;
-    r.left = from_right ? r.file.width - left - r.width : left;
-    r.down = s->stride[turned] * (from_below ? -1 : 1);
-    r.across = s->stride[!turned] * (from_right ? -1 : 1);
-    r.to = s->target - (from_below ? (r.height - 1) * r.down : 0) - (from_right ? (r.width - 1) * r.across : 0);
-    s->done = check_scans(&r.file, b->most_scans) && attempted(&r, decode);
+    for (int k = 0; atomic_flag_test_and_set(&r->busy);) /* there are as many as threads */
+        r = &b->readers[k = (k + 1) % b->threads];
+    r->file = f;
+    s->done = decoded(b, s, r);
+    atomic_flag_clear(&r->busy);
 }
 
 /* Whether a library has this interface. */
 EXPORT int core_jpeg_fits(const struct libjpeg *lib)
 {
     struct reader r = {.lib = lib};
-    return sizeof(struct decoder) == 632 && attempted(&r, create);
+    return sizeof(void *) == 8 && attempted(&r, create) && (lib->destroy(&r.jpeg), true);
 }
 
-/* `jpeg.header`: what the header of each file says, and its whole image as the window. The height is 0 where Python is
- * to be asked. Channels are 1 or 3, or 0 for those of the file. */
+/* `jpeg.header`: whether each file is an ordinary one within the limits, and its whole image as the window. Channels are
+ * 1 or 3, or 0 for those of the file. */
 EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_bytes, int64_t most_pixels, int channels,
                               int upright)
 {
     for (struct sample *s = samples; s < samples + n; s++) {
         struct file f = {.data = s->data, .size = s->size};
-        bool fine = s->size <= most_bytes && read_header(&f) && f.height * f.width <= most_pixels;
+        s->known = s->stride[0] == 1 && s->size <= most_bytes && read_header(&f) && f.height * f.width <= most_pixels;
         bool turned = upright && f.orientation >= 5;
-        s->height = fine ? f.height : 0;
-        s->width = f.width;
-        s->components = f.components;
-        s->orientation = f.orientation;
         s->corner[0] = s->corner[1] = 0;
         s->shape[turned] = f.height;
         s->shape[!turned] = f.width;
@@ -443,10 +422,18 @@ EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_by
 }
 
 /* `jpeg.decode` and `convert.upright`: the window of each file to its target, uint8 of shape (height, width, channels),
- * and whether that went well. */
+ * and whether that went well, of which all are told no before. */
 EXPORT void core_jpeg_decode(const struct libjpeg *lib, struct sample *samples, int64_t n, int64_t most_scans,
                              int colours, int fast, int upright, int threads)
 {
-    struct batch b = {lib, samples, most_scans, colours, fast, upright};
+    struct batch b = {samples, calloc(threads, sizeof *b.readers), threads, most_scans, colours, fast, upright};
+    if (!b.readers)
+        return;
+    for (int k = 0; k < threads; k++)
+        b.readers[k].lib = lib;
     core_share(decode_one, &b, n, threads);
+    for (int k = 0; k < threads; k++)
+        if (b.readers[k].ready)
+            lib->destroy(&b.readers[k].jpeg);
+    free(b.readers);
 }

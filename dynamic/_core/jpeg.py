@@ -30,11 +30,11 @@ _FUNCTIONS = (
     "jpeg_skip_scanlines",
     "jpeg_read_scanlines",
     "jpeg_finish_decompress",
+    "jpeg_abort_decompress",
     "jpeg_destroy_decompress",
 )
-_COLUMNS = 16  # of `struct sample`
+_COLUMNS = 13  # of `struct sample`
 _MOST = 1 << 62  # of anything
-_WEIGHT = 8.0  # work for each byte of files and pixels, as in the plan of `decoders.image`
 
 
 def is_here() -> bool:
@@ -86,17 +86,18 @@ class Files:
         self._table, self._upright = numpy.empty((len(files), _COLUMNS), numpy.int64), upright
         self._table[:, 0] = files.pointers
         self._table[:, 1:2] = files.shapes
-        if (files.strides != 1).any():
-            self._table[:, 1:2][files.strides != 1] = 0
+        self._table[:, 9:10], self._table[:, 12] = files.strides, 0
         number, count = ctypes.c_int64, len(files)
         read = function("core_jpeg_headers", numpy.ndarray, *(number,) * 3, *(ctypes.c_int,) * 2)
         read(address(self._table), count, min(most_bytes, _MOST), min(most_pixels, _MOST), channels, upright)
         #: Which files are ordinary: C reads them as `images.jpeg.header` does. The others are to be read by Python.
-        self.known: NDArray[numpy.bool_] = self._table[:, 2] > 0
+        self.known: NDArray[numpy.bool_] = self._table[:, 2] != 0
         #: (N, 2) where (y, x) the window of each begins, and its (N, 3) height, width and channels: at first the image.
-        self.corners, self.shapes = self._table[:, 6:8], self._table[:, 8:11]
+        self.corners, self.shapes = self._table[:, 3:5], self._table[:, 5:8]
 
-    def decode(self, targets: Described, *, colours: str, most_scans: int, fast_idct: bool) -> NDArray[numpy.bool_]:
+    def decode(
+        self, targets: Described, *, colours: str, most_scans: int, fast_idct: bool, work: float
+    ) -> NDArray[numpy.bool_]:
         """Decode the windows, as `images.decode` does.
 
         Args:
@@ -104,17 +105,17 @@ class Files:
             colours: "RGB" or "BGR", of windows of three channels.
             most_scans: How many scans are allowed.
             fast_idct: Whether to be faster and less exact.
+            work: Bytes times the work for each, for the number of threads.
 
         Returns:
             Which files went well. The others are to be decoded by Python, which may find no fault.
         """
         table, library = self._table, _library()
         assert library is not None, "asked where it is here"
-        table[:, 8:11], table[:, 11], table[:, 12:15] = targets.shapes, targets.pointers, targets.strides
+        table[:, 8], table[:, 9:12] = targets.pointers, targets.strides
         number, word, count = ctypes.c_int64, ctypes.c_int, len(table)
         run = function("core_jpeg_decode", numpy.ndarray, numpy.ndarray, number, number, *(word,) * 4)
-        work = (float(table[:, 1].sum()) + float(table[:, 8:11].prod(axis=1).sum())) * _WEIGHT
         how = min(most_scans, _MOST), _COLOURS[colours], fast_idct, self._upright, threads(work)
         run(address(library), address(table), count, *how)
-        done: NDArray[numpy.bool_] = table[:, 15] > 0
+        done: NDArray[numpy.bool_] = table[:, 12] != 0
         return done

@@ -105,6 +105,7 @@ class Call:
     failures: dict[int, DataError] = field(default_factory=dict)
     _shapes: dict[int, Sequence[Shape]] = field(default_factory=dict, init=False)
     _alike: bool | None = field(default=None, init=False)
+    _tables: list[Described] | None = field(default=None, init=False)
 
     @property
     def library(self) -> Any:
@@ -273,8 +274,9 @@ class Call:
 
     def tables(self) -> list[Described] | None:
         """The same for native functions; None where the arrays of an input are not of one dtype."""
-        found = [table for storage in self.storages() if (table := read(storage)) is not None]
-        return found if len(found) == len(self.inputs) else None
+        if self._tables is None:
+            self._tables = [table for storage in self.storages() if (table := read(storage)) is not None]
+        return self._tables if len(self._tables) == len(self.inputs) else None
 
     def storages(self) -> list[Any]:
         """The arrays of each input: one of all samples, or one for each."""

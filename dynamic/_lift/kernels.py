@@ -348,10 +348,7 @@ def _allocated(shapes: Any, kind: Any, count: int) -> tuple[Array, Array | None,
         check_room(each, kind, size)
     starts = [0, *itertools.accumulate([-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes])]
     buffer = empty((starts[-1],), numpy.dtype("uint8"))
-    views = [
-        buffer[start : start + size].view(kind).reshape(each)
-        for start, size, each in zip(starts, sizes, shapes, strict=False)
-    ]
+    views = [numpy.ndarray(each, kind, buffer, start) for start, each in zip(starts, shapes, strict=False)]
     return buffer, None, views
 
 

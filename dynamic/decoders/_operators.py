@@ -61,7 +61,8 @@ def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) 
 
 
 def _plan_of_photos(call: Call, found: Photos) -> Plan:
-    return Plan(found.shapes(), call.asked, "HWC", native=found.fill, on_error=call.fixed["on_error"])
+    on_error = call.fixed["on_error"]
+    return Plan(found.shapes(), call.asked, "HWC", native=found.fill, weight=8.0, on_error=on_error)
 
 
 def _plan_of(call: Call, found: Sequence[tuple[Shape, File | Refused]]) -> Plan:
@@ -300,7 +301,7 @@ else:
 
 def _plan_random(call: Call) -> Plan:
     """As `_plan_files`, with a random window of each image; a file that is no image has a draw too."""
-    at_once = photos(call)
+    at_once = photos(call, parts=True)
     if at_once is not None:
         return _plan_of_photos(call, at_once.at(drawn(call, at_once.sizes())))
     found = call.each(functools.partial(opened, call.name, None), of_values=True)

@@ -12,7 +12,6 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described, described
 from dynamic._arrays.memory import empty
 from dynamic._core import jpeg as core
-from dynamic._core.described import described as all_described
 from dynamic._lift.call import Call, Shape
 from dynamic._lift.kernels import Memory
 from dynamic.errors import DataError
@@ -24,6 +23,7 @@ from ._files import File, Refused, for_each, opened
 __all__ = ["Photos", "is_exact", "photos"]
 
 
+_FEW, _LARGE = 4, 1 << 16  # files for which one call pays; bytes of files in which leaving parts out does
 _CHANNELS = {"RGB": 3, "BGR": 3, "YCbCr": 3, "GRAY": 1, "ANY_DATA": 0}  # 0: as many as the file has
 
 
@@ -31,13 +31,12 @@ class Photos:
     """The files of a call, and the windows of their images.
 
     Args:
-        call: The call.
         files: The files.
         others: Those that C does not read, by their numbers.
     """
 
-    def __init__(self, call: Call, files: core.Files, others: Mapping[int, File | Refused]) -> None:
-        self._call, self.files, self._others = call, files, others
+    def __init__(self, files: core.Files, others: Mapping[int, File | Refused]) -> None:
+        self.files, self._others = files, others
 
     def shapes(self) -> list[Shape]:
         """The shape of each window."""
@@ -64,6 +63,7 @@ class Photos:
             colours="BGR" if kind == "BGR" else "RGB",
             most_scans=call.fixed["max_scans"],
             fast_idct=call.fixed["use_fast_idct"],
+            work=call.plan.weight * (call.bytes() + memory.nbytes),
         )
 
         def finish(i: int) -> None:
@@ -71,16 +71,16 @@ class Photos:
                 own = images.convert.colours(pixels[i], "RGB", kind) if kind == "YCbCr" else pixels[i]
                 images.convert.values(own, outs[i])
             else:
-                self._file(i).decode(outs[i])
+                self._file(call, i).decode(outs[i])
 
         rest = numpy.flatnonzero(~done).tolist() if direct else range(call.count)
         if rest:
             for_each(call, rest, sum(pixels[i].nbytes for i in rest), finish)
         return True
 
-    def _file(self, i: int) -> File | Refused:
+    def _file(self, call: Call, i: int) -> File | Refused:
         """A file as Python decodes it."""
-        file = self._others[i] if i in self._others else _opened(self._call, None, i)[1]
+        file = self._others[i] if i in self._others else _opened(call, None, i)[1]
         return file._replace(corner=self.files.corners[i].tolist()) if isinstance(file, File) else file
 
 
@@ -91,24 +91,26 @@ def _opened(call: Call, window: Callable[..., Window] | None, i: int) -> tuple[S
     return opened(call.name, window, *inputs, **arguments)
 
 
-def photos(call: Call, window: Callable[..., Window] | None = None) -> Photos | None:
+def photos(call: Call, window: Callable[..., Window] | None = None, *, parts: bool = False) -> Photos | None:
     """The files of a call, and the image or window of each; None where Python does it all.
 
     Args:
         call: The call.
         window: As for `opened`.
+        parts: Whether other windows follow.
     """
     fixed, kind, given = call.fixed, call.fixed["output_type"], call.inputs[0]
     here = call.device.device_type == "cpu" and given.ndim == 1 and core.is_here() and is_exact()
     limits = images.Limits(fixed["max_pixels"], fixed["max_scans"], fixed["max_encoded_bytes"], fixed["formats"])
     allowed = limits.formats is None or images.jpeg.FORMAT in limits.formats
-    if not (call.count and here and allowed):
+    worth = call.count >= _FEW or (call.count and (parts or window is not None) and call.bytes() >= _LARGE)
+    if not (worth and here and allowed):
         return None
-    table = all_described(call.storages()[0])
-    if table is None:
+    tables = call.tables()
+    if tables is None:
         return None
     files = core.Files(
-        table,
+        tables[0],
         limits.encoded_bytes,
         limits.pixels,
         channels=_CHANNELS[kind],
@@ -127,7 +129,7 @@ def photos(call: Call, window: Callable[..., Window] | None = None) -> Photos | 
             files.corners[i] = file.corner
         if not files.known[i]:
             others[i] = file
-    return Photos(call, files, others)
+    return Photos(files, others)
 
 
 @functools.cache
@@ -140,6 +142,6 @@ def is_exact() -> bool:
     expected = [whole[top : top + height, left : left + width] for top, left, height, width in places]
     found = [numpy.empty(part.shape, numpy.uint8) for part in expected]
     files = core.Files(described([encoded] * len(places)), len(file), noise.size, channels=3)
-    files.corners[...] = [place[:2] for place in places]
-    done = files.decode(described(found), colours="RGB", most_scans=1, fast_idct=False)
+    files.corners[...], files.shapes[:, :2] = [place[:2] for place in places], [place[2:] for place in places]
+    done = files.decode(described(found), colours="RGB", most_scans=1, fast_idct=False, work=0)
     return bool(done.all()) and all(map(numpy.array_equal, found, expected))
