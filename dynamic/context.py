@@ -118,8 +118,7 @@ class EvalContext:
         thread_pool: ThreadPool | None = None,
     ) -> None:
         if thread_pool is not None and num_threads is not None:
-            hint = "Give one of them."
-            raise ArgumentError("EvalContext", "num_threads", "None beside a thread_pool", shown(num_threads), hint)
+            raise ArgumentError.either("EvalContext", "num_threads", "thread_pool", both=True)
         if thread_pool is not None and not isinstance(thread_pool, ThreadPool):
             raise ArgumentError("EvalContext", "thread_pool", "a ThreadPool or None", shown(thread_pool))
         self._wanted = pool.checked("EvalContext", num_threads)

@@ -152,7 +152,7 @@ def device_of_call(value: DeviceLike, operator: str, argument: str = "device") -
         return device(value)
     except ArgumentError:
         mixed = isinstance(value, str) and value == "mixed"
-        hint = "What pipelines of DALI call 'mixed' is 'gpu' here." if mixed else ""
+        hint = "Write 'gpu' for DALI's 'mixed'." if mixed else ""
         raise ArgumentError(operator, argument, f"{_WORDS}, or None", shown(value), hint) from None
 
 

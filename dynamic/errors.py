@@ -79,6 +79,11 @@ class ArgumentError(DynamicError, TypeError, ValueError):
         return cls(operator, name, f"has no {kind} {name!r}", "", nearest(name, known) or takes)
 
     @classmethod
+    def either(cls, operator: str, first: str, second: str, *, both: bool) -> ArgumentError:
+        """The function takes one of two arguments; it got both, or neither."""
+        return cls(operator, first, f"takes either {first!r} or {second!r}; got {'both' if both else 'neither'}", "")
+
+    @classmethod
     def inputs(
         cls, operator: str, names: Sequence[str], given: int, arguments: Iterable[str], required: Sequence[str] = ()
     ) -> ArgumentError:

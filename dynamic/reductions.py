@@ -44,7 +44,7 @@ def _places(call: Call) -> _Places:
     ndim, layout, axes, axis_names = call.ndim, call.layout, call.fixed["axes"], call.fixed["axis_names"]
     if axis_names is not None:
         if axes is not None:
-            raise ArgumentError(call.name, "axis_names", "left out beside axes", shown(axis_names))
+            raise ArgumentError(call.name, "axis_names", "left out when 'axes' is given", shown(axis_names))
         letters = layout or ""
         if not set(axis_names) <= set(letters) or len(set(axis_names)) < len(axis_names):
             expected = f"some letters of {layout!r}, each once" if layout else "left out where there is no layout"

@@ -111,14 +111,14 @@ def _check_pixels(mask: Array, /, *, threshold: float, value: int | None, **_: A
     if not mask.size:
         raise ArgumentError(_PIXEL, "input", "a mask with at least one pixel", f"shape {mask.shape}")
     if value is not None and threshold:
-        raise ArgumentError(_PIXEL, "threshold", "left out where a value is given", shown(threshold))
+        raise ArgumentError(_PIXEL, "threshold", "left out when 'value' is given", shown(threshold))
 
 
 def _plan_objects(call: Call) -> Plan:
     given = [name for name in ("classes", "class_weights", "output_class") if _is_given(call, name)]
     if call.fixed["ignore_class"] and given:
         got = "a Batch" if given[0] in call.varying else shown(call.fixed[given[0]])
-        raise ArgumentError(_OBJECT, given[0], "left out where classes are ignored", got)
+        raise ArgumentError(_OBJECT, given[0], "left out with ignore_class=True", got)
     call.each(_check_objects)
     parts = [Plan((call.ndim,), numpy.dtype("int32"), None, 1)] * 2
     if call.fixed["format"] == "box":

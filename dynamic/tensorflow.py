@@ -98,7 +98,7 @@ class Batches:
         """Let the next ``iter`` begin after the batch whose state this is.
 
         Raises:
-            StateError: This is no state of a data set.
+            StateError: This is not a state of a data set.
             StateMismatch: It is of another reader or pipeline.
         """
         self._states = self._checked(state_dict)
@@ -111,19 +111,19 @@ class Batches:
         """Take the state that `tf.train.Checkpoint` restores.
 
         Raises:
-            StateError: This is no state of a data set.
+            StateError: This is not a state of a data set.
             StateMismatch: It is of another reader or pipeline.
         """
         try:
             state = json.loads(string_value)
         except ValueError as error:
-            raise StateError(f"{_OPERATOR}: this is no state of a data set: {error}.") from error
+            raise StateError(f"{_OPERATOR}: this is not a state of a data set: {error}.") from error
         self.load_state_dict(state)
 
     def _checked(self, state: Any) -> dict[str, JSON]:
         known = isinstance(state, Mapping) and set(state) == {"version", "states"} and state["version"] == 1
         if not known or not isinstance(state["states"], Mapping):
-            raise StateError(f"{_OPERATOR}: this is no state of a data set: {shown(state)}.")
+            raise StateError(f"{_OPERATOR}: this is not a state of a data set: {shown(state)}.")
         states: dict[str, JSON] = dict(state["states"])
         self._epochs.check(states)
         return states

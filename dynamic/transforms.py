@@ -192,7 +192,7 @@ class _Call:
         if center is not None:
             dims = matrices.shape[-2]
             if center.shape[-1] not in {1, dims}:
-                expected = f"one number or {dims}, one a dimension"
+                expected = f"one number or {dims}, one for each dimension"
                 raise ArgumentError(self.name, "center", expected, f"{center.shape[-1]} numbers")
             center = numpy.broadcast_to(center, (*center.shape[:-1], dims))
             matrices[..., -1] = center - (matrices[..., :-1] @ center[..., None])[..., 0]
@@ -395,8 +395,7 @@ def shear(
     """
     call = _Call("shear", [input], batch_size, device, reverse_order, angles=angles, center=center, shear=shear)
     if (angles is None) == (shear is None):
-        got = "nothing" if shear is None else "both"
-        raise ArgumentError("transforms.shear", "shear", "given, or angles, and not both", got)
+        raise ArgumentError.either("transforms.shear", "shear", "angles", both=shear is not None)
     if shear is None:
         degrees = call.vectors["angles"]
         if (numpy.abs(degrees) > _RIGHT_ANGLE).any():

@@ -427,8 +427,8 @@ def test_an_index_out_of_bounds_names_the_sample_and_its_axis():
 
 
 @pytest.mark.parametrize(("index", "told"), [
-    (as_batch([0, 1]), "a Batch is no index of a Tensor"), (slice(as_batch([0, 1]), None), "Batch .*is no index"),
-    (np.s_[0:1.5], "float 1.5 is no index"), (np.s_["x":], "str 'x' is no index")])  # fmt: skip
+    (as_batch([0, 1]), "a Batch is not an index of a Tensor"), (slice(as_batch([0, 1]), None), "Batch .*not an index"),
+    (np.s_[0:1.5], "float 1.5 is not an index"), (np.s_["x":], "str 'x' is not an index")])  # fmt: skip
 def test_what_is_no_index_is_told(index, told):
     with pytest.raises(IndexError, match=told):
         as_tensor([1, 2, 3])[index]

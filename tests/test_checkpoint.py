@@ -301,13 +301,13 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
 @pytest.mark.parametrize(("data", "told"), [
     (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
-    (b'{"format": NaN}', "NaN is no JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
+    (b'{"format": NaN}', "NaN is not JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
     (b"[" + b"1," * 4_200_000 + b"1]", "it has 4200001 values, where a checkpoint has at most 4194304"),
     (b"[" + b"[]," * 1_100_000 + b"1]", "it has 1100001 lists and dicts, where a checkpoint has at most 1048576"),
     (b"[" + b"{}," * 1_100_000 + b"1]", "1100001 lists and dicts"), (b"[" * 1_100_000, "1100000 lists and dicts"),
     (b"[]", "its format is not 'dynamic-checkpoint'"), (b'{"version": 2, "states": {}}', "not a checkpoint of DALI"),
     (b'{"format": "dynamic-checkpoint"}', "version None"),
-    (b'{"format": "dynamic-checkpoint", "version": 2}', "version int 2, and this library knows 1"),
+    (b'{"format": "dynamic-checkpoint", "version": 2}', "version int 2; this library reads 1"),
     (b'{"format": "dynamic-checkpoint", "version": true}', "version bool True"),
     (b'{"format": "dynamic-checkpoint", "version": 1}', "it has the keys"),
     (HEAD + b'"", "states": []}', "not pairs"),
@@ -322,7 +322,7 @@ def test_a_file_that_is_not_read_is_refused_by_name(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     for name in ("fifo", "folder"):
-        with pytest.raises(StateError, match=f"{name} is not a checkpoint: it is no regular file"):
+        with pytest.raises(StateError, match=f"{name} is not a checkpoint: it is not a regular file"):
             checkpoint.load(tmp_path / name, a=Counter())
     checkpoint.save(tmp_path / "c.json", a=Counter())
     (tmp_path / "big").write_bytes(b" " * 2000 + (tmp_path / "c.json").read_bytes())
@@ -755,7 +755,7 @@ def test_each_context_has_a_checkpoint_of_its_own():
 def test_what_is_no_regular_file_does_not_make_way(tmp_path):
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    with pytest.raises(StateError, match="fifo is no regular file: no checkpoint is put in its place"):
+    with pytest.raises(StateError, match="fifo is not a regular file: no checkpoint is put in its place"):
         checkpoint.save(path, rng=RNG(1))
     assert stat.S_ISFIFO(path.stat().st_mode)
     assert os.listdir(tmp_path) == ["fifo"]

@@ -93,8 +93,8 @@ def test_states_of_every_kind_are_told_in_words(tmp_path, capsys):
 
 @pytest.mark.parametrize(("data", "reason"), [
     (b"", "it is empty."), (b"\0" * 4096, "it has 4096 bytes, all of them zeros or blanks."),
-    (b" \n", "it has 2 bytes, all of them zeros or blanks."), (b"hello", "it is no JSON: Expecting value in line 1"),
-    (b"{\n'a'", "it is no JSON: .* in line 2, column 1."), (b"\"\xc3\"", "it is no JSON: byte 1 is 0xc3."),
+    (b" \n", "it has 2 bytes, all of them zeros or blanks."), (b"hello", "it is not JSON: Expecting value in line 1"),
+    (b"{\n'a'", "it is not JSON: .* in line 2, column 1."), (b"\"\xc3\"", "it is not JSON: byte 1 is 0xc3."),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_told(data, reason, tmp_path, capsys):
     (tmp_path / "run.json").write_bytes(data)

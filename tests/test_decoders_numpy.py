@@ -230,7 +230,7 @@ def test_every_truncation_and_all_that_follows_is_refused():
     found = reasons([whole[:size] for size in range(len(whole))])
     assert set(found) == set(range(len(whole)))
     assert {reason.split(":")[0] for reason in found.values()} == {
-        "is no .npy file", "ends within its header", "ends too early"
+        "is not a .npy file", "ends within its header", "ends too early"
     }  # fmt: skip
     assert found[130] == "ends too early: 130 bytes of 136 are there"
     assert reasons([np.append(whole, np.uint8(0))]) == {
@@ -252,7 +252,7 @@ def test_one_error_names_every_sample_and_its_file(tmp_path):
         decoders.numpy(files)
     assert str(caught.value).splitlines() == [
         "decoders.numpy(): 3 of 4 samples cannot be read.",
-        "  sample 0 (a): is no .npy file",
+        "  sample 0 (a): is not a .npy file",
         "  sample 2 (c): ends too early: 151 bytes of 152 are there",
         "  sample 3 (d): holds int32 of 1 dimensions, where sample 1 holds float64 of 1 dimensions",
     ]
@@ -380,7 +380,7 @@ def test_errors_pickle_whole():
 def test_only_the_magic_word_makes_an_array(place, bit, version):
     data = np.array(npy_file(np.arange(3), version))
     data[place] ^= 1 << bit
-    assert reasons([data]) == {0: "is no .npy file"}
+    assert reasons([data]) == {0: "is not a .npy file"}
 
 
 @pytest.mark.parametrize(("shape", "right"), [

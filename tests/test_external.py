@@ -185,7 +185,7 @@ def test_a_function_without_arguments_does_not_begin_again():
 @pytest.mark.parametrize("cycle", ["quiet", True, "raise"])
 def test_a_generator_cannot_begin_again(cycle):
     for passing in ((i for i in range(3)), iter([0, 1, 2]), map(int, range(3)), itertools.chain([0, 1], [2])):
-        with pytest.raises(ArgumentError, match="'source' must be what can begin again, with cycle; got"):
+        with pytest.raises(ArgumentError, match="'source' must be a source that can start again, with cycle; got"):
             ExternalSource(passing, cycle=cycle)
 
     class Rewound:
@@ -376,7 +376,7 @@ def test_what_a_call_that_fails_got_from_an_iterable_comes_again():
     (([1], None, {"cycle": "always"}), "'cycle' must be None, 'no', 'quiet' or 'raise'"),
     (([1], None, {"cycle": 2}), "'cycle' must be"),
     (([1], 0), "'num_outputs' must be an integer of 1 or more"),
-    ((max,), "'source' must be a function whose arguments can be told; got builtin_function_or_method"),
+    ((max,), "'source' must be a function with a readable signature; got builtin_function_or_method"),
     (([1], 2, {"layout": ["HWC"]}), "'layout' must be one, or a list of 2; got a list of 1"),
     (([1], 2, {"dtype": ["uint8"]}), "'dtype' must be one, or a list of 2; got a list of 1"),
     (([1], None, {"no_copy": 3}), "'no_copy' must be True or False"),

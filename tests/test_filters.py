@@ -369,7 +369,7 @@ def test_square_medians_of_bytes(size, channels):
     (lambda x: laplacian(x, window_size=1), "'window_size' must be an odd integer in"),
     (lambda x: laplacian(x, window_size=33), "'window_size' must be"),
     (lambda x: laplacian(x, smoothing_size=2), "'smoothing_size' must be an odd integer in"),
-    (lambda x: laplacian(x, scale=2.0, normalized_kernel=True), "'scale' must be left out beside normalized_kernel"),
+    (lambda x: laplacian(x, scale=2.0, normalized_kernel=True), "'scale' must be left out with normalized_kernel=True"),
     (lambda x: dynamic.filter(x, np.ones(3)), "'filter' must be of 2 dimensions"),
     (lambda x: dynamic.filter(x, np.ones((0, 3))), "'filter' must be of at least one weight"),
     (lambda x: dynamic.filter(x, np.ones((9, 1)), mode="valid"), "'filter' must be no larger than the image"),

@@ -188,7 +188,7 @@ def test_a_state_that_does_not_fit_leaves_the_node_as_it_was(folder):
     assert [first, *(batch["label"].tolist() for batch in node)] == expected
     for over in (ToTorch(node), DictMapper(node, lambda batch: batch)):
         for state in ({}, node.state_dict(), {"source": node.state_dict(), "more": 1}, "x"):
-            with pytest.raises(StateError, match=r"nodes\.\w+: this is no state of such a node"):
+            with pytest.raises(StateError, match=r"nodes\.\w+: this is not a state of such a node"):
                 over.reset(state)
 
 

@@ -358,7 +358,7 @@ GRAY = np.zeros((2, 3), np.uint8)
     (lambda rng: noise.salt_and_pepper(GRAY, per_channel=3, rng=rng), "'per_channel'"),
     (lambda rng: beta(alpha=0.0, rng=rng), r"beta\(\): argument 'alpha' must be a positive float32"),
     (lambda rng: beta(beta=as_batch([1.0, -1.0]), rng=rng), r"'beta\[1\]'"),
-    (lambda rng: beta(dtype="int32", rng=rng), "'dtype' must be a float type"),
+    (lambda rng: beta(dtype="int32", rng=rng), "'dtype' must be a floating-point type"),
     (lambda rng: batch_permutation(rng=rng), "'batch_size' must be an integer of 0 or more"),
     (lambda rng: batch_permutation(batch_size=2.0, rng=rng), "'batch_size'"),
     (lambda rng: batch_permutation(batch_size=2, rng=rng.keyed([1, 2])), "'rng' must be an RNG"),

@@ -39,7 +39,7 @@ FUNCTIONS = {item.name: item for modules in make_operators.GROUPS.values() for m
              for item in make_operators.members(module) if item.name not in registry}  # fmt: skip
 IMAGE = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
 FILE = str(DOCS / "pictures" / "flip.jpg")
-#: A call of each function that is no operator, on a GPU.
+#: A call of each function that is not an operator, on a GPU.
 CALLS = {
     "cast_like": lambda gpu: ndd.cast_like(gpu(IMAGE), np.zeros(1, "f4")),
     "decoders.image_random_crop": lambda gpu: ndd.decoders.image_random_crop(Path(FILE).read_bytes(), device="gpu"),

@@ -156,7 +156,7 @@ def test_wrong_pastings_are_named(arguments, told):
 def test_images_that_do_not_go_together_are_refused():
     with pytest.raises(ArgumentError, match="'in_ids' must be left out where there is more than one input"):
         multi_paste(IMAGE, IMAGE, in_ids=[0])
-    with pytest.raises(ArgumentError, match="'output_size' must be given where images differ in size"):
+    with pytest.raises(ArgumentError, match="'output_size' must be given when images differ in size"):
         multi_paste(IMAGE, laid(RAMP[:2], "HWC"))
     with pytest.raises(ArgumentError, match="'images' must be images with the same channels"):
         multi_paste(IMAGE, laid(RAMP[..., :1], "HWC"), output_size=(9, 9))

@@ -521,7 +521,7 @@ def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
 @pytest.mark.parametrize(("change", "told"), [
     ("fewer", r"- random\.uniform"),
     ("argument", r"\+ rotate\(.*fill_value=1"),
-    ("reader", "'image_reader', which this pipeline has not"), ("second", r"\+ readers\.file"),
+    ("reader", "'image_reader', which this pipeline does not have"), ("second", r"\+ readers\.file"),
     ("source", r"\+ external_source\(.*\n- readers\.file\("), ("data", "names: 1 removed")])  # fmt: skip
 def test_what_is_other_is_told(folder, tmp_path, change, told):
     """Operators, arguments, readers and data."""
@@ -611,7 +611,7 @@ def test_a_checkpoint_of_a_later_library_names_it(folder):
     states = ndd.checkpoint.Checkpoint()
     states.deserialize(text)
     states.set_state("pipeline", {**states.get_state("pipeline"), "version": 5})
-    with pytest.raises(StateMismatch, match="version 5, and this library knows 4"):
+    with pytest.raises(StateMismatch, match="version 5; this library reads 4"):
         rotated(folder, checkpoint=states.serialize())
 
 

@@ -378,7 +378,7 @@ def test_every_name_of_before_is_one_of_now():
     assert image.shape[0] == (2, 2, 3)
     with pytest.raises(AttributeError, match=r"fn has no 'experimental.rezise'"):
         made(lambda: fn.experimental.rezise(np.zeros((4, 4, 3))))
-    with pytest.raises(TypeError, match=r"fn\.random is no operator"):
+    with pytest.raises(TypeError, match=r"fn\.random is not an operator"):
         made(lambda: fn.random())
 
 

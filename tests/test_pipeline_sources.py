@@ -223,11 +223,11 @@ IMAGES = np.zeros((2, 4, 4, 3), np.uint8)
 
 
 @pytest.mark.parametrize(("declared", "given", "told"), [
-    ({"dtype": types.FLOAT}, IMAGES, "dtype f32, as it is told to; got u8"),
-    ({"dtype": types.FLOAT}, list(IMAGES), "dtype f32, as it is told to; got u8"),
-    ({"ndim": 2}, IMAGES, "ndim 2, as it is told to; got 3"),
+    ({"dtype": types.FLOAT}, IMAGES, "dtype f32, as declared; got u8"),
+    ({"dtype": types.FLOAT}, list(IMAGES), "dtype f32, as declared; got u8"),
+    ({"ndim": 2}, IMAGES, "ndim 2, as declared; got 3"),
     ({"layout": "HW"}, IMAGES, "a letter for each of the 3 dimensions of the sample; got 2"),
-    ({"layout": "CHW"}, ndd.as_batch(IMAGES, layout="HWC"), "layout CHW, as it is told to; got HWC"),
+    ({"layout": "CHW"}, ndd.as_batch(IMAGES, layout="HWC"), "layout CHW, as declared; got HWC"),
 ])  # fmt: skip
 def test_what_a_source_should_give_is_checked(declared, given, told):
     @pipeline_def(batch_size=2, prefetch_queue_depth=0)

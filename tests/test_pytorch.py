@@ -265,8 +265,8 @@ def test_a_state_of_another_iterator_is_refused_and_changes_nothing(folder):
     next(of_seed)
     for other, told in (
         (state, "pipelines: 2 in the state, 1 here"),
-        ({"version": 1}, "this is no state of an iterator"),
-        (None, "this is no state of an iterator"),
+        ({"version": 1}, "this is not a state of an iterator"),
+        (None, "this is not a state of an iterator"),
         (of_seed.state_dict(), "of another seed. seed: 4 in the state, 12 here"),
         (
             {**before, "checkpoints": [before["checkpoints"][0].replace('"reader"', '"other"')]},
@@ -464,7 +464,7 @@ def test_the_count_of_an_epoch_by_size_goes_on():
         for name, state in {**states, "iterator": wrong}.items():
             other.set_state(name, state)
         text = other.serialize()
-        with pytest.raises(StateError, match="this is no state of an iterator"), counted(checkpoint=text) as pipe:
+        with pytest.raises(StateError, match="this is not a state of an iterator"), counted(checkpoint=text) as pipe:
             GenericIterator(pipe, ["x"], size=10)
 
 
@@ -851,7 +851,7 @@ def test_what_a_data_set_refuses(folder):
         with pytest.raises(StateError):
             dataset.load_state_dict(damaged)
     dataset.load_state_dict({**state, "states": {**state["states"], "other": {}}})
-    with pytest.raises(StateMismatch, match="'other', which this pipeline has not"):
+    with pytest.raises(StateMismatch, match="'other', which this pipeline does not have"):
         next(iter(dataset))
 
 
@@ -928,12 +928,12 @@ def test_any_epoch_can_be_begun(folder, kind, workers):
     assert listed(made) == epochs[1][1:]
     dataset.load_state_dict(batch.state)
     with pytest.raises(
-        ArgumentError, match=r"'epoch' must be 1, of which a state was loaded; got 0.*set_epoch\(dataset"
+        ArgumentError, match=r"'epoch' must be 1, the epoch of the loaded state; got 0.*set_epoch\(dataset"
     ):
         dataset.set_epoch(0)
     advanced = reader_of(folder)
     advanced.seek(0, 2)
-    with pytest.raises(ArgumentError, match="'epoch' must be at least 2, where the source stands; got 1"):
+    with pytest.raises(ArgumentError, match="'epoch' must be at least 2, the epoch of the source; got 1"):
         Dataset(advanced).set_epoch(1)
 
 

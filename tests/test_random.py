@@ -341,7 +341,7 @@ def test_default_streams_belong_to_threads():
 
 
 def drawn_in_children(family):
-    """What a process draws and what its children do, each of which forks as many as it is told to, in turn."""
+    """What a process draws and what its children do, each of which forks as many as declared, in turn."""
     found = [uniform(shape=4).array.tobytes()]
     for grandchildren in family:
         read, write = os.pipe()

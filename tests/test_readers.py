@@ -791,7 +791,7 @@ def test_what_is_no_state_is_refused_and_changes_nothing(folder, data):
 def test_a_place_that_cannot_be_is_refused(folder, change):
     reader = some(folder, 9, random_shuffle=True)
     reader(4)
-    with pytest.raises(StateError, match=r"'position'|'last'|version int [04], and this library knows 1 to 3"):
+    with pytest.raises(StateError, match=r"'position'|'last'|version int [04]; this library reads 1 to 3"):
         some(folder, 9, random_shuffle=True).set_state(reader.get_state() | change)
 
 

@@ -121,7 +121,7 @@ def test_a_relative_start_and_shape_are_added_before_they_are_rounded(a, part, s
         assert np.array_equal(found.array, array[first : max(first, last)])
     else:
         assume(last < first)
-        with pytest.raises(ArgumentError, match="'rel_shape' must be such that no window ends before it begins"):
+        with pytest.raises(ArgumentError, match="'rel_shape' must be at or after the start of the window"):
             ndd.slice(array, rel_start=low, rel_shape=more, axes=0)
 
 
@@ -169,12 +169,12 @@ def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
     ({}, "'start' must be given"), ({"start": 1, "rel_start": 0.5}, "'rel_start' must be left out beside 'start'"),
     ({"end": 3, "shape": 1}, "'shape' must be left out beside 'end'"), ({"shape": -1}, "'shape' must be such"),
     ({"start": (1, 2, 3)}, "'start' must be one value, or 2"),
-    ({"start": 3, "end": 1}, "'end' must be such that no window ends before it begins"),
+    ({"start": 3, "end": 1}, "'end' must be at or after the start of the window"),
     ({"start": 0, "axis_names": "Q"}, "'axis_names' must be different letters of the layout 'HWC'"),
     ({"start": 0, "axis_names": "HH"}, "'axis_names'"), ({"start": 0, "axes": 3}, "'axes'"),
     ({"start": 0, "axes": (0, -3)}, "'axes' must be different dimensions"),
     ({"start": -1, "out_of_bounds_policy": "pad", "fill_values": (1, 2, 3)}, "'fill_values' must be one value or 2"),
-    ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out beside axes; got 'W'"),
+    ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out when 'axes' is given; got 'W'"),
 ])  # fmt: skip
 def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
@@ -222,7 +222,7 @@ def test_extents_that_are_given_do_not_depend_on_the_batch():
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"align": 0}, "'align'"), ({"shape": (1, 2)}, "'shape' must be one value, or 3"), ({"axes": 3}, "'axes'"),
     ({"axis_names": "X"}, "'axis_names'"), ({"fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"),
-    *(({"axes": 0, "axis_names": names}, "'axis_names' must be left out beside axes") for names in ("W", "HW", "WH")),
+    *(({"axes": 0, "axis_names": names}, "'axis_names' must be left out when 'axes'") for names in ("W", "HW", "WH")),
 ])  # fmt: skip
 def test_arguments_of_pad_that_do_not_fit_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"pad\(\): argument {told}"):

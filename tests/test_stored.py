@@ -525,7 +525,7 @@ def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"
         ) as told:
             reader(path)
-        assert told.value.hint == f"What is read is given by name: {expected}"
+        assert told.value.hint == f"Give the source by name: {expected}"
     with pytest.raises(ArgumentError, match="'max_batch_size' must be an integer of 1 or more; got float 1.5"):
         reader(1.5)
 

@@ -204,7 +204,7 @@ def _dlpack_device(value: Any, operator: str, argument: str) -> tuple[int, int]:
         kind, index = told
         return int(kind), int(index)
     except (TypeError, ValueError):
-        expected = "data whose __dlpack_device__() tells two numbers"
+        expected = "data whose __dlpack_device__() returns two numbers"
         raise ArgumentError(operator, argument, expected, shown(told)) from None
 
 
@@ -239,7 +239,7 @@ def from_numbers(value: Any, operator: str = "as_tensor", argument: str = "data"
         return checked_array(array, operator, argument)
     integral = not any(issubclass(leaf, float) for leaf in leaves)
     if array.dtype.kind not in "biuf" or (integral and array.size and array.dtype.kind == "f"):
-        raise ArgumentError(operator, argument, "integers that one 64-bit type can hold", shown(value))
+        raise ArgumentError(operator, argument, "integers in the range of int64 or of uint64", shown(value))
     return _narrowed(array) if narrow else array
 
 

@@ -96,7 +96,7 @@ def check_room(shape: Sequence[int], dtype: Any, nbytes: int) -> None:
         MemoryError: NumPy has a ValueError for these.
     """
     if nbytes > _ADDRESSED or (not nbytes and math.prod(filter(None, shape)) * dtype.itemsize > _ADDRESSED):
-        raise MemoryError(f"No memory has room for an array of shape {tuple(shape)} of {dtype}.")
+        raise MemoryError(f"Not enough memory for an array of shape {tuple(shape)} of {dtype}.")
 
 
 @functools.cache

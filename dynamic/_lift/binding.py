@@ -135,7 +135,7 @@ def common_size(
 
 
 def function(body: Callable[P, R]) -> Callable[P, R]:
-    """Check the calls of a function that is no operator as those of operators; its arguments it converts itself."""
+    """Check the calls of a function that is not an operator as those of operators; its arguments it converts itself."""
     parameters = inspect.signature(body).parameters.values()
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -248,7 +248,7 @@ def _joined(operator: Any, name: str, frames: Batch, start: int, stop: int) -> A
     shapes = {part.shape for part in parts}
     if len(shapes) > 1:
         hint = "Pass arguments that say the size of the result, such as size=."
-        expected = "such that all frames of a video come out in one shape"
+        expected = "a value that gives all frames of a video one shape"
         raise ArgumentError(operator.name, name, expected, f"shapes {sorted(shapes)}", hint)
     xp = library(parts[0])
     shape = (len(parts), *parts[0].shape)

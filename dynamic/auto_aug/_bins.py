@@ -102,7 +102,7 @@ def signed_bin(
     if random_sign is not None:
         if seed is not None or shape is not None:
             got = "both"
-            raise ArgumentError(name, "random_sign", "left out where there is a 'seed' or 'shape' to draw by", got)
+            raise ArgumentError(name, "random_sign", "left out when 'seed' or 'shape' is given", got)
         if not isinstance(random_sign, Batch) or any(((s != 0) & (s != 1)).any() for s in random_sign.samples):
             raise ArgumentError(name, "random_sign", "a Batch of 0 and 1", shown(random_sign))
         return SignedMagnitudeBin(magnitude_bin, random_sign)
@@ -117,7 +117,7 @@ def signed_bin(
 
 def _signs(*, batch_size: int | None = None, shape: Any = None, rng: Source | None = None) -> Batch:
     if batch_size is None and not isinstance(rng, Keyed):
-        raise ArgumentError("auto_aug.signed_bin", "batch_size", "given where 'magnitude_bin' is no Batch", "nothing")
+        raise ArgumentError("auto_aug.signed_bin", "batch_size", "given when 'magnitude_bin' is not a Batch", "nothing")
     found = dynamic.random.uniform(
         values=[0, 1], dtype="int32", shape=shape, batch_size=batch_size, device="cpu", rng=rng
     )

@@ -62,7 +62,7 @@ def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], argum
         raise ArgumentError(
             path,
             "seed",
-            "left out but in the function of a pipeline",
+            "left out outside of a pipeline's function",
             "one",
             "Pass rng=dynamic.random.RNG(seed), which goes on from call to call.",
         )

@@ -40,7 +40,7 @@ def read(path: Path, limit: int) -> bytes:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise StateError(f"{path} is not a checkpoint: it is no regular file.")
+            raise StateError(f"{path} is not a checkpoint: it is not a regular file.")
         parts = []
         left = limit + 1
         while left and (part := os.read(descriptor, min(left, 1 << 20))):
@@ -72,7 +72,7 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise StateError(f"{path} is no regular file: no checkpoint is put in its place.")
+            raise StateError(f"{path} is not a regular file: no checkpoint is put in its place.")
     _make_folder(path.parent)
     sweep(path.parent, re.escape(_beginning(path.name)))
     descriptor, part = _new(path)

@@ -215,7 +215,7 @@ class Checkpoint:
             StateError: The text is damaged, or is no checkpoint; the states that are here stay.
         """
         if not isinstance(data, str):
-            raise ArgumentError("Checkpoint.deserialize", "data", "a str that serialize() gave", shown(data))
+            raise ArgumentError("Checkpoint.deserialize", "data", "a str from serialize()", shown(data))
         self._take(decoded(data.encode("utf-8", "surrogatepass"), "the text"))
 
     def _take(self, entries: dict[str, Entry]) -> None:

@@ -69,7 +69,7 @@ def entries(document: Any, source: str) -> dict[str, Foreign] | None:
     if type(version) is not int or version != _VERSION:
         raise StateError(
             f"{source} looks like a checkpoint of DALI, of version {shown(version)}; version {_VERSION} "
-            "is known here. Load it with the library that saved it."
+            "is known here. Load it with the version that saved it."
         )
     if len(document) != 2:
         raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")

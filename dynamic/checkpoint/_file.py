@@ -99,8 +99,8 @@ def decoded(data: bytes, source: str) -> dict[str, Entry]:
         library = document.get("library")
         written = f", written by {library[:40]!r}" if isinstance(library, str) else ""
         raise StateError(
-            f"{source} is a checkpoint of version {shown(version)}{written}, and this library knows "
-            f"{VERSION}. Load it with the library that saved it, or a newer one."
+            f"{source} is a checkpoint of version {shown(version)}{written}; this library reads "
+            f"{VERSION}. Load it with the version that saved it, or a newer one."
         )
     if document.keys() != set(_KEYS):
         raise _damaged(source, f"it has the keys {', '.join(map(repr, document))}")
@@ -159,9 +159,9 @@ def _parsed(data: bytes, source: str) -> Any:
     except RecursionError:
         raise _damaged(source, "it is nested too deep") from None
     except UnicodeDecodeError as error:
-        raise _damaged(source, f"it is no JSON: byte {error.start} is {data[error.start]:#x}") from None
+        raise _damaged(source, f"it is not JSON: byte {error.start} is {data[error.start]:#x}") from None
     except json.JSONDecodeError as error:
-        raise _damaged(source, f"it is no JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+        raise _damaged(source, f"it is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except ValueError as error:
         raise _damaged(source, str(error)) from None
 
@@ -178,7 +178,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _integer(digits: str) -> int:

@@ -42,7 +42,7 @@ def rebuilt(value: Any, items: Sequence[Item], decode: Decode) -> Any:
     builder.leaves(result, {})
     dropped = next((item.name for item in items if id(item) not in builder.used), None)
     if dropped is not None:
-        raise Refused(f"it calls {dropped} and drops what that gives")
+        raise Refused(f"it calls {dropped} and drops the result")
     return result
 
 
@@ -127,7 +127,7 @@ class _Builder:
         arguments = self._plain_arguments(item, where, depth)
         ordinary = len(arguments) == 2 and all(type(argument) is str for argument in arguments) and not item.items
         if not ordinary or arguments[1] not in _ENCODINGS:
-            raise Refused(f"{where} is no text in a known encoding")
+            raise Refused(f"{where} is not text in a known encoding")
         try:
             return self._counted(arguments[0].encode(arguments[1]))
         except UnicodeEncodeError as error:
@@ -154,7 +154,7 @@ class _Builder:
     def _set(self, item: Item, where: str, depth: int) -> Any:
         arguments = self._plain_arguments(item, where, depth)
         if len(arguments) > 1 or (arguments and type(arguments[0]) not in (list, tuple)):
-            raise Refused(f"{where} is no set of a list")
+            raise Refused(f"{where} is not a set of a list")
         elements = dict(
             self._keyed(((part, None) for part in (*item.items, *(arguments[0] if arguments else ()))), where, depth)
         )
@@ -197,7 +197,7 @@ class _Builder:
     def _complex(self, item: Item, where: str, depth: int) -> complex:
         arguments = self._plain_arguments(item, where, depth)
         if item.items or len(arguments) != 2 or not all(type(part) is float for part in arguments):
-            raise Refused(f"{where} is no complex number")
+            raise Refused(f"{where} is not a complex number")
         return complex(*arguments)
 
     def _dict(self, item: Item, where: str, depth: int) -> dict[Any, Any]:
@@ -209,7 +209,7 @@ class _Builder:
             or type(pairs) is not list
             or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs)
         ):
-            raise Refused(f"{where} is no dict of pairs")
+            raise Refused(f"{where} is not a dict of pairs")
         made = self._keyed((*pairs, *item.items), where, depth)
         for key, value in made.items():
             made[key] = self.value(value, f"{where}[{_short(key)}]", depth)
@@ -259,23 +259,23 @@ class _Builder:
     def _reconstructed_array(self, item: Item, where: str, depth: int) -> Any:
         first = item.arguments[0] if item.arguments else None
         if first != Global("numpy.ndarray") or item.items or type(item.state) is not tuple or len(item.state) != 5:
-            raise Refused(f"{where} is no plain array of NumPy")
+            raise Refused(f"{where} is not a plain array of NumPy")
         empty = self._arguments(Item("", item.arguments[1:]), where, depth)  # a shape and a type, both unused
         version, shape, dtype, fortran, data = item.state
         ordinary = type(version) is int and version == 1 and type(fortran) in (bool, int)
         if not ordinary or [type(part) for part in empty] not in ([tuple, str], [tuple, bytes]) or len(empty[0]) != 1:
-            raise Refused(f"{where} is no plain array of NumPy")
+            raise Refused(f"{where} is not a plain array of NumPy")
         return self._array(self._dtype(dtype, where), shape, "F" if fortran else "C", data, where, depth)
 
     def _array_of_buffer(self, item: Item, where: str, depth: int) -> Any:
         if len(item.arguments) != 4 or item.items or item.has_state or item.arguments[3] not in ("C", "F"):
-            raise Refused(f"{where} is no plain array of NumPy")
+            raise Refused(f"{where} is not a plain array of NumPy")
         data, dtype, shape, order = item.arguments
         return self._array(self._dtype(dtype, where), shape, order, data, where, depth)
 
     def _scalar(self, item: Item, where: str, depth: int) -> Any:
         if len(item.arguments) != 2 or item.items or item.has_state:
-            raise Refused(f"{where} is no number of NumPy")
+            raise Refused(f"{where} is not a number of NumPy")
         dtype, data = item.arguments
         return self._array(self._dtype(dtype, where), (), "C", data, where, depth)[()]
 

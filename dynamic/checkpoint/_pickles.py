@@ -215,7 +215,7 @@ class Machine:
 
     def _top(self, *kinds: type) -> Any:
         if not self._stack or type(self._stack[-1]) not in kinds:
-            raise Refused("it puts items into what takes none")
+            raise Refused("it puts items into an object that takes none")
         return self._stack[-1]
 
     def _from_mark(self) -> list[Any]:
@@ -250,7 +250,7 @@ class Machine:
     def _append(self, values: list[Any]) -> None:
         target = self._top(list, Item)
         if isinstance(target, Item) and target.name in (DICT, SET, FROZENSET, "collections.OrderedDict"):
-            raise Refused("it appends to what is no list")
+            raise Refused("it appends to an object that is not a list")
         (target.items if isinstance(target, Item) else target).extend(values)
 
     def _set_items(self, values: list[Any]) -> None:
@@ -258,7 +258,7 @@ class Machine:
             raise Refused("a key has no value")
         target = self._top(Item)
         if target.name in (SET, FROZENSET):
-            raise Refused("it sets items in what is no dict")
+            raise Refused("it sets items in an object that is not a dict")
         target.items.extend(zip(values[::2], values[1::2], strict=True))
 
     def _new_dict(self, values: list[Any]) -> None:
@@ -268,12 +268,12 @@ class Machine:
     def _add_items(self, values: list[Any]) -> None:
         target = self._top(Item)
         if target.name != SET:
-            raise Refused("it adds elements to what is no set")
+            raise Refused("it adds elements to an object that is not a set")
         target.items.extend(values)
 
     def _global(self, module: Any, name: Any) -> Global:
         if type(module) is not str or type(name) is not str:
-            raise Refused("a name to import is no text")
+            raise Refused("a name to import is not text")
         full = f"{module}.{name}"
         if full in self._globals:
             return self._globals[full]
@@ -294,7 +294,7 @@ class Machine:
     def _call(self, function: Any, arguments: Any) -> None:
         self.called = True
         if type(function) is not Global or type(arguments) is not tuple:
-            raise Refused("it calls what is no name, or without arguments")
+            raise Refused("it calls an object that is not a name, or without arguments")
         self.items.append(Item(function.name, arguments))
         self._push(self.items[-1])
 
@@ -321,7 +321,7 @@ class Machine:
         self.called = True
         target = self._top(Item)
         if target.has_state or target.name in (DICT, SET, FROZENSET):
-            raise Refused("it gives a state to what has one, or takes none")
+            raise Refused("it gives a state to an object that has one, or takes none")
         target.state, target.has_state = state, True
 
     def _refuse(self, _: Any) -> None:

@@ -100,5 +100,5 @@ def _tally(state: Any, key: str = "given") -> tuple[int, int]:
     known = known and all(type(state[name]) is kind for name, kind in _TYPES.items())
     found = _TALLY.fullmatch(state[key]) if known else None
     if found is None:
-        raise StateError(f"This is no state of a reader: {shown(state)}. Give what get_state() of the readers gave.")
+        raise StateError(f"This is not a state of a reader: {shown(state)}. Give states from get_state().")
     return int(found[1]), int(found[2], 16)

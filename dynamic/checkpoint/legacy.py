@@ -100,7 +100,7 @@ def read(
         The state. OrderedDicts come back as dicts.
 
     Raises:
-        StateError: It is no pickle, or is refused; the message says why, and what it refers to.
+        StateError: It is not a pickle, or is refused; the message says why, and what it refers to.
         OSError: The file cannot be read.
 
     Warns:
@@ -125,7 +125,7 @@ def read(
     data = source if isinstance(source, bytes) else read_file(Path(source), LARGEST)
     known, content, items = _examined(data)
     if known is None:
-        raise StateError(f"{where} is no pickle. Name a file that was saved with pickle.")
+        raise StateError(f"{where} is not a pickle. Name a file that was saved with pickle.")
     if allow is None:
         raise StateError(
             f"{described(known, where)} Nothing of it has been run. Read it with "
@@ -140,9 +140,9 @@ def read(
     except Refused as error:
         raise _refusal(known, where, str(error)) from None
     except RecursionError as error:
-        raise _refusal(known, where, "it is nested too deep for the calls that are under way") from error
+        raise _refusal(known, where, "it is nested too deep for the call stack") from error
     except MemoryError as error:
-        raise _refusal(known, where, "there is no memory for it") from error
+        raise _refusal(known, where, "there is not enough memory for it") from error
     for notice in ignored:
         warnings.warn(f"{where}: {notice}", StateWarning, stacklevel=2)
     return value

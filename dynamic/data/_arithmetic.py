@@ -137,7 +137,7 @@ def evaluate(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, A
         ZeroDivisionError: Integers are divided by 0.
     """
     if arguments.get("where", True) is not True:
-        hint = "What it leaves out would have any value; numpy.where chooses."
+        hint = "The elements that it leaves out would have any value; use numpy.where."
         raise ArgumentError(spoken(ufunc), "where", "left out unless out= is given", shown(arguments["where"]), hint)
     try:
         result = _result(ufunc, arrays, arguments, threads)

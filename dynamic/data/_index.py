@@ -68,11 +68,11 @@ def _plain_entry(entry: Any) -> Any:
     if isinstance(entry, NewAxis):
         return None
     if isinstance(entry, bool):
-        raise IndexError("a bool is no index; index with an array of bools, or with int(...)")
+        raise IndexError("a bool is not an index; index with an array of bools, or with int(...)")
     if isinstance(entry, Data):
         array = getattr(entry, "array", None)
         if array is None:
-            raise IndexError("a Batch is no index of a Tensor; batch.slice[...] takes an index for each of its samples")
+            raise IndexError("a Batch is not an index of a Tensor; batch.slice[...] takes one for each sample")
         return array if array.ndim or array.dtype.kind == "b" else cast(Any, entry).__index__()
     if isinstance(entry, list):
         array = numpy.asarray(entry)
@@ -107,7 +107,7 @@ def _integer(entry: Any) -> int:
     try:
         return operator.index(entry)
     except TypeError:
-        raise IndexError(f"{shown(entry)} is no index: give integers, slices, None, ... or arrays of these") from None
+        raise IndexError(f"{shown(entry)} is not an index: give integers, slices, None, ... or arrays") from None
 
 
 def _check_bounds(entry: Array, extents: tuple[int, ...], axis: int) -> None:

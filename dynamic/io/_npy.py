@@ -97,7 +97,7 @@ def header_end(data: Array) -> int:
 @functools.lru_cache(maxsize=64)
 def _end(beginning: bytes) -> int:
     if len(beginning) < _BEFORE_HEADER or not beginning.startswith(_MAGIC):
-        raise NoArray("is no .npy file")
+        raise NoArray("is not a .npy file")
     major, minor = beginning[6:8]
     if (major, minor) not in ((1, 0), (2, 0), (3, 0)):
         raise NoArray(f"has version {major}.{minor} of the format, which is not known here")

@@ -177,9 +177,9 @@ def _each(operator: str, argument: str, value: Any, count: int, most: float = _L
     """One number for each of some dimensions, of one for all of them or of as many, from -most to most."""
     several = isinstance(value, tuple)
     if several and len(value) != count:
-        raise ArgumentError(operator, argument, f"one number or {count}, one a dimension", str(len(value)))
+        raise ArgumentError(operator, argument, f"one number or {count}, one for each dimension", str(len(value)))
     if value and (max(map(abs, value)) if several else abs(value)) > most:
-        expected = "numbers that float32 holds" if most == _LARGEST else "numbers of pixels that there is memory for"
+        expected = "numbers in the range of float32" if most == _LARGEST else "a size that fits in memory"
         raise ArgumentError(operator, argument, expected, shown(value))
     return list(value) if several else [value] * count
 
@@ -188,7 +188,7 @@ def _scaled(shape: Sequence[int], scales: Sequence[float], given: Any) -> list[f
     """Extents times scales, in float32."""
     sizes: list[float] = (numpy.array(scales, numpy.float32) * numpy.array(shape, numpy.float64)).tolist()
     if any(abs(size) > _MOST for size in sizes):
-        raise ArgumentError("tensor_resize", "scales", "such that there is memory for the result", shown(given))
+        raise ArgumentError("tensor_resize", "scales", "small enough for the result to fit in memory", shown(given))
     return list(map(_float32, sizes))
 
 
@@ -206,7 +206,7 @@ def _check_near(operator: str, extents: Sequence[int], spans: Sequence[Span], ro
     """Refuse a region whose pixels nobody has memory for: those outside of the input are made too."""
     for extent, (_, start, end) in zip(extents, spans, strict=True):
         if roi_end is not None and max(abs(start), abs(end)) > extent + _FARTHEST_REGION:
-            expected = f"such that the region is within {_FARTHEST_REGION} pixels of the input"
+            expected = f"within {_FARTHEST_REGION} pixels of the input"
             raise ArgumentError(operator, "roi_end", expected, shown(roi_end))
 
 
@@ -245,7 +245,7 @@ def image_spans(
         wanted = [_each(operator, _SINGLE[letter], single[letter] or 0.0, 1, _MOST)[0] for letter in letters]
     else:
         if mode != "default":
-            raise ArgumentError(operator, "mode", f"left out beside {given[0]!r}", shown(mode))
+            raise ArgumentError(operator, "mode", f"left out when {given[0]!r} is given", shown(mode))
         mode = "not_larger" if resize_shorter is None else "not_smaller"
         extent = resize_longer if resize_shorter is None else resize_shorter
         wanted = _each(operator, given[0], extent, len(places), _MOST)
@@ -267,7 +267,7 @@ def _axes_of(axes: Any, axis_names: str | None, ndim: int, layout: str | None) -
     """The dimensions that arguments are about."""
     name = "tensor_resize"
     if axes is not None and axis_names is not None:
-        raise ArgumentError(name, "axes", "left out beside 'axis_names'", shown(axes))
+        raise ArgumentError(name, "axes", "left out when 'axis_names' is given", shown(axes))
     if axis_names is not None:
         if layout is None or any(letter not in layout for letter in axis_names):
             expected = f"letters of the layout {layout!r}" if layout else "left out where the input has no layout"
@@ -307,7 +307,7 @@ def tensor_spans(
     """What each dimension of an array becomes."""
     name = "tensor_resize"
     if (sizes is None) == (scales is None):
-        raise ArgumentError(name, "sizes", "given, or 'scales' instead", "both" if sizes is not None else "neither")
+        raise ArgumentError.either(name, "sizes", "scales", both=sizes is not None)
     if scales is not None and mode in ("not_larger", "not_smaller"):
         raise ArgumentError(name, "mode", "'default' or 'stretch' beside 'scales'", shown(mode))
     places = _axes_of(axes, axis_names, len(shape), layout)

@@ -140,14 +140,14 @@ def _rules(call: Call) -> _box_windows.Rules:
     for name, length in (("scaling", (2,)), ("aspect_ratio", (2, 6))):
         ranges = values[name]
         if len(ranges) not in length or any(low > high for low, high in zip(ranges[::2], ranges[1::2], strict=True)):
-            expected = f"{' or '.join(map(str, length))} numbers, of each two the first no larger"
+            expected = f"{' or '.join(map(str, length))} numbers, in pairs of a minimum and a maximum"
             raise ArgumentError(_NAME, name, expected, shown(ranges))
         if values["crop_shape"] is not None and ranges != (1.0, 1.0):
-            raise ArgumentError(_NAME, name, "left out where there is a crop_shape", shown(ranges))
+            raise ArgumentError(_NAME, name, "left out when 'crop_shape' is given", shown(ranges))
     if values["crop_shape"] is not None and values["input_shape"] is None:
         raise ArgumentError(_NAME, "input_shape", "given with crop_shape", "None")
     if values["bbox_layout"] is not None and not values["ltrb"]:
-        raise ArgumentError(_NAME, "ltrb", "left out where there is a bbox_layout", "False")
+        raise ArgumentError(_NAME, "ltrb", "left out when 'bbox_layout' is given", "False")
     given = values["thresholds"] if isinstance(values["thresholds"], tuple) else (values["thresholds"],)
     thresholds = [float(numpy.float32(threshold)) for threshold in given]
     whole = values["allow_no_crop"] and values["crop_shape"] is None
@@ -200,7 +200,7 @@ def _extents(name: str, shape: tuple[int, ...] | None, layout: str | None, ndim:
     if len(shape) != len(layout):
         raise ArgumentError(_NAME, name, f"{len(layout)} extents, as {layout!r} names them", shown(shape))
     if max(shape) >= 1 << 31:
-        raise ArgumentError(_NAME, name, "extents that int32 holds", shown(shape))
+        raise ArgumentError(_NAME, name, "extents below 2**31", shown(shape))
     return tuple(shape[place] for place in places)
 
 

@@ -213,7 +213,7 @@ def _image_and_canvas(
     height, width = (input_shape[place] for place in places)
     size = size or None
     if size is not None and keep_size:
-        raise ArgumentError(_ROTATE, "size", "left out where keep_size is True", f"tuple {size}")
+        raise ArgumentError(_ROTATE, "size", "left out with keep_size=True", f"tuple {size}")
     if size is not None and len(size) != 2:
         raise ArgumentError(_ROTATE, "size", "a height and a width", f"tuple {size}")
     if keep_size:

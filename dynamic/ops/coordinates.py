@@ -114,14 +114,14 @@ def _matrix(shape: Shape, M: Array | None, MT: Array | None, T: Array | None) ->
     if not shape:
         raise ArgumentError(name, "points", "points, with at least one dimension", "a number")
     if MT is not None and (M is not None or T is not None):
-        raise ArgumentError(name, "MT", "left out where there is M or T", "both")
+        raise ArgumentError(name, "MT", "left out when 'M' or 'T' is given", "both")
     if MT is not None and (rows := _rows("MT", MT, columns + 1)) is not None:
         return MT.reshape(rows, columns + 1)
     factor = M if M is not None else MT if MT is not None else numpy.ones(())
     rows = None if M is None else _rows("M", M, columns)
     matrix = numpy.zeros((columns if rows is None else rows, columns + 1))
     if T is not None and T.shape not in {(), (1,), (len(matrix),)}:
-        expected = f"one number or {len(matrix)}, one a coordinate"
+        expected = f"one number or {len(matrix)}, one for each coordinate"
         raise ArgumentError(name, "T", expected, f"numbers in shape {T.shape}")
     if rows is None:
         numpy.fill_diagonal(matrix, factor)

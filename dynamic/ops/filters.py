@@ -59,7 +59,7 @@ def _each(name: str, argument: str, value: Any, count: int) -> tuple[Any, ...]:
     """One value for each of `count` spatial dimensions."""
     values = value if isinstance(value, tuple) else (value,)
     if len(values) not in (1, count):
-        raise ArgumentError(name, argument, f"one value or {count}, one a spatial dimension", shown(value))
+        raise ArgumentError(name, argument, f"one value or {count}, one for each spatial dimension", shown(value))
     return values * count if len(values) == 1 else values
 
 
@@ -252,7 +252,7 @@ def _derivatives(
     name, given = "laplacian", (window_size, smoothing_size, scale)
     sizes, smoothing, factors = (_each(name, *pair, count) for pair in zip(_OF_DERIVATIVES, given, strict=True))
     if normalized and factors != (1.0,) * count:
-        raise ArgumentError(name, "scale", "left out beside normalized_kernel", shown(scale))
+        raise ArgumentError(name, "scale", "left out with normalized_kernel=True", shown(scale))
     for size in sizes:
         if size % 2 == 0 or size < 3:
             raise ArgumentError(name, "window_size", f"an odd integer in [3, {_LARGEST}]", str(size))

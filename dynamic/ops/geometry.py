@@ -48,7 +48,7 @@ def _plan_rotation(call: Call) -> Plan:
     axes = call.column("axis") if len(places) == 3 else [None] * call.count
     for i, axis in enumerate(axes) if len(places) == 3 else ():
         if axis is None or not any(axis):
-            expected = "the (x, y, z) to rotate volumes about" if axis is None else "a vector that points somewhere"
+            expected = "the (x, y, z) to rotate volumes about" if axis is None else "a vector other than zero"
             got = "nothing" if axis is None else f"tuple {axis}"
             raise call.noted(i, ArgumentError("rotate", "axis", expected, got))
     space = slice(places[0], places[-1] + 1)
@@ -108,7 +108,7 @@ def check_fill(call: Call) -> None:
     for i, shape in enumerate(call.shapes) if isinstance(fill, tuple) else ():
         channels = shape[layout.index("C")] if "C" in layout else 1
         if len(fill) not in {1, channels}:
-            expected = f"one value or {channels}, one a channel"
+            expected = f"one value or {channels}, one for each channel"
             raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
 
 

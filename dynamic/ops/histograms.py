@@ -86,7 +86,7 @@ def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Ar
 def _plan_tiles(call: Call) -> Plan:
     tiles_x, tiles_y, bins = (call.fixed[name] for name in ("tiles_x", "tiles_y", "bins"))
     if call.dtype == numpy.uint16 and tiles_x * tiles_y > _MOST_WIDE_TILES:
-        expected = f"such that there are at most {_MOST_WIDE_TILES} tiles of uint16, each with a table of 65536 values"
+        expected = f"few enough for at most {_MOST_WIDE_TILES} tiles of uint16, each with a table of 65,536 values"
         raise ArgumentError("clahe", "tiles_x", expected, f"{tiles_x} x {tiles_y}")
     if bins & (bins - 1):
         raise ArgumentError("clahe", "bins", "a power of two", str(bins))

@@ -105,7 +105,7 @@ def _axis(layout: str | None, ndim: int, axis: int | None, axis_name: str | None
     if axis_name is None:
         return place_of("cat", "axis", axis or 0, ndim)
     if axis is not None:
-        raise ArgumentError("cat", "axis", "left out beside axis_name", str(axis))
+        raise ArgumentError("cat", "axis", "left out when 'axis_name' is given", str(axis))
     if len(axis_name) != 1 or axis_name not in (layout or ""):
         raise ArgumentError("cat", "axis_name", f"a letter of the first input's layout, {layout!r}", repr(axis_name))
     return (layout or "").index(axis_name)

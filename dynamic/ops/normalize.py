@@ -56,7 +56,7 @@ def _axes_of(
     """The dimensions over which mean and deviation are found, ascending."""
     name = "normalize"
     if axes is not None and axis_names is not None:
-        raise ArgumentError(name, "axes", "left out beside axis_names", shown(axes))
+        raise ArgumentError(name, "axes", "left out when 'axis_names' is given", shown(axes))
     if axis_names is not None:
         missing = [letter for letter in axis_names if letter not in (layout or "")]
         if missing or not axis_names or len(set(axis_names)) != len(axis_names):
@@ -147,7 +147,7 @@ def _pool(call: Call, plans: list[_Plan]) -> None:
     first = plans[0]
     for i, plan in enumerate(plans):
         if plan.kept != first.kept:
-            expected = f"the same in all samples, {first.kept}, in the dimensions that stay apart"
+            expected = f"the same in all samples, {first.kept}, in the dimensions that are not reduced"
             raise ArgumentError(call.name, f"image[{i}]", f"of an extent {expected}", str(plan.kept))
     images = [image.reshape(plan.shape) for image, plan in zip(call.columns()[0], plans, strict=True)]
     count, base = sum(plan.count for plan in plans), None

@@ -141,7 +141,7 @@ def _canvas(own: Shape, images: Sequence[Shape], places: Sequence[int], layout: 
             raise ArgumentError(_MULTI, "images", expected, f"shapes {first} and {image}")
     if output_size is None:
         if any(image != first for image in images):
-            raise ArgumentError(_MULTI, "output_size", "given where images differ in size", "nothing")
+            raise ArgumentError(_MULTI, "output_size", "given when images differ in size", "nothing")
         return first
     shape, extents, channels = list(first), output_size[: len(places)], list(output_size[len(places) :])
     if len(extents) < len(places) or (channels and (layout[-1] != "C" or channels != shape[-1:])):
@@ -258,7 +258,7 @@ def _rows(
 ) -> list[tuple[int, ...]]:
     """The rows of an argument, one for each image; none where it is not given. Parts are of `wholes`, in float32."""
     if absolute is not None and relative is not None:
-        raise ArgumentError(_MULTI, f"{argument}_rel", f"left out beside {argument!r}", shown(relative))
+        raise ArgumentError(_MULTI, f"{argument}_rel", f"left out when {argument!r} is given", shown(relative))
     rows = absolute if absolute is not None else relative
     if rows is None:
         return []
@@ -275,7 +275,7 @@ def _rows(
             for row, whole in zip(rows, wholes, strict=True)
         ]
     if not all(numpy.isfinite(part).all() for part in parts):
-        raise ArgumentError(_MULTI, name, "parts that float32 can hold", shown(rows))
+        raise ArgumentError(_MULTI, name, "numbers in the range of float32", shown(rows))
     return [tuple(int(value) for value in rounding(part)) for part in parts]
 
 
@@ -311,7 +311,7 @@ def _check_inside(
 ) -> None:
     for i, (start, size, whole) in enumerate(zip(starts, sizes, wholes, strict=True)):
         if any(a < 0 or b < 0 or a + b > c for a, b, c in zip(start, size, whole, strict=True)):
-            expected = f"such that window {i} is inside of {whole}"
+            expected = f"inside of {whole} for window {i}"
             raise ArgumentError(_MULTI, argument, expected, f"a window of {size} at {start}")
 
 

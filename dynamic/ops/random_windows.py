@@ -146,11 +146,10 @@ def _rooms(
     """For each dimension the first place where a window may begin, and how many such places there are."""
     name = "roi_random_crop"
     if (roi_end is None) == (roi_shape is None):
-        got = "neither" if roi_end is None else "both"
-        raise ArgumentError(name, "roi_end", "given, or 'roi_shape', and not both", got)
+        raise ArgumentError.either(name, "roi_end", "roi_shape", both=roi_end is not None)
     if input is not None:
         if in_shape is not None:
-            raise ArgumentError(name, "in_shape", "left out where an input says it", shown(in_shape))
+            raise ArgumentError(name, "in_shape", "left out when there is an input", shown(in_shape))
         in_shape = input.shape
     for argument, values in {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape}.items():
         if values is not None and len(values) != len(crop_shape):
@@ -165,12 +164,12 @@ def _rooms(
             expected = "0 or more" if whole is None else f"between 0 and the {whole} of the input"
             raise ArgumentError(name, "crop_shape", expected, str(extent))
         if end < start or (whole is not None and not 0 <= start <= end <= whole):
-            expected = "such that the region ends after it begins" + ("" if whole is None else f", within 0..{whole}")
+            expected = "at most the end of the region" + ("" if whole is None else f", and both within 0..{whole}")
             raise ArgumentError(name, "roi_start", expected, f"{start}..{end}")
         low, high = min(start, end - extent), max(start, end - extent)
         if whole is not None:
             low, high = max(low, 0), min(high, whole - extent)
         if not -(1 << 63) <= low <= high < 1 << 63:
-            raise ArgumentError(name, "roi_start", "such that windows begin where an int64 tells", f"{low}..{high}")
+            raise ArgumentError(name, "roi_start", "in the range of int64", f"{low}..{high}")
         found.append((low, high - low + 1))
     return found

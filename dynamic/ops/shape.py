@@ -166,7 +166,7 @@ def _shape_of(
     Photos of a batch are often alike.
     """
     if shape is None and rel_shape is None and src_dims is None and dtype is layout is None:
-        raise ArgumentError(operator, "shape", "given, or another argument", "nothing")
+        raise ArgumentError(operator, "shape", "takes at least one argument, such as shape; got none", "")
     to = kind if dtype is None else dtype.dtype
     before = len(have) - ndim
     extents = _extents(operator, have[before:], (kind.itemsize, to.itemsize), shape, rel_shape, src_dims)
@@ -192,7 +192,7 @@ def _extents(
     if shape is not None:
         if rel_shape is not None or src_dims is not None:
             other = "rel_shape" if rel_shape is not None else "src_dims"
-            raise ArgumentError(operator, other, "left out beside a shape", shown(rel_shape or src_dims))
+            raise ArgumentError(operator, other, "left out when 'shape' is given", shown(rel_shape or src_dims))
         wanted = _each(shape)
     else:
         source = list(extents)
@@ -260,7 +260,7 @@ def _reshaped(
         samples = data.shape[: data.ndim - ndim]
         if shape is not None or rel_shape is not None:
             name = "shape" if shape is not None else "rel_shape"
-            raise ArgumentError(operator, name, "left out beside the input shape_input", shown(shape or rel_shape))
+            raise ArgumentError(operator, name, "left out when 'shape_input' is given", shown(shape or rel_shape))
         if shape_input.dtype.kind not in "iu" or shape_input.ndim > 1 + len(samples):
             expected = "one-dimensional, of integers"
             raise ArgumentError(operator, "shape_input", expected, f"{shape_input.dtype} of shape {shape_input.shape}")
@@ -363,8 +363,7 @@ def reinterpret(
 def _squeezed(layout: str | None, ndim: int, axes: Any, axis_names: str | None) -> Sequence[int]:
     """The dimensions that are removed."""
     if (axes is None) == (axis_names is None):
-        got = "neither" if axes is None else "both"
-        raise ArgumentError("squeeze", "axes", "given, or axis_names", got)
+        raise ArgumentError.either("squeeze", "axes", "axis_names", both=axes is not None)
     if axis_names is None:
         return _places("squeeze", "axes", axes, ndim)
     if layout is None or not set(axis_names) <= set(layout):

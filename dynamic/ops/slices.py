@@ -343,7 +343,7 @@ def _regions(
             raise ArgumentError("erase", name, expected, shown(values))
     if not sizes:
         if corners:
-            raise ArgumentError("erase", "shape", "given where there are anchors", "nothing")
+            raise ArgumentError("erase", "shape", "given with anchors", "nothing")
         return []
     low, size = numpy.array([corners or [0.0] * len(sizes), sizes]).clip(-_FAR, _FAR).astype(numpy.float32)
     extents = numpy.array([whole[axis] for axis in axes] * (len(sizes) // count), numpy.float32)

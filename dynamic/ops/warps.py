@@ -93,7 +93,7 @@ def _given(call: Call) -> list[Any]:
             raise ArgumentError(call.name, "matrix", "given, as an argument or as the second input", "nothing")
         return call.column("matrix")
     if named:
-        raise ArgumentError(call.name, "matrix", "left out where the second input is one", "both")
+        raise ArgumentError(call.name, "matrix", "left out when the second input is given", "both")
     own = call.inputs[1].cpu()
     return list(own.samples) if isinstance(own, Batch) else [own.array] * call.count
 
@@ -118,7 +118,7 @@ def _checked(operator: str, given: Any, dims: int, frames: int | None) -> Any:
         expected += ", or one such matrix for each frame" if frames is not None else ""
         raise ArgumentError(operator, "matrix", expected, f"numbers in shape {numpy.shape(given)}")
     if not (numpy.abs(array) <= _LARGEST).all():
-        raise ArgumentError(operator, "matrix", "finite numbers that float32 holds", "others")
+        raise ArgumentError(operator, "matrix", "finite numbers in the range of float32", "others")
     return array
 
 

@@ -68,7 +68,7 @@ def _fill(
         return values
     flat = numpy.asarray(values, numpy.float64).reshape(-1)
     if len(flat) not in (1, channels, made):
-        raise ArgumentError(operator, argument, f"one value or {channels}, one a channel", str(len(flat)))
+        raise ArgumentError(operator, argument, f"one value or {channels}, one for each channel", str(len(flat)))
     return flat[0] if len(flat) == 1 or place is None else flat.reshape([-1] + [1] * (ndim - 1 - place))
 
 
@@ -501,12 +501,12 @@ def _factors(
     for name, values in (("mean", mean), ("std", std)):
         flat = numpy.asarray(values, numpy.float64).reshape(-1)
         if len(flat) not in (1, channels):
-            raise ArgumentError(_CMN, name, f"one value or {channels}, one a channel", str(len(flat)))
+            raise ArgumentError(_CMN, name, f"one value or {channels}, one for each channel", str(len(flat)))
         if not (numpy.abs(flat) <= _LARGEST).all():
-            raise ArgumentError(_CMN, name, "numbers that float32 holds", shown(values))
+            raise ArgumentError(_CMN, name, "numbers in the range of float32", shown(values))
         given[name] = numpy.broadcast_to(flat, channels)
     if not (numpy.abs(given["std"]) >= 1 / _LARGEST).all():
-        raise ArgumentError(_CMN, "std", "not 0, and such that 1 / std is a finite float32", shown(std))
+        raise ArgumentError(_CMN, "std", "not 0, with 1 / std in the range of float32", shown(std))
     with numpy.errstate(over="ignore", invalid="ignore"):
         factors = scale / given["std"]
         return tuple(factors.tolist()), tuple((shift - given["mean"] * factors).tolist())

@@ -76,7 +76,7 @@ class Scalar(Tensor):
         number = self.value
         whole = kind.startswith(("int", "uint"))
         if whole and not math.isfinite(number):
-            raise ArgumentError("types.Constant", "value", f"a number that {kind} holds", str(number))
+            raise ArgumentError("types.Constant", "value", f"a number in the range of {kind}", str(number))
         return Constant(bool(number) if kind == "bool" else int(number) if whole else number, kind)
 
     bool = functools.partialmethod(_of, "bool")
@@ -134,7 +134,7 @@ def _check_range(name: str, argument: str, given: Tensor, kind: numpy.dtype[Any]
         limits, array = numpy.iinfo(kind), given.cpu().array
         least, most = int(array.min()), int(array.max())
         if not limits.min <= least <= most <= limits.max:
-            raise ArgumentError(name, argument, f"integers that {kind} holds", f"{least} to {most}")
+            raise ArgumentError(name, argument, f"integers in the range of {kind}", f"{least} to {most}")
 
 
 def _laid_out(
@@ -164,9 +164,7 @@ def _constant(
 ) -> Batch | Tensor:
     """The same numbers for each sample: DALI's ``fn.constant``."""
     if (fdata is None) == (idata is None):
-        raise ArgumentError(
-            "fn.constant", "fdata", "given, or 'idata', and not both", "neither" if fdata is None else "both"
-        )
+        raise ArgumentError.either("fn.constant", "fdata", "idata", both=fdata is not None)
     kind, argument, data = ("int32", "idata", idata) if fdata is None else ("float32", "fdata", fdata)
     given = dynamic.as_tensor(data)
     if argument == "idata" and numpy_dtype(given.dtype).kind not in "biu":
@@ -223,9 +221,9 @@ def _python_function(
     made = []
     for column, layout in itertools.zip_longest(results, layouts):
         if not isinstance(column, (list, tuple, Batch)) and not getattr(column, "ndim", 0):
-            raise ArgumentError(name, "function", f"one that makes {n} samples of {n}", shown(column))
+            raise ArgumentError(name, "function", f"a function from {n} samples to {n}", shown(column))
         if len(column) != n:
-            raise ArgumentError(name, "function", f"one that makes {n} samples of {n}", f"{len(column)} samples")
+            raise ArgumentError(name, "function", f"a function from {n} samples to {n}", f"{len(column)} samples")
         batch = dynamic.as_batch(list(column), layout=layout or None)
         made.append(Batch(list(batch.samples), batch.layout, batches[0].origin if batches else None))
     return tuple(made) if num_outputs > 1 else made[0] if made else None
@@ -247,7 +245,7 @@ def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
     results = tuple(found) if isinstance(found, tuple) or (count > 1 and isinstance(found, list)) else (found,)
     if len(results) != count:
         got = f"{len(results)}: {shown(found)}"
-        raise ArgumentError(name, "function", f"one that gives num_outputs={count} results", got)
+        raise ArgumentError(name, "function", f"a function with num_outputs={count} results", got)
     return results
 
 
@@ -286,7 +284,7 @@ def input_sets(path: str, inputs: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return [inputs]
     if any(not isinstance(item, (Batch, Tensor)) for x in given for item in x) or len({len(x) for x in given}) > 1:
         got = " and ".join(f"[{', '.join(type(item).__name__ for item in x)}]" for x in given)
-        raise ArgumentError(f"fn.{path}", "input", "lists of as many Batches, and nothing else in them", got)
+        raise ArgumentError(f"fn.{path}", "input", "lists of equally many Batches", got)
     rows = range(len(given[0]))
     return [tuple(x[i] if is_set else x for x, is_set in zip(inputs, sets, strict=True)) for i in rows]
 

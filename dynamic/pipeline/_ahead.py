@@ -56,7 +56,7 @@ class Ahead(Generic[X]):
         if self.pid != os.getpid():
             raise RuntimeError("This iteration began in another process, which has forked; begin one here.")
         if self._closed:
-            raise RuntimeError("The pipeline is closed.")
+            raise RuntimeError("The pipeline is closed. Make a new one.")
         if not self._depth:
             if not self._made:
                 self._made.append((self._make(), None))
@@ -67,7 +67,7 @@ class Ahead(Generic[X]):
                     self._changed.notify_all()
                 while not self._made:
                     if self._closed:
-                        raise RuntimeError("The pipeline is closed.")
+                        raise RuntimeError("The pipeline is closed. Make a new one.")
                     self._changed.wait()
         result, error = self._made[0]
         if error is not None:

@@ -178,7 +178,7 @@ class Record:
             made._first = _First(entries["calls"], entries["varying"]) if entries["calls"] else None
             return made
         if not all(map(_is_entry, entries["calls"])):
-            raise StateError(f"Pipeline: this is no state of a pipeline: 'calls' is {shown(entries['calls'])}.")
+            raise StateError(f"Pipeline: this is not a state of a pipeline: 'calls' is {shown(entries['calls'])}.")
         for entry in entries["calls"]:
             arguments = sorted(entry["arguments"].items(), key=_order)
             made.calls.append(Call(entry["call"], tuple(arguments), entry["plain"]))

@@ -114,13 +114,13 @@ class Epochs:
         return number
 
     def left(self, states: States) -> int | None:
-        """How many batches are left of the epoch after states; None where the first source is no reader."""
+        """How many batches are left of the epoch after states; None where the first source is not a reader."""
         return self._asked(states, steps_left)
 
     def start(self, states: States, epoch: int | None = None) -> States:
         """The states at the start of a later epoch, by default the next, whatever was given of this one.
 
-        A source of a pipeline that is no reader stays where it is; where the first one is none, its own next epoch
+        A source of a pipeline that is not a reader stays where it is; where the first one is none, its own next epoch
         begins, if it has a place.
         """
         epoch = self.epoch(states) + 1 if epoch is None else epoch
@@ -250,12 +250,12 @@ class Epochs:
         """How many batches a whole epoch of the first reader has, on the shard that has most.
 
         Raises:
-            TypeError: The first source is no reader, so that nobody knows before it ends.
+            TypeError: The first source is not a reader, so that nobody knows before it ends.
         """
         if self._length is None:
             self._length = self._asked(self.first, steps_of_epoch)
         if self._length is None:
-            raise TypeError(f"{self._operator} has no length: the first source of its pipeline is no reader.")
+            raise TypeError(f"{self._operator} has no length: the first source of its pipeline is not a reader.")
         return self._length
 
 

@@ -117,7 +117,7 @@ class _Source(ExternalSource):
             made = make(made, layout=layout)
         for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
             if wanted is not None and getattr(made, what) != wanted:
-                expected = f"one that gives samples of {what} {wanted}, as it is told to"
+                expected = f"one that gives samples of {what} {wanted}, as declared"
                 raise ArgumentError(_OPERATOR, "source", expected, f"{getattr(made, what)}")
         return made
 

@@ -37,7 +37,7 @@ class Family(ModuleType):
         return found(f"{self.__dict__['_path']}.{name}", self.__name__)
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError(f"fn.{self._path} is no operator: call one of its family")
+        raise TypeError(f"fn.{self._path} is not an operator: call one of its family")
 
     def __dir__(self) -> list[str]:
         return members(self._path)

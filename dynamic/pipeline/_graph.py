@@ -112,7 +112,7 @@ class Graph:
         batch_size: The most samples in a batch.
         seed: Of all random numbers. Readers have seeds of their own, so that all ranks share one order.
         states: Of a checkpoint to go on from; each object takes its own when it is made.
-        last_batch: How the first reader ends its epochs, if not as it is told to in the function.
+        last_batch: How the first reader ends its epochs, if not as declared in the function.
         fed: What sources without a function are given.
         check: Refuses outputs.
         conditionals: Whether a Batch may be a condition, for each sample.
@@ -282,7 +282,7 @@ class Graph:
         finally:
             self._leaving = False
         if self.primary is None:
-            raise ArgumentError("Pipeline", "function", "one that calls a reader or a source", "one that calls none")
+            raise ArgumentError("Pipeline", "function", "a function that calls a reader or a source", "no such call")
         return self.primary, self.sources[self.primary]
 
     def skip(self) -> Step | None:
@@ -331,7 +331,7 @@ class Graph:
             if waiting := {name for name in self._waiting if not (parts and name.startswith("stream "))}:
                 names = ", ".join(map(repr, sorted(waiting)))
                 raise StateMismatch(
-                    f"Pipeline: the checkpoint has states of {names}, which this pipeline has not.",
+                    f"Pipeline: the checkpoint has states of {names}, which this pipeline does not have.",
                     [f"{names} in the state, missing here"],
                 )
             self._record, self._expected = self._expected, None
@@ -424,12 +424,12 @@ def own_state(states: Mapping[str, JSON]) -> dict[str, Any]:
     if kinds not in (_OWN_STATE, _FIRST_STATE) or not isinstance(own, dict):
         hint = "dynamic.checkpoint.load is for objects that a program names itself."
         raise StateMismatch(
-            f"Pipeline: the checkpoint is of no pipeline: it has {sorted(states)}. {hint}",
+            f"Pipeline: the checkpoint is not of a pipeline: it has {sorted(states)}. {hint}",
             ["pipeline: missing in the state"],
         )
     if own["version"] not in (range(_FORMER_ORDERS, _VERSION + 1) if kinds == _OWN_STATE else (1,)):
         raise StateMismatch(
-            f"Pipeline: the state has version {own['version']}, and this library knows {_VERSION}.",
+            f"Pipeline: the state has version {own['version']}; this library reads {_VERSION}.",
             [f"version: {own['version']} in the state, {_VERSION} here"],
         )
     return own
@@ -467,6 +467,6 @@ def _text(checkpoint: Any) -> str | bytes:
     if named or isinstance(checkpoint, os.PathLike):
         return read(Path(checkpoint), LARGEST)
     if not isinstance(checkpoint, (str, bytes)):
-        expected = "what Pipeline.checkpoint() returned, or a path to it"
+        expected = "a result of Pipeline.checkpoint(), or a path to one"
         raise ArgumentError("Pipeline", "checkpoint", expected, shown(checkpoint))
     return checkpoint

@@ -52,7 +52,7 @@ def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
             raise AttributeError(unknown(path))
         found = getattr(found, part)
     if not callable(found) or isinstance(found, type):
-        raise TypeError(f"fn.{path} is no operator: call one of its family")
+        raise TypeError(f"fn.{path} is not an operator: call one of its family")
     return found, frozenset(inspect.signature(found).parameters)
 
 

@@ -193,7 +193,7 @@ class Run:
             record, parts = self._record, []
             for path, found in record:
                 if isinstance(found, Batch) and len(found) != len(fork.truth):
-                    expected = f"one whose calls before a condition all give {len(fork.truth)} samples"
+                    expected = f"a function whose calls before a condition all give {len(fork.truth)} samples"
                     raise ArgumentError("Pipeline", "function", expected, f"{len(found)} of fn.{path}()") from None
             for way in (True, False):
                 places = numpy.flatnonzero(fork.truth == way)

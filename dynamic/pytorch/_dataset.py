@@ -141,12 +141,12 @@ class Batches:
             return
         if self._loaded and not self._shared.begun:
             hint = "Let the loader begin there: loader.set_epoch(dataset.epoch) with Accelerate."
-            raise ArgumentError(operator, "epoch", f"{here}, of which a state was loaded", str(epoch), hint)
+            raise ArgumentError(operator, "epoch", f"{here}, the epoch of the loaded state", str(epoch), hint)
         if self._shared.begun and epoch == self._epochs.epoch(self._shared.start):
             self._warn_of_repetition(f"{operator}: epoch {epoch}")
         first = self._epochs.first
         if epoch < (least := self._epochs.epoch(first)):
-            raise ArgumentError(operator, "epoch", f"at least {least}, where the source stands", str(epoch))
+            raise ArgumentError(operator, "epoch", f"at least {least}, the epoch of the source", str(epoch))
         self._now = None
         self._shared.put(first if epoch == least else self._epochs.start(first, epoch))
 
@@ -213,7 +213,7 @@ class Batches:
         After the last batch of an epoch that is the next epoch.
 
         Raises:
-            StateError: This is no state of a data set.
+            StateError: This is not a state of a data set.
             StateMismatch: It is of another reader, or of one of several workers, where there are not so many now.
         """
         place, worker = _place(state_dict), Worker.here()
@@ -307,7 +307,7 @@ class Batches:
         """How many batches a whole epoch has, on the shard that has most.
 
         Raises:
-            TypeError: The first source of the pipeline is no reader.
+            TypeError: The first source of the pipeline is not a reader.
         """
         return len(self._epochs)
 
@@ -321,9 +321,9 @@ def _state(place: Place) -> State:
 
 def _place(state: Any) -> Place:
     if not isinstance(state, Mapping) or {key: type(value) for key, value in state.items()} != _TYPES:
-        raise StateError(f"{_OPERATOR}: this is no state of a data set: {shown(state)}.")
+        raise StateError(f"{_OPERATOR}: this is not a state of a data set: {shown(state)}.")
     if state["version"] != 1:
-        raise StateError(f"{_OPERATOR}: the state has version {state['version']}, and this library knows 1.")
+        raise StateError(f"{_OPERATOR}: the state has version {state['version']}; this library reads 1.")
     return Place(state["states"], state["skip"], state["workers"], state["ended"])
 
 

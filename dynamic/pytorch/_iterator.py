@@ -157,7 +157,7 @@ class GenericIterator:
         known = isinstance(state, dict) and state.keys() == {"version", "size", "given"} and state["version"] == 1
         given = array_from_json(state["given"]) if known else numpy.zeros(0)
         if given.dtype != numpy.int64 or given.ndim != 1:
-            raise StateError(f"{self._operator}: this is no state of an iterator: {shown(state)}.")
+            raise StateError(f"{self._operator}: this is not a state of an iterator: {shown(state)}.")
         differences = [] if state["size"] == self._told else [f"size: {state['size']} in the state, {self._told} here"]
         if len(given) != len(self._pipelines):
             differences.append(f"pipelines: {len(given)} in the state, {len(self._pipelines)} here")
@@ -177,7 +177,7 @@ class GenericIterator:
             first = pipeline._graph.primary
             if first != self._reader_name or first not in known:
                 expected = "the name of the pipeline's first reader, which makes its epochs"
-                hint = f"That is {first!r}." if first in known else "The first source of this pipeline is no reader."
+                hint = f"That is {first!r}." if first in known else "The first source of this pipeline is not a reader."
                 raise ArgumentError(self._operator, "reader_name", expected, shown(self._reader_name), hint)
             self._meta = self._meta or known[self._reader_name]
         return self._meta
@@ -436,13 +436,13 @@ class GenericIterator:
         """Go on after the batch whose state this is; after the last of an epoch, `iter` begins the next.
 
         Raises:
-            StateError: This is no state of an iterator.
+            StateError: This is not a state of an iterator.
             StateMismatch: It is of other pipelines.
                 After either error the iterator is as it was.
         """
         texts: Any = state_dict.get("checkpoints") if isinstance(state_dict, dict) else None
         if not isinstance(texts, list) or state_dict.keys() != {"version", "checkpoints"} or state_dict["version"] != 1:
-            raise StateError(f"{self._operator}: this is no state of an iterator: {shown(state_dict)}.")
+            raise StateError(f"{self._operator}: this is not a state of an iterator: {shown(state_dict)}.")
         if len(texts) != len(self._pipelines):
             difference = f"pipelines: {len(texts)} in the state, {len(self._pipelines)} here"
             raise StateMismatch(f"{self._operator}: the state is of another iterator. {difference}.", [difference])

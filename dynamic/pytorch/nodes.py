@@ -154,14 +154,14 @@ class _Over(_Node):
         """Reset the other node.
 
         Raises:
-            StateError: This is no state of such a node.
+            StateError: This is not a state of such a node.
         """
         if initial_state is None:
             self._source.reset()
         elif isinstance(initial_state, Mapping) and initial_state.keys() == {"source"}:
             self._source.reset(initial_state["source"])
         else:
-            raise StateError(f"{self._operator}: this is no state of such a node: {shown(initial_state)}.")
+            raise StateError(f"{self._operator}: this is not a state of such a node: {shown(initial_state)}.")
         super().reset(initial_state)
 
     def get_state(self) -> State:

@@ -95,7 +95,7 @@ def uniform(
         fine, limits, exact = _limits(*call.values["range"], kind)
     if not fine:
         precision = "" if kind.kind in "iu" else f", as {'float16' if kind.itemsize == 2 else 'float32'} numbers"
-        raise call.error("range", None if flags is None else ~flags, f"a start and an end beyond it{precision}")
+        raise call.error("range", None if flags is None else ~flags, f"a start and a larger end{precision}")
     words = 2 if _distributions.wide(kind) else 1
 
     def compute(part: Part) -> Array:
@@ -427,7 +427,7 @@ def beta(
     """
     call.on_cpu()
     if call.dtype.kind != "f":
-        raise ArgumentError("beta", "dtype", "a float type", str(call.dtype))
+        raise ArgumentError("beta", "dtype", "a floating-point type", str(call.dtype))
     parameters = []
     for name in ("alpha", "beta"):
         value = call.float32(name)

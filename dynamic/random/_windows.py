@@ -64,7 +64,7 @@ def _range(call: Call, argument: str) -> tuple[float, float]:
     least = 0 if argument == "random_area" else _LEAST
     if not least <= low <= high <= _MOST:
         which = "above 0" if least else "of at least 0"
-        expected = f"two finite float32 numbers {which}, the first no larger than the second"
+        expected = f"two finite float32 numbers {which}, the smaller one first"
         raise ArgumentError(call.name, argument, expected, shown(call.fixed[argument]))
     return low, high
 

@@ -266,9 +266,9 @@ def _document(path: str, *, polygons: bool) -> dict[str, Any]:
     try:
         document = _with_table(text, refuse)
     except RecursionError:
-        raise damaged(path, "is no JSON file that can be read: it is nested too deeply") from None
+        raise damaged(path, "is not a JSON file that can be read: it is nested too deeply") from None
     except ValueError as error:
-        raise damaged(path, f"is no JSON file: {error}") from None
+        raise damaged(path, f"is not a JSON file: {error}") from None
     if not isinstance(document, dict):
         raise damaged(path, f"must be a JSON object with 'images' and 'annotations'; got {shown(document)}")
     return document

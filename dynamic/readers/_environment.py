@@ -59,5 +59,5 @@ def _of_variables(operator: str, launcher: str) -> tuple[int, int]:
         numbers.append(int(text))
     if numbers[0] >= numbers[1]:
         got = " and ".join(f"{name}={n}" for name, n in zip(_VARIABLES[launcher], numbers, strict=True))
-        raise ArgumentError(operator, "shard", "that of a process whose number is below how many there are", got)
+        raise ArgumentError(operator, "shard", "a launcher that gives a rank below the number of processes", got)
     return numbers[0], numbers[1]

@@ -126,7 +126,7 @@ def checked(operator: str, given: Any) -> dict[str, Any]:
     if type(version) is not int or not 1 <= version <= VERSION:
         raise StateError(
             f"{operator}: the state has version {shown(version)}, and this library "
-            f"knows 1 to {VERSION}. Use the library that it was made with, or a newer one."
+            f"knows 1 to {VERSION}. Use the version that wrote it, or a newer one."
         )
     if version < _SIZED_SINCE and "sized" not in state:
         state = state | {"sized": state.get("samples")}
@@ -165,7 +165,7 @@ def rule_of(state: dict[str, Any]) -> Rule:
 
 def no_state(operator: str, reason: str) -> StateError:
     """The error that something is no state of a reader."""
-    return StateError(f"{operator}: this is no state of a reader: {reason}. Use one that get_state() gave.")
+    return StateError(f"{operator}: this is not a state of a reader: {reason}. Use a state from get_state().")
 
 
 def what_changed(state: dict[str, Any], ids: Any, names: Callable[[list[int]], list[str]]) -> str:

@@ -332,7 +332,7 @@ class Placed(ABC):
     def _mended(self, state: dict[str, Any], differences: list[str], policy: OnMismatch) -> Place:
         """The place to take for that of a state which does not fit."""
         if policy == "raise":
-            hint = "Give it the data and arguments that it had when the state was taken, or on_mismatch='adapt'."
+            hint = "Give it the data and arguments of the state, or on_mismatch='adapt'."
             raise unfit(self._operator, differences, hint)
         if policy == "warn":
             hint = (

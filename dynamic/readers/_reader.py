@@ -225,7 +225,7 @@ class Reader(Placed, Generic[G]):
         raise ArgumentError(
             self._operator,
             "batch_size",
-            "so small that there is a batch for this shard",
+            "small enough for this shard to get a batch",
             str(size),
             f"There are {self._count} samples on {self._num_shards} shards.",
         )

@@ -88,12 +88,12 @@ def check_beside(path: str, reader: Reader[Any], name: str, first: Any) -> None:
         ArgumentError: It cannot.
     """
     if reader._on_error == "skip":
-        expected = f"'raise' or 'replace' beside {name!r}, as many samples as which it gives"
+        expected = f"'raise' or 'replace' beside {name!r}, which gives as many samples"
         raise ArgumentError(f"fn.{path}", "on_error", expected, "'skip'")
     if not isinstance(first, Reader):
         return
     if reader._num_shards != first._num_shards:
-        expected = f"{first._num_shards}, as of the first reader {name!r}, to whose steps this one keeps"
+        expected = f"{first._num_shards}, like the first reader {name!r}, which sets the steps"
         raise ArgumentError(f"fn.{path}", "num_shards", expected, shown(reader._num_shards))
     alike = first._stick_to_shard and first._count == reader._count
     if reader._stick_to_shard and reader._num_shards > 1 and not alike:
@@ -135,7 +135,7 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
             continue
         for whose, one in ((f"as of {name!r}, which has as many samples", reader), (f"in {name!r}", other)):
             if one._on_error == "replace":
-                expected = f"'raise' {whose}, as a sample in the place of another belongs to no pair"
+                expected = f"'raise' {whose}, because a replaced sample would break its pair"
                 raise ArgumentError(f"fn.{path}", "on_error", expected, "'replace'")
         if shuffled and other._leader is None:
             if former:

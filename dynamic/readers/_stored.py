@@ -118,7 +118,7 @@ def called_with(*what: str) -> Callable[[F], F]:
                     raise _unknown(self._operator, name, known, what)
             size = positional[0] if positional else named.get("max_batch_size")
             if isinstance(size, (str, bytes, os.PathLike, list, tuple)):
-                hint = f"What is read is given by name: {' or '.join(f'{name}=' for name in what)}."
+                hint = f"Give the source by name: {' or '.join(f'{name}=' for name in what)}."
                 raise ArgumentError(self._operator, "max_batch_size", "an integer of 1 or more", shown(size), hint)
             if size is not None:
                 natural(self._operator, "max_batch_size", size, 1)
@@ -344,7 +344,7 @@ class Stored(Reader[G], Generic[L, G]):
         }
         for argument, (given, here, there) in pairs.items():
             if given and here != there:
-                expected = f"left out, or {there!r} as of the reader whose order this one has"
+                expected = f"left out, or {there!r} like the reader given as order_of"
                 raise ArgumentError(operator, argument, expected, shown(here))
         if other._on_error != "raise":
             expected = "a reader with on_error='raise', of which every sample comes"
@@ -357,7 +357,7 @@ class Stored(Reader[G], Generic[L, G]):
     def _follow(self, leader: Stored[Any, Any]) -> None:
         """Let each sample come where that of the same row of another reader comes, whose rule this one has."""
         if self._on_error != "raise":
-            expected = f"'raise' in a reader whose samples belong to those of {leader._operator}"
+            expected = f"'raise' in a reader paired with {leader._operator}"
             raise ArgumentError(self._operator, "on_error", expected, shown(self._on_error))
         self._leader, self._paired, leader._paired = leader, True, True
         if self._listed is not None:
@@ -472,7 +472,7 @@ def _only_cpu(operator: str, device: Any, num_inputs: Any) -> None:
     kind = device.device_type if isinstance(device, Device) else device
     kind = kind if isinstance(kind, str) else ""
     if kind in ("gpu", "cuda", "mixed") or kind.startswith(("gpu:", "cuda:")):
-        raise DeviceError(f"{operator}(): files are read on the CPU; got {kind!r}. Take what it gives to the device.")
+        raise DeviceError(f"{operator}(): files are read on the CPU; got {kind!r}. Move its batches to the device.")
     if kind != "cpu":
         raise ArgumentError(operator, "device", "'cpu'", shown(device))
     if num_inputs is not None and (not isinstance(num_inputs, int) or num_inputs):

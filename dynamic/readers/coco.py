@@ -143,11 +143,11 @@ class COCO(Stored[Annotated, Batches]):
             raise ArgumentError(
                 operator,
                 "save_preprocessed_annotations_dir",
-                "a path where, and only where, save_preprocessed_annotations=True",
+                "a path, with save_preprocessed_annotations=True only",
                 shown(folder),
             )
         if file_root is None:
-            raise ArgumentError(operator, "file_root", "the folder that images are in", "None")
+            raise ArgumentError(operator, "file_root", "the folder of the images", "None")
         self._coordinates = flag(operator, "masks", masks)
         polygons = flag(operator, "polygon_masks", polygon_masks) or self._coordinates
         pixels = flag(operator, "pixelwise_masks", pixelwise_masks)

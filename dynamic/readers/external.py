@@ -125,7 +125,7 @@ class ExternalSource:
         passes = isinstance(source, Iterator) and type(source).__module__ in ("builtins", "itertools")
         if self._cycle in ("quiet", "raise") and passes:  # classes of users' own may begin again in __iter__
             hint = "Give a list, or a function that makes a generator: it is called for each epoch."
-            raise ArgumentError(operator, "source", "what can begin again, with cycle", shown(source), hint)
+            raise ArgumentError(operator, "source", "a source that can start again, with cycle", shown(source), hint)
         self._epoch = self._iteration = self._sample = self._batch_size = 0
         self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
         self._answers = None if self.resumable else Answers(self._begun, self._own)
@@ -375,16 +375,16 @@ class ExternalSource:
         operator, state = self._operator, untold(state)
         if not isinstance(state, dict) or state.keys() != _STATE.keys():
             raise StateError(
-                f"{operator}: this is no state of a source: {shown(state)}. Use one that get_state() gave."
+                f"{operator}: this is not a state of a source: {shown(state)}. Use a state from get_state()."
             )
         for key, kind in _STATE.items():
             value = state[key]
             if type(value) is not kind or (isinstance(value, int) and not 0 <= value <= MOST_COUNTED):
-                raise StateError(f"{operator}: this is no state of a source: {key!r} is {shown(value)}.")
+                raise StateError(f"{operator}: this is not a state of a source: {key!r} is {shown(value)}.")
         if state["version"] != _VERSION:
             raise StateError(
-                f"{operator}: the state has version {shown(state['version'])}, and this library knows "
-                f"{_VERSION}. Use the library that it was made with, or a newer one."
+                f"{operator}: the state has version {shown(state['version'])}; this library reads "
+                f"{_VERSION}. Use the version that wrote it, or a newer one."
             )
         if state["source"] != self._kind:
             difference = f"source: {state['source']!r} in the state, {self._kind!r} here"
@@ -483,7 +483,7 @@ def _positional(source: Callable[..., Any]) -> int:
         parameters = inspect.signature(source).parameters.values()
     except ValueError as error:
         hint = "Wrap it: lambda i: f(i)."
-        expected = "a function whose arguments can be told"
+        expected = "a function with a readable signature"
         raise ArgumentError("ExternalSource", "source", expected, shown(source), hint) from error
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in positional and p.default is p.empty for p in parameters)

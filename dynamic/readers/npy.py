@@ -288,7 +288,7 @@ def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Regi
     for alternatives in (_STARTS, _ENDS):
         found = [name for name in alternatives if given[name] is not None]
         if len(found) > 1:
-            raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
+            raise ArgumentError(operator, found[1], f"left out when {found[0]!r} is given", shown(given[found[1]]))
     bounds = {
         name.replace("roi_", ""): _numbers(name, value, float if name.startswith("rel_") else int)
         for name, value in given.items()

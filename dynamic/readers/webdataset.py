@@ -41,7 +41,7 @@ class Webdataset(Stored["Components", Batches]):
 
     The files of an archive that follow each other and whose paths are the same up to the first dot of the name are one
     sample; what follows that dot is the extension. Files whose names begin with a dot are passed over, and so is what
-    is no regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with one extension.
+    is not a regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with one extension.
 
     A sample is known by the path of its archive, below the folder that all archives lie in, and its path in there.
     Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused. Archives that follow

@@ -100,4 +100,4 @@ def _applied(spread: cv2.CLAHE, plane: Array) -> Array:
     except cv2.error as error:
         if error.code != cv2.Error.StsNoMem:
             raise
-        raise MemoryError("There is no memory for the tables of so many tiles.") from error
+        raise MemoryError("Not enough memory for the tables of so many tiles.") from error

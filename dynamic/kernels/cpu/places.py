@@ -55,7 +55,7 @@ def cropped(
     said = {place: "crop" if crop is not None else _EXTENTS_OF[layout[place]] for place in places}
     if crop is not None:
         if any(extent is not None for extent in wanted):
-            raise ArgumentError(operator, "crop", "left out beside crop_h and crop_w", shown(crop))
+            raise ArgumentError(operator, "crop", "left out when crop_h or crop_w is given", shown(crop))
         if len(crop) == 2 and "D" in layout:
             crop = (0, *crop)
         if len(crop) != len(places):
@@ -163,7 +163,7 @@ def axes_of(
     """The dimensions that `axes` says, else those that `axis_names` says, which has a default."""
     if axes is not None:
         if axis_names not in (None, default):
-            raise ArgumentError(operator, "axis_names", "left out beside axes", repr(axis_names))
+            raise ArgumentError(operator, "axis_names", "left out when 'axes' is given", repr(axis_names))
         given = [axes] if isinstance(axes, int) else list(axes)
         if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
             expected = f"different dimensions between {-ndim} and {ndim - 1}"
@@ -258,11 +258,11 @@ def _sliced(
     beginning, ending = (next(iter(given)), list(given)[-1]) if anchor is None else ("anchor", "shape")
     for axis, (low, high) in zip(chosen, bounds, strict=True):
         if not (abs(low) < _FAR and abs(high) < _FAR):
-            raise ArgumentError(operator, beginning, "within reach", f"{low:g} to {high:g}")
+            raise ArgumentError(operator, beginning, "between -2**62 and 2**62", f"{low:g} to {high:g}")
         starts[axis] = _rounded(low)
         extents[axis] = _rounded(high) - starts[axis]
         if extents[axis] < 0:
-            raise ArgumentError(operator, ending, "such that no window ends before it begins", f"{low:g} to {high:g}")
+            raise ArgumentError(operator, ending, "at or after the start of the window", f"{low:g} to {high:g}")
     arguments = [(beginning, ending)] * len(shape)
     return placed(operator, arguments, shape, layout, (starts, extents), out_of_bounds_policy)
 
@@ -271,16 +271,17 @@ def _check_together(operator: str, given: dict[str, Any], anchor: _Numbers | Non
     """Refuse arguments that contradict each other, and none at all."""
     if anchor is not None:
         if given:
-            raise ArgumentError(operator, next(iter(given)), "left out beside an anchor and a shape", "a value")
+            raise ArgumentError(operator, next(iter(given)), "left out when an anchor and a shape are given", "a value")
         if extent is None:
-            raise ArgumentError(operator, "shape", "given where there is an anchor", "nothing")
+            raise ArgumentError(operator, "shape", "given with an anchor", "nothing")
         return
     for alternatives in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
         found = [name for name in alternatives if name in given]
         if len(found) > 1:
-            raise ArgumentError(operator, found[1], f"left out beside {found[0]!r}", shown(given[found[1]]))
+            raise ArgumentError(operator, found[1], f"left out when {found[0]!r} is given", shown(given[found[1]]))
     if not given:
-        raise ArgumentError(operator, "start", "given, or an end, a shape, or an anchor and a shape", "nothing")
+        needs = "takes a start, an end or a shape, or an anchor and a shape; got none of them"
+        raise ArgumentError(operator, "start", needs, "")
 
 
 def each(operator: str, name: str, value: _Values, count: int) -> list[float]:

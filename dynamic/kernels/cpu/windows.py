@@ -34,7 +34,7 @@ def taken(operator: str, image: Array, starts: Sequence[int], policy: str, fill:
     elif image.size:
         repeated(image, starts, policy, out)
     elif out.size:
-        expected = "'pad' of an image without pixels: there are none to repeat"
+        expected = "'pad' for an image without pixels"
         raise ArgumentError(operator, "out_of_bounds_policy", expected, repr(policy))
     return out
 

@@ -179,7 +179,7 @@ def _header(data: Buffer | bytes, limits: Limits) -> Header:
             check_size(FORMAT, height, width, limits)
             colours = _COLOURS[len(components)]
             if colours == "CMYK" and transform not in (0, 2):
-                raise unsupported(FORMAT, "four components without an Adobe marker that says what they mean")
+                raise unsupported(FORMAT, "four components without an Adobe marker that defines them")
             progressive = frame[0] == _PROGRESSIVE
             detail = _Frame(progressive, components, transform, start - 4, height_at, restarts, needed)
             return Header(FORMAT, height, width, colours, orientation or 1, detail)

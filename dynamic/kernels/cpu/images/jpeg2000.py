@@ -350,7 +350,7 @@ def decode(data: Buffer, head: Header) -> tuple[Array, Colours]:  # noqa: ARG001
         return numpy.full(shape, 1 << (found.bits - 1), wide), head.colours
     image = imdecode(FORMAT, "OpenJPEG", _contained(bytes(clean), head), flags)
     if image.size != head.height * head.width * CHANNELS[head.colours]:
-        raise corrupt(FORMAT, f"the container does not say what {CHANNELS[head.colours]} components mean")
+        raise corrupt(FORMAT, f"the container does not define {CHANNELS[head.colours]} components")
     swapped: dict[Colours, Colours] = {"RGB": "BGR", "RGBA": "BGRA"}
     return image, swapped.get(head.colours, head.colours)
 
