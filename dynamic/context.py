@@ -40,7 +40,7 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
-#: What has been entered in a thread, or in one of its asyncio tasks; contexts with what leaving them undoes.
+#: The contexts entered in a thread, or in one of its asyncio tasks; contexts with what leaving them undoes.
 _modes: ContextVar[tuple[EvalMode, ...]] = ContextVar("dynamic.modes", default=())
 _entered: ContextVar[tuple[tuple[EvalContext, ExitStack], ...]] = ContextVar("dynamic.contexts", default=())
 
@@ -200,7 +200,7 @@ class Stream:
 
     def __init__(self, handle: int, device_id: int = 0) -> None:
         self.handle, self.device_id = handle, device_id
-        self._owner: Any = None  # what the stream ends with
+        self._owner: Any = None  # the object that the stream lives as long as
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.handle

@@ -20,7 +20,7 @@ _CUDA = (2, 13)  # DLPack's numbers: CUDA, CUDA managed
 _HOST = (1, 3)  # CPU, pinned host memory
 
 
-#: What has been entered in a thread, or in one of its asyncio tasks.
+#: The contexts entered in a thread, or in one of its asyncio tasks.
 _entered: ContextVar[tuple[Device, ...]] = ContextVar("dynamic.devices", default=())
 
 

@@ -1,7 +1,7 @@
 """Element types: their names, how two of them combine, and how values pass from one to another.
 
 Promotion is DALI's (`promote`), conversion saturates and rounds half away from zero (`convert`). Both work on NumPy
-dtypes and arrays, and on CuPy arrays alike; `DType` is what a user sees.
+dtypes and arrays, and on CuPy arrays alike; `DType` is the class for users.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DType:
     """
 
     class Kind(enum.Enum):
-        """What an element is."""
+        """The kind of an element."""
 
         signed = "signed"
         unsigned = "unsigned"
@@ -295,7 +295,7 @@ _LONG = 1 << 18  # bytes; shorter copies stay in the cache
 def _copied(xp: Any, array: Any, out: Any) -> Any:
     """Copy to memory of the same type.
 
-    What is long through vectors: in two thirds of the time that the string instructions take which memcpy uses for it
+    Long copies go through vectors: in two thirds of the time that the string instructions take which memcpy uses for it
     (on Zen 4, where the copy does not stay in the cache; where it does, in the same).
     """
     long = xp is numpy and out.nbytes >= _LONG and array.shape == out.shape

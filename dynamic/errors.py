@@ -1,4 +1,4 @@
-"""What can go wrong, and the one place that words it.
+"""Errors and warnings: their classes, and the wording that they share.
 
     DynamicError
      ├─ ArgumentError (TypeError, ValueError)   an argument is missing, unknown, of the wrong type or out of range
@@ -14,8 +14,8 @@ that seem to belong together are shuffled apart, LayoutWarning (UserWarning) whe
 first, ScaleWarning (UserWarning) where integers are normalised by means and deviations of fractions.
 
 Every argument error has one shape:
-``operator(): argument 'name' must be <expected>; got <type> <value>. <what to do>``,
-and names and numbers of arguments another: ``operator() has no argument 'name'. <what to do>``.
+``operator(): argument 'name' must be <expected>; got <type> <value>. <advice>``,
+and names and numbers of arguments another: ``operator() has no argument 'name'. <advice>``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ArgumentError(DynamicError, TypeError, ValueError):
         argument: Name of the argument, with the sample where there is one for each: ``angle[2]``.
         expected: Values that are accepted; or, where `got` is empty, all that is wrong.
         got: The value, as the message shows it.
-        hint: A sentence on what to write instead, or "".
+        hint: A sentence with advice, or "".
     """
 
     def __init__(self, operator: str, argument: str, expected: str, got: str, hint: str = "") -> None:
@@ -146,7 +146,7 @@ class Failure:
 
     index: int  #: the sample's place in its batch; -1 for a file that holds, or lists, many
     reason: str
-    format: str | None = None  #: "JPEG", "PNG", ...: what the bytes begin like
+    format: str | None = None  #: "JPEG", "PNG", ...: the format of the first bytes
     source: str | None = None  #: the file that the sample came from, where it is known
 
     def __str__(self) -> str:
@@ -165,8 +165,8 @@ class DataError(DynamicError, ValueError, RuntimeError):
 
     def __init__(self, operator: str, failures: Sequence[Failure], total: int = 1) -> None:
         self.operator, self.failures, self.total = operator, tuple(failures), total
-        what = f"{len(self.failures)} of {total} samples cannot be read" if total else "the samples cannot be listed"
-        lines = [f"{operator}(): {what}."]
+        failed = f"{len(self.failures)} of {total} samples cannot be read" if total else "the samples cannot be listed"
+        lines = [f"{operator}(): {failed}."]
         lines += [f"  {failure}" for failure in self.failures[:10]]
         if len(self.failures) > 10:
             lines.append(f"  ... and {len(self.failures) - 10} more")
@@ -204,7 +204,7 @@ class StateMismatch(StateError):
     """A saved state is of other data, or of other arguments, than the object has.
 
     Attributes:
-        differences: What differs, one by one: ``"seed: 1 in the state, 2 here"``.
+        differences: The differences, one by one: ``"seed: 1 in the state, 2 here"``.
     """
 
     def __init__(self, text: str, differences: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ class StateMismatch(StateError):
 
 
 class StateWarning(UserWarning):
-    """A state is taken or returned to, but not exactly: the message says what is lost."""
+    """A state is taken or returned to, but not exactly: the message names the loss."""
 
 
 class OrderWarning(UserWarning):

@@ -1,6 +1,6 @@
 """Operators that DALI has in its module of this name: medians and extremes of windows, and two warps.
 
-What has become an operator like the others is here too, under DALI's former name for it.
+Operators that have become regular ones are here too, under DALI's former names.
 Extents and positions of windows here have the width first, as DALI's have: (width, height).
 """
 
@@ -81,7 +81,7 @@ def median_blur(
 ) -> Array:
     """Replace each pixel by the median of the window around it, channel by channel.
 
-    What is outside of an image is the nearest of its pixels.
+    Pixels outside of an image are the nearest ones of its edge.
 
     Args:
         window_size: Extent of the window, or its width and height; odd numbers.
@@ -143,7 +143,7 @@ def dilate(
     Args:
         anchor: Which pixel of the window lies on the one that is computed: x and y, or one index for both; -1 is the
             middle, rounded up.
-        border_mode: What is outside of the image: "constant" is nothing at all, "replicate" the nearest pixel,
+        border_mode: Pixels outside of the image: "constant" is nothing at all, "replicate" the nearest pixel,
             "reflect" the reflection about the edge, "reflect_101" about the edge pixels, "wrap" the other side.
         iterations: How often to do it.
         mask_size: Extent of the window, or its width and height.

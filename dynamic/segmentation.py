@@ -80,8 +80,8 @@ def random_mask_pixel(
     Args:
         input: The mask, of any shape with at least one pixel.
         foreground: Whether to draw from the foreground, if there is any; any integer but 0 means yes.
-        threshold: What is more than this is foreground.
-        value: What is equal to this is foreground instead.
+        threshold: Larger values are foreground.
+        value: Values equal to this are foreground instead.
         batch_size: Number of samples; a Batch of any of the arguments, and a keyed `rng`, say it too.
         device: The CPU.
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
@@ -97,7 +97,7 @@ def random_mask_pixel(
     [1, 1]
     """
     if foreground and input.ndim:
-        with numpy.errstate(over="ignore"):  # nothing is more than what the type cannot hold, nor equal to it
+        with numpy.errstate(over="ignore"):  # no element exceeds or equals a number outside of its type
             mask = input.view("u1") if value is not None and input.dtype == bool else input
             wanted = mask > threshold if value is None else mask == value
         count = int(numpy.count_nonzero(wanted))
@@ -158,7 +158,7 @@ def random_object_bbox(
 ) -> Any:
     """Draw an object of a mask of labels: first a class, then one of its objects, and tell its bounding box.
 
-    An object is what is connected and has the same label: elements next to each other along a dimension, not across a
+    An object is a connected component of one label: elements next to each other along a dimension, not across a
     corner. Where no object is found the box is that of the whole mask.
 
     Args:
@@ -278,7 +278,7 @@ def _found(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _Remembered:
-    """What was found in masks that came last, as much as so many bytes hold."""
+    """Results of recent masks, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
         self.most, self.size = most, 0
@@ -286,7 +286,7 @@ class _Remembered:
         self._lock = new_lock()
 
     def get(self, key: tuple[Any, ...]) -> Any:
-        """What was found, or None."""
+        """A result, or None."""
         with self._lock:
             entry = self._found.pop(key, None)
             if entry is not None:
@@ -294,7 +294,7 @@ class _Remembered:
         return None if entry is None else entry[1]
 
     def put(self, key: tuple[Any, ...], found: Any) -> None:
-        """Remember what was found; the oldest is forgotten where there is too much."""
+        """Remember a result; the oldest ones are forgotten where there is too much."""
         size = _OF_ENTRY + (found.nbytes if isinstance(found, numpy.ndarray) else _OF_NUMBER * len(found))
         with self._lock:
             if size > self.most or key in self._found:
@@ -305,12 +305,12 @@ class _Remembered:
                 self.size -= self._found.pop(next(iter(self._found)))[0]
 
 
-_OF_ENTRY, _OF_NUMBER = 1 << 10, 1 << 6  # bytes, about: of a key and what holds it, and of an integer in a list
+_OF_ENTRY, _OF_NUMBER = 1 << 10, 1 << 6  # bytes, about: of a key and its entry, and of an integer in a list
 _cache = _Remembered(1 << 26)
 
 
 def _cached(mask: Array, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function finds in a mask, or has found when it last came."""
+    """The result of a function of a mask, remembered from its last call."""
     digest = hashlib.sha256(numpy.ascontiguousarray(mask).data).digest()
     key = (digest, mask.shape, mask.dtype.str, function.__name__, arguments)
     found = _cache.get(key)

@@ -47,7 +47,7 @@ class Batches:
         source: A function without arguments that makes a `Pipeline` or a reader, or a reader.
         output_map: A name for each output.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
-        transform: What to do with the `tf.data.Dataset` of an epoch, such as ``lambda dataset: dataset.prefetch(2)``.
+        transform: Applied to the `tf.data.Dataset` of an epoch, such as ``lambda dataset: dataset.prefetch(2)``.
             Its elements are dicts, whose entry "state" must stay as it is, and in its place in the order.
         dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
             dimension; without it such an output is an error.
@@ -84,7 +84,7 @@ class Batches:
         self._transform, self._dynamic_shape, self._ragged = transform, bool(dynamic_shape), frozenset(ragged)
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._states = self._epochs.first
-        self._waiting: _Rest | None = None  # what the next iteration of tf.data gives
+        self._waiting: _Rest | None = None  # the next iteration of tf.data
         self._whole: Any = None  # the tf.data.Dataset of all epochs
         self._channels: dict[str, int] = {}  # of outputs, as the first batch tells
 
@@ -161,7 +161,7 @@ class Batches:
             The batch without its state.
 
         Raises:
-            ArgumentError: It has no state: what was done to the data set has lost it.
+            ArgumentError: It has no state: the `transform` has lost it.
         """
         if not isinstance(batch, Mapping) or STATE not in batch:
             expected = f"a function to data sets whose elements are dicts that keep their entry {STATE!r}"
@@ -181,7 +181,7 @@ class Batches:
         return self._made(rest.first)
 
     def _made(self, first: Sequence[Batch]) -> tensorflow.data.Dataset:
-        """A `tf.data.Dataset` of what waits whenever it is iterated over; of batches like the first."""
+        """A `tf.data.Dataset` of the waiting batches whenever it is iterated over; all are like the first."""
         import tensorflow
 
         kinds = {name: self._kind(name, output) for name, output in self._named(first).items()}
@@ -200,7 +200,7 @@ class Batches:
         return named(_OPERATOR, self.output_map, outputs, varying)
 
     def _values(self, outputs: Sequence[Batch]) -> dict[str, Any]:
-        """What goes into `tf.data`: arrays, and RaggedTensors."""
+        """A batch for `tf.data`: arrays, and RaggedTensors."""
         found = {}
         for name, output in self._named(outputs).items():
             host = output.to_device("cpu")
@@ -218,7 +218,7 @@ class Batches:
         return output.ndim - _has_channels(output) if name in self._ragged else 0
 
     def _kind(self, name: str, output: Batch) -> Any:
-        """What all batches of an output have in common, as the first of them tells."""
+        """The common type of all batches of an output, from the first of them."""
         import tensorflow
 
         extents: list[int | None] = [None] * (1 + output.ndim)
@@ -262,7 +262,7 @@ class _Rest:
 
 
 def _made(data: weakref.ref[Batches]) -> Iterator[dict[str, Any]]:
-    """What `tf.data` iterates over: a function that does not keep the data set."""
+    """The generator for `tf.data`: a function that does not keep the data set."""
     here = data()
     assert here is not None, "whoever iterates has the data set"
     return here._taken_over()

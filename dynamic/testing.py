@@ -23,11 +23,11 @@ __all__ = ["Resumed", "assert_operator", "assert_resumable"]
 
 Objects: TypeAlias = Mapping[str, Stateful]
 Factory: TypeAlias = Callable[[int, int, int], "tuple[Objects, Callable[[], Iterator[Any]]]"]
-_Record: TypeAlias = "tuple[Any, Any]"  # a sample, and what came of it
+_Record: TypeAlias = "tuple[Any, Any]"  # a sample, and its results
 
 
 class Resumed(NamedTuple):
-    """What `assert_resumable` has tried."""
+    """The trials of `assert_resumable`."""
 
     stops: int
     samples: int  #: of an epoch
@@ -136,7 +136,7 @@ class _Run:
         return path
 
     def steps(self, count: int) -> list[list[_Record]]:
-        """What so many steps give: a list for each epoch, the last of which is the one under way."""
+        """The results of so many steps: a list for each epoch, the last of which is the one under way."""
         epochs: list[list[_Record]] = [[]]
         steps = self._lock_step()
         for _ in range(count):
@@ -149,12 +149,12 @@ class _Run:
         return epochs
 
     def all(self, count: int) -> list[list[_Record]]:
-        """What is left of this epoch, and `count` - 1 more."""
+        """The rest of this epoch, and `count` - 1 more."""
         self.epoch += count
         return [[record for records, _ in self._lock_step() for record in records] for _ in range(count)]
 
     def _lock_step(self) -> Iterator[tuple[list[_Record], bool]]:
-        """For each step of an epoch what all shards get, and whether the epoch ended with it."""
+        """For each step of an epoch the batches of all shards, and whether the epoch ended with it."""
         loops = [loop() for loop in self._loops]
         ended = False
         while not ended:

@@ -37,7 +37,7 @@ _COMMON = ("batch_size", "device")
 _LAYOUT = "**"
 _RIGHT_ANGLE = 90.0
 _MOST = float(numpy.finfo(numpy.float32).max)
-_BEFORE = "What is given by position is a transform to be applied before; all else is given by name."
+_BEFORE = "A positional argument is a transform to be applied before; give all others by name."
 
 _LENGTHS = {"angles": 2, "axis": 3, "shear": 2}  # of vectors for no samples; of the others 1
 
@@ -45,7 +45,7 @@ _declared: dict[str, Binder] = {}
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
-    """What is known of the arguments of a function of this module; of another, nothing."""
+    """The arguments of a function of this module; none of another."""
     binder = _declared.get(f"transforms.{function.__name__}") if function.__module__ == __name__ else None
     return {} if binder is None else binder.arguments
 
@@ -81,7 +81,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
 
 
 def _named(inputs: Sequence[Any]) -> dict[str, Any]:
-    """The matrices that are given, by what errors call them."""
+    """The given matrices by their names in errors."""
     named = {"input" if len(inputs) < 2 else f"inputs[{i}]": value for i, value in enumerate(inputs)}
     return {name: value for name, value in named.items() if value is not None}
 
@@ -199,7 +199,7 @@ class _Call:
         return matrices
 
     def result(self, matrices: Array) -> Tensor | Batch:
-        """What the function returns for its own transforms: those together with the input, in float32."""
+        """The result for the function's own transforms: these together with the input, in float32."""
         if self.matrices:
             before, dims = self.matrices[0], matrices.shape[-2]
             if before.shape[-2] != dims:

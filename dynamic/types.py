@@ -1,4 +1,4 @@
-"""DALI's enumerations, for which everywhere a word does as well (``interp_type="linear"``); what sources are told."""
+"""DALI's enumerations, for which everywhere a word does as well (``interp_type="linear"``); arguments of sources."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DALIInterpType(enum.IntEnum):
 
 
 class DALIImageType(enum.IntEnum):
-    """What the channels of an image are: "RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"."""
+    """The colour space of an image: "RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"."""
 
     RGB = 0
     BGR = 1

@@ -68,7 +68,7 @@ def device_of(array: Array) -> Device:
 
 
 def current(device: Device) -> AbstractContextManager[Any]:
-    """What makes a device the one on which this thread allocates and launches, on the current stream."""
+    """A context in which this thread allocates and launches on a device, on the current stream."""
     return nullcontext() if device.device_type == "cpu" else cuda.working(device.device_id)
 
 
@@ -270,7 +270,7 @@ def _narrowed(array: Array) -> Array:
 
 
 def _leaf_types(value: Iterable[Any], depth: int = 0) -> set[type]:
-    """The types of what nested lists and tuples hold; those of lists themselves where they are too deep for arrays."""
+    """Types of the leaves of nested lists and tuples; those of lists themselves where they are too deep for arrays."""
     types = set(map(type, value))
     nested = {t for t in types if issubclass(t, (list, tuple, range))}
     if depth > DEEPEST:
@@ -302,7 +302,7 @@ def joined_alike(arrays: Sequence[Array]) -> Array:
     first = arrays[0]
     if not first.ndim:
         return library(first).stack(arrays)
-    return library(first).concatenate(arrays).reshape(len(arrays), *first.shape)  # a fifth of what stack takes
+    return library(first).concatenate(arrays).reshape(len(arrays), *first.shape)  # in a fifth of the time of stack
 
 
 def are_small(arrays: Sequence[Array]) -> bool:

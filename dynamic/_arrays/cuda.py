@@ -28,7 +28,7 @@ def cupy() -> Any:
 
 
 class _Handle:
-    """What `Stream.from_external` takes: an address of a stream that somebody else keeps."""
+    """The address of a stream that somebody else keeps, for `Stream.from_external`."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -121,7 +121,7 @@ def handed_over(device_id: int, stream: Any, operator: str) -> None:
         device_id: The GPU.
         stream: As DLPack and ``__cuda_array_interface__`` say it: an address, 1 or None for the default stream, 2 for
             that of the thread, -1 for no wait.
-        operator: What errors call it.
+        operator: Its name in errors.
     """
     if stream == -1:
         return

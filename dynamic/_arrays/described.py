@@ -83,7 +83,7 @@ class Views(Sequence[Array]):
     Args:
         table: Where they are.
         device_id: On which GPU.
-        keeper: What keeps the memory: the buffer that all are in, or any object; it must allow weak references.
+        keeper: The owner of the memory: the buffer that all are in, or any object; it must allow weak references.
         packed: Whether they are C-contiguous and follow each other in `keeper`, which is an array of bytes.
     """
 

@@ -1,6 +1,6 @@
-"""DLPack capsules: what is in them, and the rules for giving and taking them.
+"""DLPack capsules: their contents, and the rules for giving and taking them.
 
-NumPy and CuPy make and read them; here is what they leave out: flags that CuPy does not know, element types by their
+NumPy and CuPy make and read them; here is the rest: flags that CuPy does not know, element types by their
 names, strides that no capsule can have or that end some consumers' process, and streams.
 """
 
@@ -73,13 +73,13 @@ def dtype_of(code: int, bits: int, lanes: int) -> numpy.dtype[Any] | None:
 
 
 def name_of(code: int, bits: int, lanes: int) -> str:
-    """What an element type is called."""
+    """The name of an element type."""
     word = f"float8_{_FLOATS8[code - 7]}" if 7 <= code <= 14 else f"{_KINDS.get(code, f'type {code} of ')}{bits}"
     return word if lanes == 1 else f"{word} x {lanes}"
 
 
 class Head:
-    """What a capsule says of itself.
+    """The description in a capsule.
 
     Args:
         capsule: Named "dltensor" or "dltensor_versioned", and not used yet.
@@ -131,7 +131,7 @@ class Given:
 def taken(producer: Any, device_id: int, operator: str, argument: str) -> Any:
     """A cupy array over a producer's memory; over a copy of it where the memory must not be written to.
 
-    The producer makes the current stream wait for the data. What it raises is not caught.
+    The producer makes the current stream wait for the data. Its exceptions are not caught.
     """
     with cuda.working(device_id):
         cupy = cuda.cupy()

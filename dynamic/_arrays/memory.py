@@ -26,7 +26,7 @@ __all__ = ["check_room", "checked_extents", "empty", "keep_blocks"]
 
 _ADDRESSED = 1 << 60  # bytes
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
-_KEPT = 1 << 29  # bytes in all loans, in use or not; what was lent the longest ago is forgotten first
+_KEPT = 1 << 29  # bytes in all loans, in use or not; the oldest loans are forgotten first
 
 
 class _Block(numpy.ndarray):
@@ -49,7 +49,7 @@ _lock = new_lock()
 
 
 def checked_extents(operator: str, extents: tuple[int, ...]) -> tuple[int, ...]:
-    """What a caller gave as `shape`, where NumPy has arrays of many such samples; there may be no memory for it still.
+    """A shape of a caller, where NumPy has arrays of many such samples; there may be no memory for it still.
 
     Raises:
         ArgumentError: They are too many, or one is 0 and the others too large.

@@ -1,4 +1,4 @@
-"""Layouts: one letter for each dimension ("HWC"), and what indexing and broadcasting make of them."""
+"""Layouts: one letter for each dimension ("HWC"), and their fate in indexing and broadcasting."""
 
 from __future__ import annotations
 

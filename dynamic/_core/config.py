@@ -1,4 +1,4 @@
-"""What this installation computes with."""
+"""The libraries and processor of this installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of augmentation: AutoAugment, RandAugment and TrivialAugment, with what each image gets drawn for it.
+"""Policies of augmentation: AutoAugment, RandAugment and TrivialAugment, with draws for each image.
 
 `from dynamic.auto_aug import rand_augment` is the migration from DALI's, which has them in pipelines only. Here they
 work everywhere: with ``rng=``, as random operators do, or in the function of a pipeline.

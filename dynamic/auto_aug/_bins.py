@@ -29,7 +29,7 @@ __all__ = [
 
 
 def chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
-    """What concerns some of the samples."""
+    """The bins of some of the samples."""
     return value._selected(places) if isinstance(value, (Batch, SignedMagnitudeBin)) else value
 
 
@@ -62,7 +62,7 @@ class SignedMagnitudeBin:
         return SignedMagnitudeBin(own, self._sign.slice[index])
 
     def _beside(self) -> tuple[int | Batch, ...]:
-        """What says for how many samples it is; one sign may be that of one sample."""
+        """The Batch that gives the number of samples; one sign may be that of one sample."""
         return (self._bin, self._sign) if len(self._sign) > 1 else (self._bin,)
 
     def _selected(self, places: NDArray[numpy.intp]) -> SignedMagnitudeBin:

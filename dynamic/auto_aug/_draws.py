@@ -36,24 +36,24 @@ __all__ = [
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: What ``rng=`` takes.
+#: The type of ``rng=``.
 Source: TypeAlias = RNG | Keyed
 
 
 class Recorder(Protocol):
-    """What takes a call of a pipeline's function: it gives it random numbers, and remembers that it was made."""
+    """A receiver of calls in a pipeline's function: it gives them random numbers, and records them."""
 
     def __call__(
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any], /
     ) -> Any: ...
 
 
-#: In the function of a pipeline, what its calls are handed to; elsewhere None.
+#: In the function of a pipeline, the receiver of its calls; elsewhere None.
 recorder: ContextVar[Recorder | None] = ContextVar("dynamic.auto_aug", default=None)
 
 
 def handed(path: str, function: Callable[..., R], inputs: tuple[Any, ...], arguments: dict[str, Any]) -> R:
-    """What a function gives that draws, in a pipeline with the numbers of its samples."""
+    """The result of a function that draws, in a pipeline with the numbers of its samples."""
     hand = recorder.get()
     if hand is not None:
         found: R = hand(path, inputs, arguments, function)
@@ -84,7 +84,7 @@ def scheme(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def sample_scheme(function: Callable[Concatenate[Any, P], Tensor | Batch]) -> OfInput[P]:
-    """`scheme` of what gives a Batch for a Batch, and for a batch size."""
+    """`scheme` of a function that gives a Batch for a Batch, and for a batch size."""
     return cast("OfInput[P]", scheme(function))
 
 
@@ -99,12 +99,12 @@ def by_place(op: Callable[..., Any]) -> int:
 
 @contextlib.contextmanager
 def drawn(name: str, data: Batch, count: int, rng: Source | None) -> Iterator[NDArray[numpy.float64]]:
-    """Numbers in [0, 1) of each sample, in shape (N, count), for what is done with them.
+    """Numbers in [0, 1) of each sample, in shape (N, count), for a block of code.
 
-    Here the source moves on, once; where what is done fails it goes back, if nobody else has drawn since.
+    Here the source moves on, once; if the block fails it goes back, unless somebody else has drawn since.
 
     Args:
-        name: What errors call the caller.
+        name: The caller, for errors.
         data: The samples.
         count: How many for each.
         rng: Where from; by default this thread's stream.
@@ -129,13 +129,13 @@ def drawn(name: str, data: Batch, count: int, rng: Source | None) -> Iterator[ND
 def on_samples(
     name: str, function: Callable[[Batch], Batch], data: Any, *beside: Any, batch_size: int | None = None
 ) -> Tensor | Batch:
-    """What a function makes of a Batch, or of one sample, which may stand for several.
+    """The result of a function of a Batch, or of one sample, which may stand for several.
 
     Args:
-        name: What errors call the caller.
+        name: The caller, for errors.
         function: Of Batches.
         data: A Batch, or one sample.
-        beside: What else is given: one sample stands for as many as a Batch has there, or the draws of `RNG.keyed`.
+        beside: Further arguments: one sample stands for as many as a Batch has there, or the draws of `RNG.keyed`.
         batch_size: For how many one sample stands.
     """
     if batch_size is not None:

@@ -116,7 +116,7 @@ def rotate(
     return dynamic.rotate(samples, angle=angle, fill_value=fill_value, interp_type=kind, keep_size=rotate_keep_size)
 
 
-# -- colours: magnitudes are the distance from what changes nothing ----------------------------------------------------
+# -- colours: magnitudes are the distance from no change ---------------------------------------------------------------
 
 
 def shift_enhance_range(magnitude: float) -> float:

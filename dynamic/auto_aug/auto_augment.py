@@ -155,7 +155,7 @@ def auto_augment(
         data: A Batch, or one image: uint8, "HWC", or a video, "FHWC".
         policy_name: "image_net", "reduced_image_net", "svhn" or "reduced_cifar10".
         shape: Height and width, for all samples or as a Batch; then images are moved by a part, else by pixels.
-        fill_value: What comes in from outside of turned and moved images; None repeats the edge.
+        fill_value: Pixels from outside of turned and moved images; None repeats the edge.
         interp_type: How they are read: "linear", the default, or "nn".
         max_translate_abs: The most that images are moved, in pixels, or (by height, by width). 250 by default.
         max_translate_rel: The same as a part of `shape`, 1 by default.
@@ -274,7 +274,7 @@ def _policy(name: str, steps: str, moves: list[Augmentation]) -> Policy:
     Args:
         name: Its name.
         steps: For each sequence a line with, for each step, augmentation, probability and magnitude; "-" is none.
-        moves: What moves images.
+        moves: The augmentations that move images.
     """
     return Policy(name, _BINS, _parsed(steps, *moves))
 

@@ -1,4 +1,4 @@
-"""What policies of augmentation are made of: augmentations with a magnitude, and a choice for each sample."""
+"""The parts of policies of augmentation: augmentations with a magnitude, and a choice for each sample."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Augmentation:
 
     @property
     def mag_to_param(self) -> Callable[[Any], ArrayLike]:
-        """What makes the parameter of a magnitude."""
+        """The function from a magnitude to a parameter."""
         given: Callable[[Any], ArrayLike] = self._given["mag_to_param"] or numpy.asarray
         return given
 
@@ -86,7 +86,7 @@ class Augmentation:
 
     @property
     def name(self) -> str:
-        """What errors and policies call it."""
+        """The name in errors and policies."""
         return str(self._given["name"] or getattr(self._op, "__name__", type(self._op).__name__))
 
     def augmentation(
@@ -98,7 +98,7 @@ class Augmentation:
         name: Any = _KEEP,
         augmentation_cls: type[Augmentation] | None = None,
     ) -> Augmentation:
-        """The same function with other magnitudes: what is not given stays."""
+        """The same function with other magnitudes: arguments that are left out stay."""
         given = {
             "mag_range": mag_range,
             "randomly_negate": randomly_negate,
@@ -128,7 +128,7 @@ class Augmentation:
             num_magnitude_bins: How many magnitudes there are, in equal steps of `mag_range`.
             batch_size: Number of samples, where `data` is one; a Batch of magnitudes, and a keyed `rng`, say it too.
             rng: Where signs are drawn from; by default this thread's stream.
-            kwargs: What the function takes beside samples and parameter; others are passed over.
+            kwargs: Further arguments of the function; unknown ones are passed over.
 
         Raises:
             ArgumentError: There is no such magnitude, or the function needs an argument that is not given.
@@ -175,7 +175,7 @@ class Augmentation:
         return contextvars.copy_context().run(self._called, data, parameter, own)
 
     def _called(self, data: Batch, parameter: Batch | None, own: dict[str, Any]) -> Batch:
-        """What the function makes: for it indices and conditions are as in the function of a pipeline."""
+        """The result of the function: for it indices and conditions are as in the function of a pipeline."""
         in_pipeline.set(True)
         deciding.set(self._undecided)
         found = self._op(data, parameter, **own)
@@ -273,10 +273,10 @@ class Augmentation:
         """The same in each process: it is compared with that of a checkpoint."""
         span = self.mag_range
         if isinstance(span, numpy.ndarray):
-            what = f", magnitudes {span.tolist()}"
+            told = f", magnitudes {span.tolist()}"
         else:
-            what = "" if span is None else f", magnitudes {span[0]:g} to {span[1]:g}"
-        return f"<augmentation {self.name}{what}{', negated or not' if self.randomly_negate else ''}>"
+            told = "" if span is None else f", magnitudes {span[0]:g} to {span[1]:g}"
+        return f"<augmentation {self.name}{told}{', negated or not' if self.randomly_negate else ''}>"
 
 
 @overload
@@ -336,7 +336,7 @@ def augmentation(
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: Any, **op_kwargs: Any) -> Any:
-    """Do with each sample what one of several functions does.
+    """Apply one of several functions to each sample.
 
     Args:
         ops: The functions, of Batches of some of the samples.
@@ -385,28 +385,28 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
         if not isinstance(found, Batch) or len(found) != len(places):
             raise ArgumentError(name, f"ops[{kind}]", f"a function that gives {len(places)} samples", shown(found))
         first = found if first is None else first
-        for what in ("dtype", "layout", "device", "ndim"):
-            if getattr(found, what) != getattr(first, what):
-                expected = f"a function whose results have {what} {getattr(first, what)}, like those of ops[{kinds[0]}]"
-                raise ArgumentError(name, f"ops[{kind}]", expected, str(getattr(found, what)))
+        for attribute in ("dtype", "layout", "device", "ndim"):
+            if getattr(found, attribute) != getattr(first, attribute):
+                expected = f"results of {attribute} {getattr(first, attribute)}, like those of ops[{kinds[0]}]"
+                raise ArgumentError(name, f"ops[{kind}]", expected, str(getattr(found, attribute)))
         for place, sample in zip(places, found.samples, strict=True):
             samples[place] = sample
     assert first is not None
     return Batch(samples, first.layout, batches[0].origin)
 
 
-_checked: dict[Any, None] = {}  # what has been found to be right
+_checked: dict[Any, None] = {}  # combinations that passed
 _MOST_CHECKED = 256
 
 
 def check(name: str, augmentations: Sequence[Augmentation], data: Batch, bins: int, arguments: dict[str, Any]) -> None:
-    """Refuse what one of the augmentations would, whichever will be drawn.
+    """Refuse arguments that any augmentation would refuse, whichever will be drawn.
 
     Those of `augmentations` are tried with a few pixels, and the first and the last magnitude; of a user's own, which
     may do anything, only the arguments and magnitudes are looked at.
 
     Args:
-        name: What errors call the caller.
+        name: The caller, for errors.
         augmentations: All that may be drawn.
         data: The samples.
         bins: How many magnitudes there are.
@@ -472,7 +472,7 @@ _TRIED = {"H": 2, "W": 2, "F": 1}
 
 
 def _kind_of(value: Any) -> Any:
-    """What a check of an argument looks at."""
+    """The key of a check of an argument."""
     if isinstance(value, (Batch, Tensor)):
         return type(value).__name__, value.dtype, value.layout, value.ndim, value.device
     return repr(value)

@@ -30,10 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 if all is well, 1 if not, and 2 if a file cannot be read."""
     parser = argparse.ArgumentParser("python -m dynamic.checkpoint", description="Look at checkpoints; run nothing.")
     commands = parser.add_subparsers(dest="command", required=True)
-    show = commands.add_parser("show", help="print what a checkpoint holds")
+    show = commands.add_parser("show", help="print a checkpoint")
     show.add_argument("files", nargs="+", type=Path)
     show.add_argument("--json", action="store_true", help="print all that is in the states, as JSON")
-    diff = commands.add_parser("diff", help="print what differs between two checkpoints; 1 if anything does")
+    diff = commands.add_parser("diff", help="print the differences of two checkpoints; 1 if there are any")
     diff.add_argument("files", nargs=2, type=Path)
     verify = commands.add_parser("verify", help="tell whether checkpoints are whole; 1 if one is not")
     verify.add_argument("files", nargs="+", type=Path)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="prove as well, from the reader of this name in the files of "
         "all ranks, that the epoch gave every sample once",
     )
-    scan = commands.add_parser("scan", help="tell what files are, in folders too; 1 if there are pickles or damage")
+    scan = commands.add_parser("scan", help="tell the kinds of files, in folders too; 1 if there are pickles or damage")
     scan.add_argument("files", nargs="+", type=Path)
     scan.add_argument("--json", action="store_true", help="print a list of objects with path, kind and more, as JSON")
     chosen = parser.parse_args(arguments)
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # whoever reads has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is written as Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for output as Python ends
         return 2
     except (StateError, OSError) as error:
         return _unread(error)
@@ -214,13 +214,13 @@ def _scan(chosen: argparse.Namespace) -> int:
     others: list[Path] = []
 
     def scan(path: Path) -> int:
-        what = _recognised(path)
-        found.append({"path": str(path), **what})
-        if what["kind"] == "other" and path not in chosen.files:
+        kind = _recognised(path)
+        found.append({"path": str(path), **kind})
+        if kind["kind"] == "other" and path not in chosen.files:
             others.append(path)
         elif not chosen.json:
-            _tell(_TOLD[what["kind"]](path, what))
-        return int(what["kind"] in ("pickle", "damaged"))
+            _tell(_TOLD[kind["kind"]](path, kind))
+        return int(kind["kind"] in ("pickle", "damaged"))
 
     status = _of_each(_files(chosen.files, lambda error: unread.append(_unread(error))), scan)
     if chosen.json:
@@ -230,7 +230,7 @@ def _scan(chosen: argparse.Namespace) -> int:
     return max([status, *unread])
 
 
-#: A line for what is found in a file.
+#: A line for each kind of file.
 _TOLD: Mapping[str, Callable[[Path, Any], str]] = {
     "checkpoint": lambda path, what: f"{path}: a checkpoint of {', '.join(map(repr, what['names']))}",
     "pickle": lambda path, what: (
@@ -247,7 +247,7 @@ def _referred(names: Sequence[str]) -> str:
 
 
 def _recognised(path: Path) -> dict[str, Any]:
-    """What a file is: its kind, "checkpoint", "pickle", "damaged" or "other", and what is known of that kind."""
+    """The kind of a file, "checkpoint", "pickle", "damaged" or "other", and its contents."""
     try:
         data = read(path, LARGEST)
     except StateError as error:

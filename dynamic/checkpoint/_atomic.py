@@ -166,7 +166,7 @@ def _is_there(path: Path) -> bool:
 
 
 def sweep(folder: Path, names: str) -> None:
-    """Remove what writers that were killed left of files in a folder: parts that nobody holds.
+    """Remove the leftovers of killed writers in a folder: parts of files that nobody holds.
 
     Args:
         folder: The folder.
@@ -211,7 +211,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make what happened to the names in a folder durable, where the system can."""
+    """Make changes of the names in a folder durable, where the system can."""
     if os.name == "nt":  # pragma: no cover - folders cannot be opened there
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

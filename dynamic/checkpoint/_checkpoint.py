@@ -180,7 +180,7 @@ class Checkpoint:
 
         Args:
             name: A name of an object that is registered or will be.
-            value: What its `set_state` takes.
+            value: The argument of its `set_state`.
             op_type: The object's class or its name, which is compared before the state is given to it.
 
         Raises:

@@ -34,7 +34,7 @@ _READERS = frozenset(
     }
 )
 _PLACE = (
-    "it counts what DALI's own shuffle and shards gave, an order that is not made here, and does not say where "
+    "it counts samples of DALI's own shuffle and shards, an order that is not made here, and does not say where "
     "the epoch ends. Let a new reader begin an epoch instead"
 )
 _TEXT = "it is text that DALI made of a value of another class, which cannot be read back. Save that object anew"
@@ -80,7 +80,7 @@ def entries(document: Any, source: str) -> dict[str, Foreign] | None:
 
 
 def _kind(value: Any, where: str) -> str | None:
-    """The type of one of the states: "RNG", another name, or None for what is not known."""
+    """The type of one of the states: "RNG", another name, or None for an unknown one."""
     if not isinstance(value, dict) or value.keys() != {"state", "type"}:
         raise _damaged(where, "it is not a pair of a state and a type")
     if not isinstance(value["type"], str | None) or not isinstance(value["state"], str):

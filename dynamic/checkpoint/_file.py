@@ -1,4 +1,4 @@
-"""The text of a checkpoint: what is in it, and what makes it trustworthy. `docs/checkpoints.md` describes it."""
+"""The text of a checkpoint: its contents, and its checks. `docs/checkpoints.md` describes it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def encoded(entries: Mapping[str, Entry]) -> bytes:
 
 
 def _too_many(data: bytes) -> str:
-    """What a text of JSON has too many of to be parsed, by the signs that stand for it, in texts too; or nothing."""
+    """The excess of a text of JSON, counted by signs, in texts too: too many parts to parse; or nothing."""
     values, nested = data.count(b",") + 1, data.count(b"[") + data.count(b"{")
     if values > _MOST_VALUES:
         return f"{values} values, where a checkpoint has at most {_MOST_VALUES}"
@@ -124,7 +124,7 @@ def _is_entry(value: Any) -> bool:
 def _text(library: str, entries: Mapping[str, Entry]) -> bytes:
     """The one text for these entries. So a digest that fits is not all: no other byte may differ either."""
     document: dict[str, JSON] = {"format": FORMAT, "version": VERSION, "library": library}
-    plain({name: entry.type for name, entry in entries.items()}, "What is saved")
+    plain({name: entry.type for name, entry in entries.items()}, "The saved value")
     document["states"] = {
         name: {"type": entries[name].type, "state": plain(entries[name].state, f"The state of {name!r}")}
         for name in sorted(entries)

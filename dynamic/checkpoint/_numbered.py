@@ -140,7 +140,7 @@ class _Pattern:
         return os.path.join(self._folder, f"{self._before}{number:0{self._width}d}{self._after}")
 
     def sweep(self) -> None:
-        """Remove what writers of any of the files left that were killed."""
+        """Remove the leftovers of killed writers of any of the files."""
         with contextlib.suppress(FileNotFoundError):
             sweep(Path(self._folder or "."), self._names)
 

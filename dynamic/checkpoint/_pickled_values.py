@@ -1,4 +1,4 @@
-"""What a pickle describes, rebuilt without a call of anything that it names: plain data and NumPy's arrays."""
+"""Values of pickles, rebuilt without a call of anything that they name: plain data and NumPy's arrays."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LEAVES = 10_000_000  # of the whole, each counted as often as it occurs
 _DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
 _ENCODINGS = ("latin1", "latin-1", "iso-8859-1", "utf-8", "utf8", "ascii")
 
-#: Makes of an object that is no plain data what it stands for.
+#: Makes the replacement of an object that is not plain data.
 Decode = Callable[[Item, str], Any]
 
 
 def rebuilt(value: Any, items: Sequence[Item], decode: Decode) -> Any:
-    """Plain values for what a `Machine` gave.
+    """Plain values for the result of a `Machine`.
 
     Args:
-        value: What it gave.
-        items: What would be called on the way: all of it must be in the value.
+        value: Its result.
+        items: The calls on the way: all of them must be in the value.
         decode: Called for each object of another class, with its arguments and state rebuilt, and its place.
 
     Raises:
@@ -84,7 +84,7 @@ class _Builder:
         raise Refused(f"{where} is {told(value)}")
 
     def leaves(self, value: Any, known: dict[int, int]) -> int:
-        """How many values a value holds, those that are shared counted each time: what walking through it costs."""
+        """How many values a value holds, those that are shared counted each time: the cost of walking through it."""
         if not isinstance(value, (dict, list, tuple)):
             return 1
         if id(value) not in known:
@@ -94,7 +94,7 @@ class _Builder:
                 raise Refused("it repeats parts of itself until it is too large")
         return known[id(value)]
 
-    # -- what is made by a call ---------------------------------------------------------------------------------------
+    # -- results of calls ---------------------------------------------------------------------------------------------
 
     def _object(self, item: Item, where: str, depth: int) -> Any:
         self.used.add(id(item))
@@ -201,7 +201,7 @@ class _Builder:
         return complex(*arguments)
 
     def _dict(self, item: Item, where: str, depth: int) -> dict[Any, Any]:
-        """A dict, or an OrderedDict as one: of a list of pairs, and of what is set in it."""
+        """A dict, or an OrderedDict as one: of a list of pairs, and of items set in it."""
         arguments = self._plain_arguments(item, where, depth)
         pairs = arguments[0] if arguments else []
         if (

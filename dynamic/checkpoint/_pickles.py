@@ -1,6 +1,6 @@
 """Pickles taken apart without unpickling: a stack machine that calls nothing and imports nothing.
 
-What a pickle would call becomes an `Item` that says which name with which arguments; `_pickled_values` makes of these
+A call in a pickle becomes an `Item` with a name and arguments; `_pickled_values` makes of these
 what is known to be plain data. Everything is bounded, because a pickle of a hundred bytes can describe more than any
 memory holds.
 """
@@ -21,8 +21,8 @@ from dynamic.errors import StateError, shown
 __all__ = ["DICT", "FROZENSET", "LARGEST", "LARGEST_BUILT", "SET", "Global", "Item", "Machine", "Refused", "told"]
 
 LARGEST = 16 << 20  # bytes of a pickle
-LARGEST_BUILT = 32 << 20  # bytes of what is made of it by calls
-_HELD = 24 << 20  # bytes of what it puts on its stack
+LARGEST_BUILT = 32 << 20  # bytes of the results of calls
+_HELD = 24 << 20  # bytes on its stack
 _OPCODES = 400_000
 _NAMES = 1000
 _LINE = 1500  # characters of a number
@@ -39,7 +39,7 @@ _COUNTED = {"BINUNICODE": 4, "BINUNICODE8": 8}  # texts, and the bytes that coun
 _WIDER = {"UNICODE": re.compile(rb"\\(?:U|u(?!00))"), **dict.fromkeys(_COUNTED, re.compile(rb"[\xc4-\xff]"))}
 _ESCAPES = re.compile(rb"""(?:[^\\]++|\\(?:[\\'"abfnrtv]|x[0-9a-fA-F]{2}|[0-3][0-7]{2}))*+""", re.DOTALL)
 
-#: Names of items that are no calls: what they hold is only known when their keys are.
+#: Names of items that are no calls: their contents are only known when their keys are.
 DICT, SET, FROZENSET = "dict", "set", "frozenset"
 
 
@@ -56,7 +56,7 @@ class Global:
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """What a pickle would make by a call: of what, with which arguments, and what it would then put into it."""
+    """An object that a pickle would make by a call: the callee, the arguments, and the contents put into it."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -66,7 +66,7 @@ class Item:
 
 
 def told(value: Any) -> str:
-    """A value of a pickle as an error shows it: never all of what is long, or repeats itself."""
+    """A value of a pickle as an error shows it: long and repeating values are cut."""
     if isinstance(value, (str, bytes, bytearray)):
         return shown(value if len(value) <= 60 else value[:60])
     if value is None or isinstance(value, (bool, int, float, complex)):
@@ -129,10 +129,10 @@ class Machine:
     """Reads one pickle, opcode by opcode.
 
     Attributes:
-        names: The names that the pickle refers to, in order, with escapes for what cannot be printed.
+        names: The names that the pickle refers to, in order, with escapes for unprintable characters.
         protocol: The protocol that it says it has, 0 if it says nothing.
         called: Whether a call was met.
-        items: What would be called, in order.
+        items: The calls, in order.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -147,7 +147,7 @@ class Machine:
         self._held = 0
 
     def run(self) -> Any:
-        """What the pickle describes: plain values, and `Item` and `Global` where it would call or import.
+        """The value of the pickle: plain values, and `Item` and `Global` where it would call or import.
 
         Raises:
             Refused: It is no whole pickle, and nothing more.

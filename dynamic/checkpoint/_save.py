@@ -29,7 +29,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) 
     Args:
         path: The file; one that is there is replaced. With ``{seq}`` or ``{seq:04d}`` in its last part, the next free
             number is put for it, and no file is replaced. Folders that are missing are made.
-        objects: What has a state: readers, RNGs, anything with `get_state` and `set_state`.
+        objects: Objects with a state: readers, RNGs, anything with `get_state` and `set_state`.
 
     Returns:
         The path that was written.
@@ -118,12 +118,12 @@ def _give(entries: Mapping[str, Entry], path: str, objects: Mapping[str, Statefu
 
 
 def type_name(value: object) -> str:
-    """What the type of an object is called in a checkpoint."""
+    """The name of the type of an object in a checkpoint."""
     return type(value).__qualname__
 
 
 def collected(objects: Mapping[str, Stateful]) -> dict[str, Entry]:
-    """The types and states of objects, copied: an object may go on in what it gave.
+    """The types and states of objects, copied: an object may go on writing to them.
 
     Raises:
         StateError: A state holds something that JSON does not bring back as it was.
@@ -154,7 +154,7 @@ def applied(entries: Mapping[str, Entry], objects: Mapping[str, Stateful]) -> No
     try:
         for name, value in objects.items():
             touched.append(name)
-            value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type] # what is no state is refused there
+            value.set_state(copy.deepcopy(entries[name].state))  # type: ignore[arg-type] # checked there
     except BaseException as error:
         changed = [name for name in reversed(touched) if not _returned(back[name])]
         rest = f"all but {', '.join(map(repr, changed))}, which took no state any more," if changed else "all objects"

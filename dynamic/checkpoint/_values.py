@@ -1,4 +1,4 @@
-"""What a state may hold: plain JSON values, checked on the way out and on the way in; and arrays written as such."""
+"""Values of states: plain JSON values, checked on the way out and on the way in; and arrays written as such."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def plain(value: Any, where: str, depth: int = 0) -> JSON:
     """A copy of a value, of exactly the types that JSON brings back, with the keys of dicts sorted.
 
     Args:
-        value: What a state holds.
-        where: What the value is, for the error.
+        value: A value of a state.
+        where: A name of the value, for the error.
         depth: How deep the value lies in the state.
 
     Raises:
@@ -61,7 +61,7 @@ def array_to_json(array: Any) -> dict[str, JSON]:
     """Write an array as a JSON value that keeps its dtype and shape.
 
     Args:
-        array: A NumPy array or number, or what `numpy.asarray` takes, of numbers or bools; without NaN or infinity.
+        array: A NumPy array or number, or an argument of `numpy.asarray`, of numbers or bools; without NaN or infinity.
 
     Returns:
         A dict: "dtype" (a word such as "int64"), "shape", and "data", the elements in C order.
@@ -91,7 +91,7 @@ def array_from_json(value: Any) -> Any:
         A new NumPy array with the dtype, shape and elements of the first.
 
     Raises:
-        StateError: The value is not what `array_to_json` gives.
+        StateError: The value is not a result of `array_to_json`.
 
     >>> ndd.checkpoint.array_from_json({"dtype": "float32", "shape": [2], "data": [0.5, 1.0]})
     array([0.5, 1. ], dtype=float32)

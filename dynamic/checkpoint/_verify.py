@@ -19,7 +19,7 @@ _TALLY = re.compile(r"(\d{1,20}):([0-9a-f]{16})")
 
 
 class VerifiedEpoch(NamedTuple):
-    """What `verify_epoch` has found to be whole."""
+    """An epoch that `verify_epoch` has found to be whole."""
 
     epoch: int
     samples: int
@@ -31,8 +31,8 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
     """Prove from the states of its readers that an epoch gave every sample exactly once.
 
     Each reader keeps a count and a digest of the samples that it was given in the epoch; those of all shards together
-    must be those of the data set. After a resume in mid-epoch, what was given before counts as the share of each of the
-    new shards. The digest is a sum of 64-bit hashes: it finds what goes wrong by accident, and is no signature.
+    must be those of the data set. After a resume in mid-epoch, samples given before count as the share of each of the
+    new shards. The digest is a sum of 64-bit hashes: it finds accidental errors, and is no signature.
 
     Args:
         states: The states of the readers of all shards, in any order, taken at the end of the epoch: after its last
@@ -64,10 +64,10 @@ def verify_epoch(states: Iterable[State]) -> VerifiedEpoch:
     for i, state in enumerate(states):
         different = next((key for key in _SAME if state[key] != first[key]), None)
         if different is not None:
-            what = "order" if different in _ORDER else "place in one data set"
+            shared = "order" if different in _ORDER else "place in one data set"
             hint = "Give all readers one seed." if different in _ORDER else _ONE_PLACE
             raise StateError(
-                f"The states are not of one {what}: {different!r} is {shown(first[different])} in number 0 and "
+                f"The states are not of one {shared}: {different!r} is {shown(first[different])} in number 0 and "
                 f"{shown(state[different])} in number {i}. {hint}"
             )
     epoch, samples = first["epoch"], first["samples"]

@@ -1,7 +1,7 @@
 """Old states that were saved as pickles: recognised and read without running anything.
 
 A pickle is a program. Unpickling one from a stranger, or one that a stranger could have written to, gives them the
-machine. So this library never unpickles by itself: `recognise` tells what a file is, and `read` rebuilds plain data and
+machine. So this library never unpickles by itself: `recognise` knows kinds of files, and `read` rebuilds plain data and
 NumPy arrays by a machine of its own that calls nothing and imports nothing.
 """
 
@@ -31,10 +31,10 @@ _FIRST = frozenset(b"()]}NIJKMLGFSVTUXBCcQP\x82\x83\x84\x88\x89\x8a\x8b\x8c\x8d\
 
 @dataclass(frozen=True)
 class Pickle:
-    """What is known of a pickle without running it. None of it says that it would be safe to load."""
+    """The contents of a pickle, found without running it. Nothing here says that it would be safe to load."""
 
     protocol: int
-    names: tuple[str, ...]  #: what it would import, as far as it could be followed
+    names: tuple[str, ...]  #: names that it would import, as far as it could be followed
     reason: str  #: why it is no whole pickle of bounded size; empty if it is one
 
     @property
@@ -45,28 +45,28 @@ class Pickle:
 
 @dataclass(frozen=True)
 class Pickled:
-    """An object of some class in a pickle, its parts rebuilt as plain data; what a decoder gets."""
+    """An object of some class in a pickle, its parts rebuilt as plain data; the argument of a decoder."""
 
     name: str  #: of the class, or of the function that would make the object
     arguments: tuple[Any, ...]
-    state: Any  #: what its `__setstate__` or `__dict__` would get; None if there is none
+    state: Any  #: the argument of its `__setstate__`, or its `__dict__`; None if there is none
     has_state: bool
-    items: list[Any]  #: what would be appended to it, or pairs that would be set in it
+    items: list[Any]  #: items to append to it, or pairs to set in it
 
 
-#: What to do with objects of a class: "stateless" ignores them with a notice; "stateful" takes their state in their
-#: place, and refuses them if they have none; a function takes a `Pickled` and gives what is to stand in its place.
+#: The treatment of objects of a class: "stateless" ignores them with a notice; "stateful" takes their state in their
+#: place, and refuses them if they have none; a function takes a `Pickled` and returns the replacement.
 Policy: TypeAlias = "Literal['stateless', 'stateful'] | Callable[[Pickled], Any]"
 
 
 def recognise(data: bytes) -> Pickle | None:
-    """Tell whether some bytes are a pickle, and what it refers to. Nothing is run or imported.
+    """Tell whether some bytes are a pickle, and the names it refers to. Nothing is run or imported.
 
     Args:
         data: The bytes.
 
     Returns:
-        What is known of the pickle; None if the bytes are none. Bytes of which unpickling would call something
+        The contents of the pickle; None if the bytes are none. Bytes of which unpickling would call something
         before it finds them malformed are a pickle too.
 
     >>> import fractions, pickle
@@ -89,18 +89,18 @@ def read(
 
     Args:
         source: A file, or its bytes.
-        allow: None refuses every pickle, and tells what it is. "plain" rebuilds None, bools, numbers, text, bytes,
+        allow: None refuses every pickle, and describes it. "plain" rebuilds None, bools, numbers, text, bytes,
             lists, tuples, dicts, sets, and NumPy's arrays and numbers with their dtypes and orders, and refuses
             anything else; nothing is called or imported. "unsafe" unpickles: whoever wrote the file can run any code.
             It needs the environment variable DYNAMIC_ALLOW_UNSAFE_PICKLE to be 1 as well.
-        classes: With "plain", what to do with objects of other classes, by the name of the class, such as
+        classes: With "plain", the treatment of objects of other classes, by the name of the class, such as
             ``"mylib.Sampler"``, which is compared as text and never imported.
 
     Returns:
         The state. OrderedDicts come back as dicts.
 
     Raises:
-        StateError: It is not a pickle, or is refused; the message says why, and what it refers to.
+        StateError: It is not a pickle, or is refused; the message says why, and names its references.
         OSError: The file cannot be read.
 
     Warns:
@@ -114,7 +114,7 @@ def read(
         ...
     dynamic.errors.StateError: The state is a pickle of protocol 4, which refers to numpy..._reconstruct, numpy.ndarray,
     numpy.dtype. Nothing of it has been run. Read it with dynamic.checkpoint.legacy.read(..., allow="plain"), and save
-    what that gives with dynamic.checkpoint.
+    the result with dynamic.checkpoint.
     >>> legacy.read(old, allow="plain")
     {'epoch': 3, 'order': array([2, 0, 1])}
     """
@@ -129,7 +129,7 @@ def read(
     if allow is None:
         raise StateError(
             f"{described(known, where)} Nothing of it has been run. Read it with "
-            'dynamic.checkpoint.legacy.read(..., allow="plain"), and save what that gives with '
+            'dynamic.checkpoint.legacy.read(..., allow="plain"), and save the result with '
             "dynamic.checkpoint."
         )
     if not known.complete:
@@ -161,7 +161,7 @@ def _check_arguments(allow: Any, classes: Mapping[str, Policy]) -> None:
 
 
 def _examined(data: bytes) -> tuple[Pickle | None, Any, list[Item]]:
-    """What is known of a pickle, what it holds, and what it would call."""
+    """The contents of a pickle, its value, and its calls."""
     if not data or (data[0] != 0x80 and data[0] not in _FIRST):
         return None, None, []
     machine = Machine(data)
@@ -186,7 +186,7 @@ def _refusal(known: Pickle, where: str, reason: str) -> StateError:
 
 
 def _decoded(item: Item, place: str, classes: Mapping[str, Policy], ignored: list[str]) -> Any:
-    """What stands in the place of an object, by the policy for its class."""
+    """The replacement of an object, by the policy for its class."""
     name = item.name
     policy = classes.get(name)
     if policy is None:

@@ -1,4 +1,4 @@
-"""Tensor and Batch: what every operator takes and gives."""
+"""Tensor and Batch: the inputs and results of every operator."""
 
 from ._batch import Batch, Shapes, TensorList
 from ._interop import as_batch, as_tensor, batch, is_batch, tensor

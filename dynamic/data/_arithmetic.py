@@ -1,4 +1,4 @@
-"""What operators and NumPy's universal functions do to arrays: DALI's promotion, NumPy's everything else.
+"""Operators and NumPy's universal functions on arrays: with DALI's promotion, and NumPy's rules for all else.
 
 `evaluate` is the one entry: Tensors and Batches get their operators from NumPy's `NDArrayOperatorsMixin`, which calls a
 ufunc for each, and hand the arrays on to here.
@@ -62,11 +62,11 @@ _SYMBOLS: dict[Any, str] = {
 _BITWISE = (numpy.bitwise_and, numpy.bitwise_or, numpy.bitwise_xor)
 _SHIFTS = (numpy.left_shift, numpy.right_shift)
 _WHOLE_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.divmod)
-_LOOKING = (*_WHOLE_DIVISIONS, numpy.power, numpy.positive)  # what is done, or refused, by more than types
+_LOOKING = (*_WHOLE_DIVISIONS, numpy.power, numpy.positive)  # functions that look at values too, not only at types
 
 
 def spoken(ufunc: numpy.ufunc) -> str:
-    """What an error calls a function: by its symbol where it has one."""
+    """The name of a function in errors: its symbol where it has one."""
     return _SYMBOLS.get(ufunc, ufunc.__name__)
 
 
@@ -365,14 +365,14 @@ def _with_long_rows(array: Array, shape: Sequence[int]) -> Array:
 
 
 def _shape(arrays: Sequence[Array]) -> tuple[int, ...]:
-    """What arrays broadcast to; mostly they are alike, or one is a number."""
+    """The shape that arrays broadcast to; mostly they are alike, or one is a number."""
     shapes = {a.shape for a in arrays if a.ndim}
     return shapes.pop() if len(shapes) == 1 else numpy.broadcast_shapes(*shapes)
 
 
 @functools.lru_cache(maxsize=1024)
 def _kind(ufunc: numpy.ufunc, *kinds: numpy.dtype[Any], wanted: Any) -> numpy.dtype[Any]:
-    """The dtype of what a function makes of such arrays."""
+    """The dtype of the result of a function of such arrays."""
     signature = (*(None for _ in kinds), wanted)
     found: numpy.dtype[Any] = ufunc.resolve_dtypes((*kinds, None), casting="unsafe", signature=signature)[-1]
     _check_kind(ufunc, found)

@@ -38,7 +38,7 @@ class Batch(Data):
 
     Made by `as_batch` (shares memory) and `batch` (copies), by readers and by operators. It is a sequence of samples:
     ``len``, iteration, ``batch[i]`` (a Tensor), ``batch[1:3]`` and ``batch[[2, 0]]`` (Batches).
-    What is beside it and no Batch is one value for all samples: ``labels == [1, 2]`` compares each label with both.
+    Another operand is one value for all samples: ``labels == [1, 2]`` compares each label with both.
 
     Args:
         storage: Anything that `as_batch` takes; arrays of one dtype and number of dimensions are kept as they are.
@@ -144,7 +144,7 @@ class Batch(Data):
 
     @property
     def layout(self) -> str | None:
-        """What each dimension of a sample is, a letter each ("HWC"), or None."""
+        """A letter for each dimension of a sample ("HWC"), or None."""
         return self._layout
 
     @property
@@ -392,7 +392,7 @@ class Shapes(list[tuple[int, ...]]):
         """The extents as data, an array for each sample.
 
         Args:
-            dtype: Element type; what is too large for it is the largest.
+            dtype: Element type; larger numbers become its largest.
 
         >>> ndd.Batch.broadcast([1, 2], 2).shape().tolist()
         [[2], [2]]

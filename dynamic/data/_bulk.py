@@ -1,6 +1,6 @@
 """Many tensors of other libraries on a GPU, described in one pass: no call of `__dlpack__` for each of them.
 
-What all say of themselves is read and compared before any is used. Tensors of torch, and of whoever else offers
+The properties of all are read and compared before any is used. Tensors of torch, and of whoever else offers
 DLPack's exchange table, are read through it, half a microsecond each; without it by their attributes, or by
 ``__cuda_array_interface__``. Nothing is copied: the tensors are kept alive.
 """
@@ -58,12 +58,12 @@ def _on_gpu(item: Any) -> bool:
     return hasattr(item, "__dlpack_device__") and Device.type_from_dlpack(int(item.__dlpack_device__()[0])) == "gpu"
 
 
-def refuse_first_different(operator: str, values: Sequence[Any], what: str, hint: str) -> None:
+def refuse_first_different(operator: str, values: Sequence[Any], name: str, hint: str) -> None:
     """Raise an error for the first of some values that is not as the first of all, if there is one."""
     if len(set(values)) > 1:
         i = next(i for i, value in enumerate(values) if value != values[0])
-        expected = f"like tensors[0], with {what} {values[0]}"
-        raise ArgumentError(operator, f"tensors[{i}]", expected, f"{what} {values[i]}", hint)
+        expected = f"like tensors[0], with {name} {values[0]}"
+        raise ArgumentError(operator, f"tensors[{i}]", expected, f"{name} {values[i]}", hint)
 
 
 # torch
@@ -99,11 +99,11 @@ def _of_torch(torch: Any, operator: str, items: Sequence[Any]) -> Views:
 
 
 def _refuse_any(
-    operator: str, items: Sequence[Any], is_wrong: Callable[[Any], bool], expected: str, what: str, hint: str
+    operator: str, items: Sequence[Any], is_wrong: Callable[[Any], bool], expected: str, flaw: str, hint: str
 ) -> None:
     wrong = list(map(is_wrong, items))
     if any(wrong):
-        raise ArgumentError(operator, f"tensors[{wrong.index(True)}]", expected, f"a tensor that {what}", hint)
+        raise ArgumentError(operator, f"tensors[{wrong.index(True)}]", expected, f"a tensor that {flaw}", hint)
 
 
 def _by_attributes(operator: str, items: Sequence[Any]) -> Described:
@@ -180,12 +180,12 @@ def _exchanged(operator: str, items: Sequence[Any]) -> Described | None:
     return Described(table["data"] + table["offset"], shapes, strides * dtype.itemsize, dtype)
 
 
-def _refuse_rows(operator: str, rows: Any, what: str, word: Callable[[Any], str], hint: str) -> None:
+def _refuse_rows(operator: str, rows: Any, name: str, word: Callable[[Any], str], hint: str) -> None:
     different = rows != rows[0]
     if different.any():
         i = int(numpy.flatnonzero(different)[0])
-        expected = f"like tensors[0], with {what} {word(rows[0])}"
-        raise ArgumentError(operator, f"tensors[{i}]", expected, f"{what} {word(rows[i])}", hint)
+        expected = f"like tensors[0], with {name} {word(rows[0])}"
+        raise ArgumentError(operator, f"tensors[{i}]", expected, f"{name} {word(rows[i])}", hint)
 
 
 def _read(addresses: NDArray[numpy.uint64], ndim: int) -> NDArray[numpy.int64]:

@@ -1,4 +1,4 @@
-"""Indices of arrays: what a user may write, as NumPy and CuPy understand it."""
+"""Indices of arrays: from those of users to those of NumPy and CuPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._transfer import moved
 #: Batches have 32 bits.
 in_pipeline: ContextVar[bool] = ContextVar("dynamic.in_pipeline", default=False)
 
-#: What says whether a Batch is true, in the function of a pipeline with conditionals.
+#: The truth of a Batch, in the function of a pipeline with conditionals.
 deciding: ContextVar[Callable[[Any], bool] | None] = ContextVar("dynamic.deciding", default=None)
 
 

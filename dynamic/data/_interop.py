@@ -8,7 +8,7 @@ is turned into arrays one by one.
 from __future__ import annotations
 
 import sys
-from array import array as Numbers  # noqa: N812 - `array` is what everything here is called
+from array import array as Numbers  # noqa: N812 - `array` is a common name here
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -54,7 +54,7 @@ def as_tensor(
         data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, what
             DALI itself gives, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
             become int32 (uint32, int64 or uint64 where they are too large), floats float32 (infinite where they are too
-            large); with `dtype` they are converted from what they are. What has a dtype keeps it. Any strides are fine;
+            large); with `dtype` they are converted from their own values. Arrays keep theirs. Any strides are fine;
             big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
         dtype: Element type to convert to, saturating and rounding half away from zero.
         device: Where to put it; by default where it is.
@@ -212,9 +212,9 @@ def is_batch(data: Any) -> bool:
 
 
 def _of_dali(operator: str, argument: str, data: Any) -> Tensor | Batch:
-    """What a Tensor, Batch, TensorCPU or TensorListCPU of DALI's holds, with its layout.
+    """The data of a Tensor, Batch, TensorCPU or TensorListCPU of DALI's, with its layout.
 
-    What pipelines give, the last two and those of GPUs, is copied: some pipelines use its memory again.
+    Outputs of pipelines, the last two and those of GPUs, are copied: some pipelines use their memory again.
     """
     layout = (data.layout() if callable(data.layout) else data.layout) or None
     name = type(data).__name__
@@ -314,12 +314,12 @@ def _device_word(array: Array) -> str:
     return "cpu" if isinstance(array, numpy.ndarray) else f"gpu:{array.device.id}"
 
 
-def _refuse_first_different(operator: str, items: Sequence[Any], key: Any, what: str, hint: str) -> None:
+def _refuse_first_different(operator: str, items: Sequence[Any], key: Any, name: str, hint: str) -> None:
     first = key(items[0])
     for i, item in enumerate(items):
         if key(item) != first:
-            expected = f"like tensors[0], with {what} {first}"
-            raise ArgumentError(operator, f"tensors[{i}]", expected, f"{what} {key(item)}", hint)
+            expected = f"like tensors[0], with {name} {first}"
+            raise ArgumentError(operator, f"tensors[{i}]", expected, f"{name} {key(item)}", hint)
 
 
 def _common_layout(operator: str, items: list[Any], layout: str | None) -> str | None:
@@ -331,7 +331,7 @@ def _common_layout(operator: str, items: list[Any], layout: str | None) -> str |
 
 
 def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
-    """Compare what foreign tensors say of themselves, before the first of them is taken."""
+    """Compare the properties of foreign tensors, before the first of them is taken."""
     devices = [_foreign_device(x) for x in items]
     if devices.count(devices[0]) != len(devices):
         _refuse_first_different_in(operator, list(map(_device_of, devices)), "device", "Move them to one device first.")
@@ -343,9 +343,9 @@ def _describe(operator: str, items: list[Any], to: DTypeLike) -> None:
             _refuse_first_different_in(operator, words, "dtype", "Pass dtype= to convert all samples to one.")
 
 
-def _refuse_first_different_in(operator: str, values: list[Any], what: str, hint: str) -> None:
+def _refuse_first_different_in(operator: str, values: list[Any], name: str, hint: str) -> None:
     if values.count(values[0]) != len(values):
-        _refuse_first_different(operator, values, _itself, what, hint)
+        _refuse_first_different(operator, values, _itself, name, hint)
 
 
 def _itself(value: Any) -> Any:
@@ -415,7 +415,7 @@ def _element(operator: str, index: int, item: Any) -> Array:
 
 
 def _one_by_one(operator: str, items: list[Any], to: DTypeLike) -> list[Array]:
-    """Samples of any kind; what Python numbers are in them is promoted together."""
+    """Samples of any kind; Python numbers in them are promoted together."""
     plain = [i for i, item in enumerate(items) if only_numbers(item)]
     numbers = {i: from_numbers(items[i], operator, f"tensors[{i}]", narrow=False) for i in plain}
     if numbers and to is None:

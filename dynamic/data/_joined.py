@@ -88,7 +88,7 @@ def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any
 
 
 def _of_nothing(ufunc: Any, operands: Sequence[Any], kwargs: dict[str, Any]) -> list[Array]:
-    """What a function of matrices makes of empty Batches: as many dimensions as of samples of one element."""
+    """The result of a function of matrices for empty Batches: as many dimensions as for samples of one element."""
     device = next(x.device for x in operands if isinstance(x, Data))
     single = [numpy.ones((1,) * x.ndim, x._numpy_dtype if isinstance(x, Data) else x.dtype) for x in operands]
     result = evaluate(ufunc, single, kwargs)

@@ -1,4 +1,4 @@
-"""What Tensor and Batch have in common: operators, and the members that ask for no more than a device and a dtype."""
+"""The common part of Tensor and Batch: operators, and the members that need only a device and a dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamic.errors import ArgumentError, shown
 
 from ._arithmetic import spoken
 
-_MOST_SAMPLES = 2**31 - 1  # what an int32 numbers, as DALI does
+_MOST_SAMPLES = 2**31 - 1  # numbered by an int32, as in DALI
 
 X = TypeVar("X")
 X_co = TypeVar("X_co", covariant=True)
@@ -31,7 +31,7 @@ M = TypeVar("M", bound=_Samples)
 
 
 class _Bound(Protocol[X_co]):
-    """An operator of a Tensor or Batch for type checkers: with a Batch it gives one, with all else what that is."""
+    """An operator of a Tensor or Batch for type checkers: with a Batch it gives one, with all else its own class."""
 
     @overload
     def __call__(self, other: M, /) -> M: ...
@@ -126,7 +126,7 @@ def _is_nothing(value: object) -> bool:
 
 
 def into_arrays(ufunc: numpy.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function of NumPy does that writes into arrays of NumPy, by NumPy's rules; into data nothing is written.
+    """A function of NumPy that writes into arrays of NumPy, by NumPy's rules; into data nothing is written.
 
     ``total += tensor``, where the left side is such an array, and ``numpy.add(a, batch, out=total)``.
     """
@@ -137,7 +137,7 @@ def into_arrays(ufunc: numpy.ufunc, method: str, inputs: tuple[Any, ...], kwargs
 
 
 def no_operand(ufunc: numpy.ufunc, inputs: tuple[Any, ...], value: Any) -> Any:
-    """What is said of a value that is no number: that it is none, unless its class may know what to do."""
+    """The error for a value that is not a number, unless its class may know the operation."""
     if hasattr(type(value), "__array_ufunc__"):
         return NotImplemented
     kinds = " and ".join(repr(type(x).__name__) for x in inputs)

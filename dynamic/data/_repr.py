@@ -17,7 +17,7 @@ from ._transfer import moved
 
 __all__ = ["html_of", "of_batch", "of_tensor"]
 
-_EDGE = 2  # items shown at either end of what is left out
+_EDGE = 2  # items shown at either end of a gap
 _LINE = 25  # elements that a line counts as
 _INDENT = "    "
 
@@ -98,7 +98,7 @@ def html_of(data: Any, samples: Sequence[Any], text: str) -> str:
     Args:
         data: A Tensor or a Batch.
         samples: The arrays to draw.
-        text: What it prints.
+        text: Its text.
     """
     layout = _image_layout(samples, data.layout)
     pictures = "" if not layout else _pictures(data, samples, layout)
@@ -149,7 +149,7 @@ def _small(image: Any, layout: str) -> Any:
         if layout[0] == "F":
             image, layout = image[0], layout[1:]
         image = image.transpose(1, 2, 0) if layout == "CHW" else image.reshape(*image.shape[:2], -1)
-        step = max(1, max(image.shape[:2]) // (2 * _THUMBNAIL))  # what is left over is averaged
+        step = max(1, max(image.shape[:2]) // (2 * _THUMBNAIL))  # the rest is averaged
         return moved(image[::step, ::step], Device.CPU)
 
 

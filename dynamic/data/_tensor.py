@@ -86,7 +86,7 @@ class Tensor(Data):
 
     @property
     def layout(self) -> str | None:
-        """What each dimension is, a letter each ("HWC"), or None."""
+        """A letter for each dimension ("HWC"), or None."""
         return self._layout
 
     @property

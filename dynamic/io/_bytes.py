@@ -48,7 +48,7 @@ Span: TypeAlias = tuple[str, int, int]
 
 _BYTE = numpy.dtype(numpy.uint8)
 _NOTHING = numpy.empty(0, numpy.uint8)
-_BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell how large something is, and what
+_BEGINNING, _FIRST = 1 << 16, 16  # bytes that tell size and type
 _TOGETHER = 16  # files that are read into one piece of memory, which stays as long as any of them
 _SMALL = 1 << 20  # bytes of a file that is read so
 _ALIGNED = 64  # bytes: where files begin in there
@@ -57,12 +57,12 @@ _MOST_OPEN = 64  # files at once; a process may have a thousand, and a batch may
 
 
 def kind_of(mode: int) -> str:
-    """What a file mode is the mode of, in words."""
+    """The kind of file of a mode, in words."""
     return next((word for check, word in _KINDS if check(mode)), "special file")
 
 
 def can_be(path: str) -> bool:
-    """Whether a file may have a path: not where NUL is in it, or what cannot be encoded."""
+    """Whether a file may have a path: not with NUL or characters that cannot be encoded in it."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -84,7 +84,7 @@ def refuse_address(operator: str, argument: str, path: str) -> None:
 def is_of_the_system(error: BaseException) -> bool:
     """Whether a call of the system raised an error, rather than a signal's handler that ran in its midst.
 
-    Handlers that end what takes too long raise TimeoutError, which is an OSError without a number.
+    Handlers that end slow calls raise TimeoutError, which is an OSError without a number.
     """
     return isinstance(error, OSError) and error.errno is not None
 
@@ -151,7 +151,7 @@ def contents(
                 return numpy.frombuffer(first, numpy.uint8)
             os.lseek(descriptor, 0, os.SEEK_SET)
         if size is None and most is not None and status.st_size > most:
-            data = numpy.zeros(most, numpy.uint8)  # the system gives memory for what is written, and not for the rest
+            data = numpy.zeros(most, numpy.uint8)  # the system gives memory for written pages only
             _filled(data[:_BEGINNING], descriptor, min(most, _BEGINNING))
             return data
         if size is not None:

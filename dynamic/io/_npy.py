@@ -1,4 +1,4 @@
-"""Arrays in the bytes of ``.npy`` files: what the reader of such files and their decoder share.
+"""Arrays in the bytes of ``.npy`` files: the common part of the reader and the decoder.
 
 Nothing is unpickled, and no memory is taken on the word of a header.
 """
@@ -28,7 +28,7 @@ _LONGEST = 10_000  # bytes of a header; NumPy refuses longer ones too
 _LONG = re.compile(rb"(?<=\d)L(?=[,)\s])")  # integers as Python 2 wrote them
 #: Names and types. NumPy is shown no others: of "a4" it warns, and of "M8[s/0]" it divides by zero: the process ends.
 _TEXT = re.compile(rb"u?(['\"])[<>=|]?(?!a\d+\1)[\w?]*(?:\[\w*\])?\1")
-#: What no writer puts into a header beside texts; Python and NumPy might print a warning of what they make of it.
+#: Signs that no writer puts into a header outside of texts; Python and NumPy might print a warning of them.
 _STRANGE = re.compile(rb"[\\\0-\x1f]|['\"][^'\"]*|\b(?!(?:\d+|True|False)\b)\w+")
 _MOST_OF_NOTHING = 1 << 32  # the product of the other extents where one is 0, so that many times 8 bytes is a number
 
@@ -38,7 +38,7 @@ class NoArray(Exception):
 
 
 class Header(NamedTuple):
-    """What the header of a file says."""
+    """The header of a file."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -62,12 +62,12 @@ class Opened(NamedTuple):
 
     @property
     def array(self) -> Array:
-        """What it holds."""
+        """Its type, in words."""
         return values(self.data, self.header)
 
 
 def opened(data: Array) -> Opened:
-    """What the bytes of a whole file hold.
+    """The array in the bytes of a whole file.
 
     Args:
         data: The bytes: uint8, one dimension, contiguous.
@@ -90,7 +90,7 @@ def opened(data: Array) -> Opened:
 
 
 def header_end(data: Array) -> int:
-    """Where the header of a file ends, which may be later than what was read of it."""
+    """Where the header of a file ends, which may be beyond the bytes read so far."""
     return _end(data[:_BEFORE_HEADER].tobytes())
 
 

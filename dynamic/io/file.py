@@ -22,7 +22,7 @@ __all__ = ["read"]
 
 
 class Bytes(NamedTuple):
-    """What `opened` has read."""
+    """The results of `opened`."""
 
     data: Tensor | Batch  #: of one file, or of several; the origin names them, and those that cannot be read are empty
     failures: dict[int, Failure]  #: why they cannot be read, by their places

@@ -1,1 +1,1 @@
-"""What the operators compute with: one folder for each kind of device."""
+"""The kernels of the operators: one folder for each kind of device."""

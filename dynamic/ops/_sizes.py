@@ -1,6 +1,6 @@
 """How large a resized image is, and which part of the input it shows: arithmetic in float32 and float64 as DALI's.
 
-Halves of a pixel decide about whole extents, so what DALI keeps in float32 is rounded to float32 here too.
+Halves of a pixel decide about whole extents, so values that DALI keeps in float32 are rounded to float32 here too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST = float(numpy.finfo(numpy.float32).max)
 
 
 class Span(NamedTuple):
-    """What one dimension becomes: so many pixels, which show the input from one point to another."""
+    """One dimension of a result: its pixels, and the part of the input that they show."""
 
     size: int
     start: float
@@ -63,7 +63,7 @@ def _spans(
     rounding: str = "round",
     empty: bool = False,
 ) -> list[Span]:
-    """What each dimension becomes.
+    """The span of each dimension.
 
     Args:
         extents: Those of the input.
@@ -154,7 +154,7 @@ def _sizes(
     return [math.copysign(min(abs(size), limit), size) for size, limit in zip(sizes, limits, strict=True)]
 
 
-#: What the size of an image depends on, in the order of `image_spans`.
+#: The arguments that decide the size of an image, in the order of `image_spans`.
 SIZE_ARGUMENTS = (
     "size",
     "resize_x",
@@ -229,7 +229,7 @@ def image_spans(
     subpixel_scale: bool,
     /,
 ) -> dict[int, Span]:
-    """What each spatial dimension of an image becomes."""
+    """The span of each spatial dimension of an image."""
     places = spatial(layout)
     single = {"D": resize_z, "H": resize_y, "W": resize_x}
     separate = [value for value in single.values() if value is not None]
@@ -304,7 +304,7 @@ def tensor_spans(
     subpixel_scale: bool = True,
     **_: Any,
 ) -> dict[int, Span]:
-    """What each dimension of an array becomes."""
+    """The span of each dimension of an array."""
     name = "tensor_resize"
     if (sizes is None) == (scales is None):
         raise ArgumentError.either(name, "sizes", "scales", both=sizes is not None)

@@ -96,7 +96,7 @@ def random_bbox_crop(
         allow_no_crop: Whether the whole image is drawn as often as each threshold; never where there is a `crop_shape`.
         aspect_ratio: The least and the largest width / height, for volumes also of x / z and y / z; in pixels if there
             is an `input_shape`, otherwise in units of the image.
-        bbox_layout: What the numbers of a box are, such as "xyXY" or "xyWH": x, y, z starts, X, Y, Z ends, W, H, D
+        bbox_layout: Meaning of the numbers of a box, such as "xyXY" or "xyWH": x, y, z starts, X, Y, Z ends, W, H, D
             extents, in any order; instead of `ltrb`.
         bbox_prune_threshold: The least part of a box that must lie in the window; by default its centre must.
         crop_shape: The extents of the window in pixels, instead of `aspect_ratio` and `scaling`.
@@ -106,9 +106,9 @@ def random_bbox_crop(
         output_bbox_indices: Whether to tell which boxes are left.
         quiet: Whether not to warn if the window is only the best one found.
         scaling: The least and the largest extents of a window, in units of the image.
-        shape_layout: What the extents of `crop_shape` and `input_shape` are, such as "HW" or "HWC"; by default "WH",
+        shape_layout: Letters for the extents of `crop_shape` and `input_shape`, such as "HW" or "HWC"; by default "WH",
             for volumes "WHD".
-        threshold_type: What overlap is: "iou", the intersection as a part of the union of box and window, or "overlap",
+        threshold_type: Overlap: "iou", the intersection as a part of the union of box and window, or "overlap",
             as a part of the box.
         thresholds: Least overlaps, 0 to 1, of which one is drawn.
         total_num_attempts: After so many windows the best one is taken, at most 100,000; by default after 10,000.

@@ -135,7 +135,7 @@ def gaussian_blur(
 ) -> Array:
     """Blur with a Gaussian along every spatial dimension, which are all but channels and frames.
 
-    Without a layout, images are HW, HWC or FHWC. What is outside of an image is its reflection about the edge pixels.
+    Without a layout, images are HW, HWC or FHWC. Images are reflected about their edge pixels.
 
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
@@ -358,10 +358,10 @@ def filter(
     Args:
         anchor: Which weight lies on the pixel that is computed: an index for each dimension, or one for all; -1 is the
             middle, rounded up. It does not matter where `mode` is "valid".
-        border: What is outside of the image: "reflect_101" reflects it about the edge pixels, "reflect_1001" about the
+        border: Pixels outside of the image: "reflect_101" reflects it about the edge pixels, "reflect_1001" about the
             edge, "clamp" takes the nearest pixel, "wrap" the other side, "constant" the third input.
         dtype: Element type of the result, by default the image's; values are rounded half to even, and saturated.
-        mode: "same" keeps the size, "valid" takes only what needs nothing from outside.
+        mode: "same" keeps the size, "valid" takes only windows inside of the image.
 
     Returns:
         Images of the same layout.

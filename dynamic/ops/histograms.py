@@ -77,7 +77,7 @@ def equalize(image: Array, /, *, layout: Layout = GIVEN, out: Array = None) -> A
 
 
 def _pictures(image: Array, out: Array, layout: str) -> Iterator[tuple[Array, Array]]:
-    """The pictures (H, W, C) of an image, a video or a volume, with the memory for what becomes of them."""
+    """The pictures (H, W, C) of an image, a video or a volume, with the memory for their results."""
     frames, results = _frames(image, layout), _frames(out, layout)
     for place in numpy.ndindex(frames.shape[:-3]) if frames.size else ():
         yield frames[place], results[place]
@@ -116,7 +116,7 @@ def clahe(
 ) -> Array:
     """Spread the values of each part of an image by its own histogram, which is clipped to limit the contrast.
 
-    The image is cut into tiles, and each pixel takes what the four tiles around it say, by its distance to them. Frames
+    The image is cut into tiles, and each pixel interpolates between the tables of the four tiles around it. Frames
     of videos and slices of volumes are images of their own.
 
     Args:
@@ -176,7 +176,7 @@ def jpeg_compression_distortion(
     Frames of videos and slices of volumes are images of their own.
 
     Args:
-        quality: 1, the lowest, to 100; what is beyond is the nearer of the two.
+        quality: 1, the lowest, to 100; values beyond are clipped.
 
     Returns:
         Images of the same shapes and layout.
@@ -219,7 +219,7 @@ def lookup_table(
     """Replace integers by the values that a table has for them.
 
     Args:
-        default_value: What replaces integers that are no keys.
+        default_value: The value for integers that are no keys.
         dtype: Element type of the result; values are rounded and saturated to it.
         keys: Integers in [0, 65535]; of a key that is given twice, the last value counts.
         values: One for each key.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     Pair = tuple[float, float]
     Extents, Maybe = PerSample[tuple[int, ...]], PerSample[tuple[int, ...] | None]
-    Count = Annotated[int, Between(1, 10_000)]  # what never fits is tried so often, for each image
+    Count = Annotated[int, Between(1, 10_000)]  # bounds the attempts for an image that no window fits
 
 
 def _plan_windows(call: Call) -> Plan:

@@ -1,4 +1,4 @@
-"""The order of samples in a batch and of frames in a video, and what is known of data beside its values."""
+"""The order of samples in a batch and of frames in a video, and the metadata of data."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def sequence_rearrange(
 def get_property(
     input: Any, /, *, key: str, batch_size: int | None = None, device: DeviceLike = None
 ) -> Tensor | Batch:
-    """Tell what is known of data beside its values, as bytes of text.
+    """The metadata of data, as bytes of text.
 
     Args:
         input: A Tensor or Batch.

@@ -162,7 +162,7 @@ def warp_affine(
     plan: Any = None,
     out: Array = None,
 ) -> Array:
-    """Fill each image, or volume, with what a matrix finds in it.
+    """Transform each image, or volume, by an affine matrix.
 
     The matrix of two rows and three columns (three and four for volumes) maps a point of the result, (x, y) or
     (x, y, z), to the point of the input that is read. Points are in pixels from the corner of the first pixel, whose
@@ -256,14 +256,14 @@ def warp_perspective(
     plan: Any = None,
     out: Array = None,
 ) -> Array:
-    """Fill each image with what a perspective finds in it.
+    """Transform each image by a perspective matrix.
 
     The matrix of three rows and columns maps a point (x, y, 1) of the result to (u, v, w), and the point (u / w, v / w)
     of the input is read. The matrix may be nested lists or one list row by row, and is given as the second input or as
     `matrix`. An array with one more dimension has a matrix for each frame of a video.
 
     Args:
-        border_mode: What is outside the image: "constant" is `fill_value`, "replicate" the nearest pixel, "reflect" and
+        border_mode: Pixels outside the image: "constant" is `fill_value`, "replicate" the nearest pixel, "reflect" and
             "reflect_101" the image mirrored, with and without its edge twice, "wrap" the image again.
         fill_value: One value or one for each channel, saturated to the type of the image.
         interp_type: How a value between pixels is read: "linear", "cubic", or "nn", the nearest.
@@ -351,7 +351,7 @@ def remap(
 ) -> Array:
     """Fill each image with the pixels that two maps name: for each pixel of the result x and y of the point to read.
 
-    What is outside the image is 0.
+    Pixels outside the image are 0.
 
     Args:
         interp: How a value between pixels is read: "linear", "cubic", or "nn", the nearest.
@@ -408,7 +408,7 @@ def sphere(
     layout: Layout = GIVEN,
     out: Array = None,
 ) -> Array:
-    """Show each image as if on a sphere: what is near its centre is enlarged.
+    """Show each image as if on a sphere: its centre is enlarged.
 
     Args:
         fill_value: Pixels outside the image, one value or one for each channel, saturated to the type of the image.
@@ -481,7 +481,7 @@ def water(
 
 
 def _distorted(image: Array, layout: str, out: Array, points: Any, fill: Any, interpolation: Any) -> Array:
-    """Fill `out` with what is at points of an image, or with the image where there are none."""
+    """Fill `out` with the values at points of an image, or with the image where there are none."""
     if points is None:
         out[...] = image
         return out

@@ -1,4 +1,4 @@
-"""What pipelines have beside the operators of `dynamic`: constants, functions of Python, and names of before."""
+"""Functions of pipelines beside the operators of `dynamic`: constants, functions of Python, and former names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dynamic.readers._checks import natural
 
 __all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 
-#: Names that operators and readers of DALI had, or have as well, and what they are now.
+#: Former and other names of operators and readers of DALI, and the present ones.
 FORMER: Mapping[str, str] = {
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
@@ -190,7 +190,7 @@ def _python_function(
     device: Any = None,
     batch_size: int | None = None,
 ) -> Batch | tuple[Batch, ...] | None:
-    """What a function makes of the arrays of each sample, or of all of them: DALI's ``fn.python_function``."""
+    """Call a function with the arrays of each sample, or of all of them: DALI's ``fn.python_function``."""
     name = "fn.python_function"
     if not callable(function):
         raise ArgumentError(name, "function", "a function", shown(function))
@@ -250,12 +250,12 @@ def _each_of(name: str, found: Any, count: int) -> tuple[Any, ...]:
 
 
 def _literal(value: Any) -> Any:
-    """What a pipeline makes of an array or scalar of NumPy where a Batch could be: a constant, which has 32 bits."""
+    """An array or scalar of NumPy in place of a Batch, as a constant of 32 bits."""
     return of_32_bits(numpy.asarray(value)) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
 
 
 def constant(value: Any) -> Tensor:
-    """What a pipeline's function returns that is no Batch, as one sample.
+    """A result of a pipeline's function that is not a Batch, as one sample.
 
     Raises:
         ArgumentError: It is no numbers, or a list of Batches.
@@ -312,7 +312,7 @@ def _shapes(input: Any, *, dtype: Any = "int64", device: Any = None, batch_size:
 
 
 def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function name what it is not called with as it should be."""
+    """Let a function name the wrong arguments of a call."""
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -16,13 +16,13 @@ from dynamic.readers._checks import natural
 __all__ = ["Ahead", "depth_of"]
 
 X = TypeVar("X")
-_PATIENCE = 1.0  # seconds for what is being made when it is not wanted any more
+_PATIENCE = 1.0  # seconds to wait for a batch that is not wanted any more
 
 
 class Ahead(Generic[X]):
-    """Calls a function again and again in a thread of its own, and keeps what it returns until it is taken.
+    """Calls a function again and again in a thread of its own, and keeps its results until they are taken.
 
-    What the function raises is raised where its result would have been taken; it is called again when that is asked
+    Exceptions of the function are raised where its result would have been taken; it is called again when that is asked
     for once more. A child that was forked has no such thread: make another `Ahead` there.
 
     Args:

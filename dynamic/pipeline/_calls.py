@@ -21,9 +21,9 @@ from dynamic.readers._checks import natural
 
 __all__ = ["Call", "Record", "call_of", "function_of", "seed_of"]
 
-#: Arguments that may differ after a resume: where and how things are done, and what becomes of bad samples.
+#: Arguments that may differ after a resume: where and how things are done, and the treatment of bad samples.
 _OF_ALL = frozenset(["device", "num_threads", "prefetch_queue_depth", "on_error", "bytes_per_sample_hint", "preserve"])
-#: Those of readers and sources: where data lies, what a reader compares by itself, and what makes no difference.
+#: Those of readers and sources: places of data, arguments that a reader compares by itself, and those without effect.
 _OF_READERS = frozenset(
     [
         "shard",
@@ -68,7 +68,7 @@ _MOST_LINES, _LONGEST = 20, 200  # of an error
 
 
 class Call(NamedTuple):
-    """A call as a checkpoint records it: what would be compared, without devices, data and the seeds of readers."""
+    """A call as a checkpoint records it for comparisons, without devices, data and the seeds of readers."""
 
     path: str
     arguments: tuple[tuple[str, str], ...]  #: those by position under their numbers
@@ -83,7 +83,7 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """What it has in common with others, that have other values."""
+        """Its parts that others with other values share."""
         return (self.path, *(name for name, _ in self.arguments))
 
     def __str__(self) -> str:
@@ -96,8 +96,8 @@ def call_of(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], *,
 
     Args:
         path: The name that is called.
-        inputs: What it is given by position.
-        arguments: What it is given by name.
+        inputs: Its positional arguments.
+        arguments: Its keyword arguments.
         reads: Whether it is a reader or a source.
         draws: Whether it draws random numbers.
     """
@@ -168,7 +168,7 @@ class Record:
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> Self:
-        """What `entries` was made of.
+        """The calls that `entries` was made of.
 
         Raises:
             StateError: It was made of none.
@@ -271,7 +271,7 @@ class _First(NamedTuple):
 
 
 _HINT = (
-    "What plain Python changes from run to run is known as such once it has changed before a checkpoint; numbers "
+    "Values that plain Python changes from run to run are known once they changed before a checkpoint; numbers "
     "that it computes may be given as arrays, which are not compared."
 )
 _NO_DRAWS = "They draw nothing, so all draws are as they were."
@@ -311,7 +311,7 @@ def _follows(known: Iterable[Call], run: Iterable[Call]) -> bool:
 
 
 def _merged(known: Sequence[Call], run: Sequence[Call]) -> list[Call]:
-    """Both, in an order that is that of each; what they share, which follows what is known, comes once."""
+    """Both, in an order that is that of each; their common entries, which follow the known ones, come once."""
     merged: list[Call] = []
     left = iter(known)
     for call, shared in _within(run, collections.Counter(known)):
@@ -337,7 +337,7 @@ def _differences(there: Iterable[Any], here: Iterable[Any]) -> list[str]:
 
 
 def worded(value: Any) -> str:
-    """A value as the record has it: numbers and words as they are, of all else only what kind of thing it is."""
+    """A value as the record has it: numbers and words as they are, of all else only its kind."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, (list, tuple)):

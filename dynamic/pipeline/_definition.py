@@ -27,9 +27,9 @@ def pipeline_def(function: Callable[..., Any] | None = None, /, **arguments: Any
     """Make a function that makes a `Pipeline` of the one below.
 
     Args:
-        function: What the pipeline calls for each batch.
-        arguments: Those of `Pipeline`, which a call may override; what else a call is given, and what the function has
-            a parameter for, goes to the function.
+        function: Called for each batch.
+        arguments: Those of `Pipeline`, which a call may override; further arguments of a call, and those that
+            the function has a parameter for, go to the function.
 
     >>> from dynamic.pipeline import fn, pipeline_def
     >>> @pipeline_def(batch_size=3, seed=5)

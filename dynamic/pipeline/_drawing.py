@@ -29,10 +29,10 @@ class Drawing:
     def __init__(self, function: Callable[[], Any] | None) -> None:
         self._function = None if function is None else function_of(function)
         self._drawn = Drawn()
-        self._entered: list[Callable[[], None]] = []  # what ends the ``with`` blocks
+        self._entered: list[Callable[[], None]] = []  # they end the ``with`` blocks
 
     def set_outputs(self, *output_data_nodes: Any) -> None:
-        """Say what each run returns, at the end of a graph.
+        """Set the outputs of a graph, at its end.
 
         Args:
             output_data_nodes: Nodes, and numbers for all samples.
@@ -62,7 +62,7 @@ class Drawing:
         )
 
     def _function_to_run(self) -> Callable[[], Any]:
-        """What makes a batch: the function, or the graph, which is drawn now if it was not."""
+        """The function that makes a batch, or the graph, which is drawn now if it was not."""
         if self._function is not None:
             return self._function
         if self._drawn.outputs is None:
@@ -75,7 +75,7 @@ class Drawing:
         return self._drawn
 
     def _draw(self) -> Callable[[], None]:
-        """Begin to draw the graph here; returns what ends that."""
+        """Begin to draw the graph here; returns a function that ends that."""
         tokens: list[tuple[Any, Token[Any]]] = [
             (current, current.set(weakref.ref(self))),
             (drawing, drawing.set(self._drawn)),

@@ -101,7 +101,7 @@ class Epochs:
             )
         back = way_back(self._reader)
         try:
-            self._reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
+            self._reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
         finally:
             back()
 
@@ -134,7 +134,7 @@ class Epochs:
         return self._of_states(states, started)
 
     def _start(self, states: States, epoch: int) -> States:
-        """The same of a pipeline. A batch of it is made: only then it is known what it uses."""
+        """The same of a pipeline. A batch of it is made: only then its sources are known."""
         here = self.epoch(states)
         name, first, _ = self._first(states)
         if isinstance(first, ExternalSource):
@@ -187,7 +187,7 @@ class Epochs:
         assert size is not None
         back = way_back(reader)
         try:
-            reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
+            reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
             return ask(reader, size)
         finally:
             back()
@@ -209,7 +209,7 @@ class Epochs:
     def _of_reader(self, reader: Reader[Any], states: States, skip: int, stride: int) -> Generator[Item]:
         size = self._batch_size
         assert size is not None
-        reader.set_state(states["reader"])  # type: ignore[arg-type] # what is no state is refused there
+        reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
         rest = reader.next_epoch(size)
         while True:
             for _ in range(skip):

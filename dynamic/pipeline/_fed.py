@@ -1,4 +1,4 @@
-"""`fn.external_source`: what gives a pipeline data from outside, or what it is fed with."""
+"""`fn.external_source`: sources of data from outside, and batches that are fed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamic.readers._checks import flag, natural
 __all__ = ["Fed", "check_given", "external_source", "for_each_output"]
 
 _OPERATOR = "fn.external_source"
-#: What means nothing here.
+#: Arguments without effect here.
 _OF_DALIS = frozenset(
     ["seed", "cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth", "bytes_per_sample_hint", "preserve"]
 )
@@ -29,7 +29,7 @@ class Fed:
 
     def __init__(self) -> None:
         self.asked: set[str] = set()  #: the names that a run has asked for
-        self.waiting: dict[str, dict[int, tuple[Batch, object]]] = {}  #: with what each was given by
+        self.waiting: dict[str, dict[int, tuple[Batch, object]]] = {}  #: each with the owner that gave it
         self._lock = new_lock()
 
     def put(self, name: str, batch: Batch, place: int, by: object) -> None:
@@ -39,7 +39,7 @@ class Fed:
             self.waiting[name] = {**waiting, max(place, max(waiting, default=-1) + 1): (batch, by)}
 
     def take_back(self, by: object) -> None:
-        """Forget what was given by one call; what was fed after it moves up."""
+        """Forget the batches of one owner; those fed after them move up."""
         with self._lock:
             for name, waiting in self.waiting.items():
                 left = [entry for _, entry in sorted(waiting.items()) if entry[1] is not by]
@@ -57,7 +57,7 @@ class Fed:
         return sorted({name for name, entries in self.waiting.items() if entries} - self.asked)
 
     def refuse(self, name: str, number: int) -> None:
-        """Take the batch of a number back, which is not what its source should give."""
+        """Take a wrong batch back, by its number."""
         with self._lock:
             entry = self.waiting.get(name, {}).get(number)
             if entry is not None:
@@ -88,14 +88,14 @@ class Fed:
 
 
 class _Source(ExternalSource):
-    """A source that gives what it is told to, or fails.
+    """A source that gives data as declared, or fails.
 
     Args:
         source: The source.
         num_outputs: How many outputs it gives in a tuple, even if that is one; by default one, in none.
         ndim: Number of dimensions that a sample must have, or a list with one for each output.
         layout: The layout of the samples, or a list with one for each output; the last may be left out.
-        arguments: Of `ExternalSource`. Numbers of Python are made of its `dtype`, what has another is refused.
+        arguments: Of `ExternalSource`. Numbers of Python get its `dtype`, arrays of another are refused.
     """
 
     _operator = _OPERATOR
@@ -115,10 +115,10 @@ class _Source(ExternalSource):
         made = make(output, dtype if only_numbers(output) else None)
         if layout is not None and not made.layout:
             made = make(made, layout=layout)
-        for what, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
-            if wanted is not None and getattr(made, what) != wanted:
-                expected = f"one that gives samples of {what} {wanted}, as declared"
-                raise ArgumentError(_OPERATOR, "source", expected, f"{getattr(made, what)}")
+        for name, wanted in (("dtype", dtype), ("ndim", self._ndims[index]), ("layout", layout)):
+            if wanted is not None and getattr(made, name) != wanted:
+                expected = f"one that gives samples of {name} {wanted}, as declared"
+                raise ArgumentError(_OPERATOR, "source", expected, f"{getattr(made, name)}")
         return made
 
 
@@ -168,7 +168,7 @@ def for_each_output(arguments: Mapping[str, Any]) -> list[dict[str, Any]] | None
 
 
 def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any], fed: Fed) -> ExternalSource:
-    """What a call of ``fn.external_source`` makes.
+    """The source of a call of ``fn.external_source``.
 
     Args:
         name: Its name.

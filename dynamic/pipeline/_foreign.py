@@ -1,7 +1,8 @@
 """Checkpoints that DALI's pipeline mode wrote: recognised, and refused with the reason.
 
 Such a checkpoint is a message of Protocol Buffers: a field 1 for each operator, with its name and its state, and a
-field 2 with what the pipeline (1) and the iterator around it (2) add, which DALI 1 pickled and DALI 2 writes as JSON.
+field 2 with additions of the pipeline (1) and the iterator around it (2), pickled by DALI 1 and written as JSON by
+DALI 2.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def refuse(data: bytes) -> None:
     """Raise if these bytes are a checkpoint of DALI's pipeline mode.
 
     Raises:
-        StateError: They are; it says which DALI wrote them, and what to do.
+        StateError: They are; it says which DALI wrote them, and gives advice.
     """
     fields = _fields(data)
     if not fields or {number for number, _ in fields} != {1, 2}:

@@ -65,7 +65,7 @@ def _paths() -> frozenset[str]:
 
 @functools.cache
 def found(path: str, module: str) -> Callable[..., Any]:
-    """The function of `fn` that does what a path names: always the same one.
+    """The function of `fn` of a path: always the same one.
 
     Args:
         path: The path, such as ``"random.uniform"``.

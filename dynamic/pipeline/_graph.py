@@ -1,4 +1,4 @@
-"""What lasts from one run of a pipeline to the next: readers and sources, random numbers, and a record of the calls."""
+"""The state of a pipeline between runs: readers and sources, random numbers, and a record of the calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ X = TypeVar("X")
 
 _VERSION = 4
 _FORMER_ORDERS = 2  # up to this version a pipeline's seed made the orders of its readers, which were not paired
-_FORMER_SEEDS = 3  # up to this version the pipeline's seed, too, decided what calls with seeds of their own draw
+_FORMER_SEEDS = 3  # up to this version the draws of calls with seeds of their own depended on the pipeline's seed too
 _OWN_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": list, "ordered": bool}
 _FIRST_STATE = {"version": int, "seed": int, "runs": int, "epoch": int, "calls": list, "varying": bool}
 
@@ -56,7 +56,7 @@ class End(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one run made."""
+    """The results of one run."""
 
     outputs: Outputs
     states: dict[str, JSON]  #: of everything, after it
@@ -105,7 +105,7 @@ class _Made(BaseException):
 
 
 class Graph:
-    """What lasts from one run to the next.
+    """The state between runs.
 
     Args:
         function: The pipeline's function.
@@ -113,11 +113,11 @@ class Graph:
         seed: Of all random numbers. Readers have seeds of their own, so that all ranks share one order.
         states: Of a checkpoint to go on from; each object takes its own when it is made.
         last_batch: How the first reader ends its epochs, if not as declared in the function.
-        fed: What sources without a function are given.
+        fed: The batches for sources without a function.
         check: Refuses outputs.
         conditionals: Whether a Batch may be a condition, for each sample.
-        answers: What the iterables among the sources gave, from a batch on that somebody may go back to. By default
-            what the last run got is kept.
+        answers: Items of the iterables among the sources, from a batch on that somebody may go back to. By default
+            the items of the last run are kept.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class Graph:
 
     @property
     def has_run(self) -> bool:
-        """Whether the function has been run, so that what it reads from is known."""
+        """Whether the function has been run, so that its sources are known."""
         return bool(self._record)
 
     @property
@@ -305,7 +305,7 @@ class Graph:
         return {name: object_.get_state() for name, object_ in (*self.sources.items(), *self.streams.items())}
 
     def _return(self, back: Mapping[str, Callable[[], None]], ended: str | None) -> None:
-        """Undo a run: what was made in it is forgotten, what was there goes back; a source that has ended stays."""
+        """Undo a run: its results are forgotten, its sources go back; a source that has ended stays."""
         kinds: tuple[dict[str, Any], ...] = (self.sources, self.streams)
         for kind in kinds:
             for name in list(kind):
@@ -322,7 +322,7 @@ class Graph:
         """Refuse a checkpoint of another pipeline; notice a function that does not always call the same.
 
         Args:
-            calls: What was called, until the first condition.
+            calls: The calls until the first condition.
             ways: Whether there was one, so that there may be streams on ways that no sample went in this run.
         """
         if self._expected is not None:
@@ -344,10 +344,10 @@ class Graph:
 
     @property
     def former_seeds(self) -> bool:
-        """Whether the pipeline's seed, too, decides what calls with seeds draw, as under former versions."""
+        """Whether draws of calls with seeds depend on the pipeline's seed too, as under former versions."""
         return self._version <= _FORMER_SEEDS
 
-    # -- what a function uses -----------------------------------------------------------------------------------------
+    # -- readers, sources and random numbers --------------------------------------------------------------------------
 
     def source(self, name: str, make: Callable[[], Source]) -> Source:
         """The reader or source of a name, made when it is first asked for."""
@@ -393,7 +393,7 @@ def _nobody() -> None:
     return None
 
 
-#: What refers to the pipeline whose function is being called.
+#: A reference to the pipeline whose function is being called.
 current: ContextVar[Callable[[], Any]] = ContextVar("dynamic.pipeline.current", default=_nobody)
 
 
@@ -401,7 +401,7 @@ def of_pipeline(whose: Callable[[], Any], num_threads: int, step: Callable[[], X
     """Make a step with the threads of a pipeline, which its function can ask for.
 
     Args:
-        whose: What refers to the pipeline.
+        whose: A reference to the pipeline.
         num_threads: How many threads it has.
         step: Makes the step.
     """
@@ -454,12 +454,12 @@ def entries(checkpoint: Any) -> dict[str, JSON]:
     """
     if isinstance(checkpoint, (str, os.PathLike)) and (path := os.fsdecode(checkpoint))[:2] != "{\n" and "{seq" in path:
         return {name: entry.state for name, entry in newest(path, stacklevel=4)[1].items()}
-    text, what = _text(checkpoint), "what is given as checkpoint="
+    text, source = _text(checkpoint), "the value of checkpoint="
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     refuse(data)
     if isinstance(text, str) and not text.startswith("{"):
-        what += ", and is the path of no file,"
-    return {name: entry.state for name, entry in decoded(data, what).items()}
+        source += ", which is the path of no file,"
+    return {name: entry.state for name, entry in decoded(data, source).items()}
 
 
 def _text(checkpoint: Any) -> str | bytes:

@@ -1,4 +1,4 @@
-"""What the names of `fn` stand for."""
+"""The functions behind the names of `fn`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _calls(found: Any) -> bool:
 
 
 def meant(path: str) -> Any:
-    """What a path stands for, for its signature and its documentation.
+    """The function of a path, for its signature and its documentation.
 
     Raises:
         AttributeError: It is a family, or nothing.

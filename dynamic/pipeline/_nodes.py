@@ -23,8 +23,8 @@ class Recorded:
 
     Args:
         function: The function.
-        inputs: What it is given by position, with nodes for what other calls give.
-        arguments: What it is given by name, likewise.
+        inputs: Its positional arguments, with nodes for results of other calls.
+        arguments: Its keyword arguments, likewise.
         path: The name in `fn`; None for operators of Python.
     """
 
@@ -178,9 +178,9 @@ def record(path: str, function: Callable[..., Any], inputs: tuple[Any, ...], arg
 
     Args:
         path: The name in `fn`.
-        function: What a run calls.
-        inputs: What it is given by position.
-        arguments: What it is given by name.
+        function: Called in each run.
+        inputs: Its positional arguments.
+        arguments: Its keyword arguments.
 
     Returns:
         A node, or as many of them as the call will have results.
@@ -193,7 +193,7 @@ def record(path: str, function: Callable[..., Any], inputs: tuple[Any, ...], arg
 
 
 class Drawn:
-    """A graph as it is being drawn, and the function that runs it: one that returns what its outputs are.
+    """A graph as it is being drawn, and the function that runs it and returns its outputs.
 
     Attributes:
         calls: Those of `fn` that were written in a block.
@@ -212,7 +212,7 @@ class Drawn:
         return self._outputs
 
     def end(self, outputs: Sequence[Any]) -> None:
-        """Say what each run returns, which ends the graph."""
+        """Set the outputs, which ends the graph."""
         self._outputs = tuple(outputs)
         found: set[Recorded] = set()
         wanted = [call for call in self.calls if call.arguments.get("preserve")]

@@ -1,4 +1,4 @@
-"""What a pipeline gives: Batches that also have the names which DALI gives to the outputs of its pipelines."""
+"""Outputs of pipelines: Batches that also have the methods of DALI's outputs."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class Output(Batch):
 
 
 class Declared:
-    """What `output_dtype`, `output_ndim` and `output_layout` say of the outputs of a pipeline.
+    """The dtypes, numbers of dimensions and layouts that the outputs of a pipeline must have.
 
     Args:
         output_dtype: An element type for all outputs, or a list of one for each, None for any.
@@ -234,9 +234,9 @@ class Declared:
             ("layout", _of_all(output_layout, _layout)),
         )
 
-    def of_each(self, what: str, count: int) -> list[Any]:
-        """What was said of each of so many outputs: their "dtype", "ndim" or "layout"; None is any."""
-        wanted = dict(self._all)[what]
+    def of_each(self, name: str, count: int) -> list[Any]:
+        """The "dtype", "ndim" or "layout" of each of so many outputs; None is any."""
+        wanted = dict(self._all)[name]
         return wanted if isinstance(wanted, list) else [wanted] * count
 
     def check(self, outputs: Sequence[Batch]) -> None:
@@ -245,15 +245,15 @@ class Declared:
         Raises:
             ArgumentError: An output has another type, number of dimensions or layout, or there are more or fewer.
         """
-        for what, wanted in self._all:
+        for name, wanted in self._all:
             if isinstance(wanted, list) and len(wanted) != len(outputs):
                 expected = f"one for each of the {len(outputs)} outputs"
-                raise ArgumentError("Pipeline", f"output_{what}", expected, str(len(wanted)))
+                raise ArgumentError("Pipeline", f"output_{name}", expected, str(len(wanted)))
             for place, output in enumerate(outputs):
-                one, found = wanted[place] if isinstance(wanted, list) else wanted, getattr(output, what)
+                one, found = wanted[place] if isinstance(wanted, list) else wanted, getattr(output, name)
                 found = "no layout" if found in (None, "") else found
                 if one is not None and one != found:
-                    raise ArgumentError("Pipeline", f"output_{what}", f"{found}, which output {place} has", str(one))
+                    raise ArgumentError("Pipeline", f"output_{name}", f"{found}, which output {place} has", str(one))
 
 
 def _of_all(given: Any, checked: Callable[[Any], Any]) -> Any:

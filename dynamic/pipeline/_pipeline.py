@@ -56,7 +56,7 @@ class Pipeline(Drawing, Settings):
         exec_async: Makes no difference.
         function: Makes a batch: a tuple of Batches, or one. `pipeline_def` gives it.
         enable_checkpointing: Makes no difference: a checkpoint can always be taken.
-        checkpoint: What `checkpoint` returned, to go on from there, or the path of a file that has it; with ``{seq}``
+        checkpoint: A result of `checkpoint`, to go on from there, or the path of a file that has it; with ``{seq}``
             in its last part the newest whole file is taken.
         max_batch_size: Another name of `batch_size`.
         output_dtype: Element types that the outputs must have: one for all, or a list, with None for any.
@@ -113,12 +113,12 @@ class Pipeline(Drawing, Settings):
         self._end_of_epoch: End | None = None  # once its last batch was taken
         self._last_batch: LastBatch | None = None
         self._fed = Fed()
-        self._feeding: object | None = None  # what is fed now belongs to it
+        self._feeding: object | None = None  # the owner of batches that are fed now
         self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
         self.device_id = device_id
         self._lock = new_lock()  # who holds it starts, takes and moves the place: each batch goes to one thread
         self._ahead: Ahead[Step] | None = None
-        self._end: Any = None  # what closes it where nobody refers to this any more
+        self._end: Any = None  # closes it once nobody refers to this any more
         self._graph: Graph | None = None
 
     @property
@@ -181,7 +181,7 @@ class Pipeline(Drawing, Settings):
         return self._ahead is not None
 
     def _started(self) -> Ahead[Step]:
-        if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from what was consumed
+        if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from the last consumed batch
             graph = self._graphed(self._states, answers=self._answers)
             make = functools.partial(set_up, weakref.ref(self), graph.step) if self._sets_up else graph.step
             step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, make)
@@ -196,7 +196,7 @@ class Pipeline(Drawing, Settings):
     def _graphed(
         self, states: Mapping[str, JSON] | None, seed: int | None = None, answers: dict[str, Answers[Any]] | None = None
     ) -> Graph:
-        """What its runs need, at a place."""
+        """The state that its runs share, at a place."""
         seed = self._seed if seed is None else seed
         function, check = self._function_to_run(), self._declared.check
         return Graph(
@@ -233,14 +233,14 @@ class Pipeline(Drawing, Settings):
         if self._fed.unknown:
             self._peek()
         if unknown := self._fed.unknown:
-            self._ahead = None  # what has been made may have used what is taken back
+            self._ahead = None  # batches made ahead may have used inputs that are taken back
             self._fed.forget(unknown)
             names = ", ".join(map(repr, unknown))
             raise ArgumentError("Pipeline.feed_input", "data_node", "the name of a source without a function", names)
         return self._asked(Ahead.take)
 
     def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
-        """What is made ahead. Where a source has ended instead, that is told once, and noted."""
+        """The batch made ahead. If a source has ended instead, that is told once, and noted."""
         ahead = self._started()
         try:
             return ask(ahead)
@@ -260,7 +260,7 @@ class Pipeline(Drawing, Settings):
             self._forget_what_is_ahead()
 
     def _forget_what_is_ahead(self) -> None:
-        """Make again what has been made ahead."""
+        """Make the batches made ahead again."""
         self.close()
         self._ahead = None
 
@@ -323,7 +323,7 @@ class Pipeline(Drawing, Settings):
         self._fed.put(data_node, given, state.get("iteration", 0), by)
 
     def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
-        """The next batch: what the function returned, as a tuple of Batches.
+        """The next batch: the results of the function, as a tuple of Batches.
 
         Args:
             cuda_stream: Makes no difference.
@@ -332,7 +332,7 @@ class Pipeline(Drawing, Settings):
 
         Raises:
             StopIteration: A source has ended; after `reset` its next epoch begins.
-            Exception: What the function raised, with its traceback. Nothing is lost: the next call tries again.
+            Exception: The function raised it; it has its traceback. Nothing is lost: the next call tries again.
         """
         this, step = object(), None
         place: tuple[Any, ...] = ()
@@ -361,7 +361,7 @@ class Pipeline(Drawing, Settings):
 
         Raises:
             RuntimeError: None is scheduled.
-            Exception: What the run raises, which stays scheduled.
+            Exception: The run raised it, and stays scheduled.
         """
         taken = 0
         try:
@@ -443,7 +443,7 @@ class Pipeline(Drawing, Settings):
         return {key: value["epoch_size_padded"] for key, value in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> Any:
-        """What `get_metadata` of a reader returns, or a dict of that for all readers.
+        """The result of `get_metadata` of a reader, or a dict of these for all readers.
 
         Raises:
             ArgumentError: There is no reader of that name.

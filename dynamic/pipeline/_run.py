@@ -1,4 +1,4 @@
-"""One run of a pipeline's function: what its calls do, and which ways it goes."""
+"""One run of a pipeline's function: its calls, and the ways it goes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Source: TypeAlias = Reader[Any] | ExternalSource
 
 #: The entry of a checkpoint that belongs to the pipeline itself.
 OWN = "pipeline"
-#: The entry of what goes round a pipeline, such as `dynamic.pytorch.GenericIterator`.
+#: The entry of a loop over a pipeline, such as `dynamic.pytorch.GenericIterator`.
 ITERATOR = "iterator"
 _run: contextvars.ContextVar[Run | None] = contextvars.ContextVar("dynamic.pipeline", default=None)
 
@@ -66,7 +66,7 @@ def called_in_run(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any])
     if run is None:
         hint = f"Elsewhere call dynamic.{path}."
         raise RuntimeError(f"fn.{path}() is for functions under pipeline_def, and for graphs. {hint}")
-    tokens = in_pipeline.set(False), deciding.set(None)  # those are for what a user writes
+    tokens = in_pipeline.set(False), deciding.set(None)  # those are for code of a user
     try:
         return run.call(path, inputs, arguments)
     finally:
@@ -75,7 +75,7 @@ def called_in_run(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any])
 
 
 class Kept(Protocol):
-    """What lasts from one run to the next."""
+    """The state between runs."""
 
     batch_size: int
     rng: RNG
@@ -108,7 +108,7 @@ class _Fork(BaseException):
         self.truth = truth
 
 
-#: What a function is told that does not let itself be left.
+#: Advice for a function that does not let itself be left.
 _KEPT = (
     "Pipeline: the function must be called once more, for samples that go another way or for draws before the "
     "first reader, and has caught what says so. Write `except Exception:` where it has `except:` or "
@@ -121,10 +121,10 @@ class Run:
 
     With conditionals, ``if`` and ``while`` of a Batch are for each sample. Where a condition holds for some of them,
     the function is called again for those, and for the others; the calls it had made until then are not made again,
-    but give what they gave. So each sample goes its own way, and what the ways give is put together.
+    but repeat their results. So each sample goes its own way, and the results of all ways are put together.
 
     Args:
-        graph: What lasts.
+        graph: The state between runs.
         conditionals: Whether a Batch may be a condition.
     """
 
@@ -135,7 +135,7 @@ class Run:
         self.epoch = 0
         self.ended: str | None = None  # the source that has ended
         self.end: StopIteration | None = None  # by which it has said so
-        self._leaving: _Again | _Fork | None = None  # what the function shall be left by
+        self._leaving: _Again | _Fork | None = None  # an exception to leave the function by
         self._conditionals = conditionals
         self._counts: collections.Counter[str] = collections.Counter()
         self._taken: dict[str, Any] = {}
@@ -144,12 +144,12 @@ class Run:
         self._rows: Rows | None = None  # those that the first reader took; None where a source is first
         self._streams: list[str] = []  # of random numbers that belong to no samples
         self._group: NDArray[numpy.intp] | None = None  # the samples that go this way; None is all
-        self._record: list[tuple[str, Any]] = []  # what was called on this way, and what it gave
+        self._record: list[tuple[str, Any]] = []  # calls on this way, and their results
         self._known: list[tuple[str, Any]] = []  # the beginning of that, from before the ways parted
         self._within = False  # a call that makes others
 
     def made(self, function: Callable[[], Any]) -> Outputs:
-        """What the function returns, as Batches.
+        """The results of the function, as Batches.
 
         Random numbers belong to the samples of the first reader. Where the function draws before it reads, that one is
         known from the second run on; in the first, the function is called once more.
@@ -177,12 +177,12 @@ class Run:
     def _ways(
         self, function: Callable[[], Any], group: NDArray[numpy.intp] | None, known: list[tuple[str, Any]]
     ) -> Outputs:
-        """What the function returns for some of the samples.
+        """The results of the function for some of the samples.
 
         Args:
             function: The function.
             group: The places of the samples in the batch; None is all.
-            known: What was called for them before, and what it gave.
+            known: Their calls so far, and the results.
         """
         self._group, self._known, self._record = group, known, []
         self._counts.clear()
@@ -204,7 +204,7 @@ class Run:
         return tuple(self._output(i, result) for i, result in enumerate(results))
 
     def _results(self, function: Callable[[], Any]) -> Any:
-        """What the function returns, unless it is to be called again, which it must not keep to itself."""
+        """The results of the function, unless it is to be called again, which it must not keep to itself."""
         self._leaving = None
         try:
             results = function()
@@ -217,7 +217,7 @@ class Run:
         return results
 
     def _left_by(self, signal: _Again | _Fork) -> _Again | _Fork:
-        """What the function is left by, to be called again."""
+        """The exception to leave the function by, to be called again."""
         self._leaving = signal
         return signal
 
@@ -266,7 +266,7 @@ class Run:
     def call(
         self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any], function: Callable[..., Any] | None = None
     ) -> Any:
-        """Do what a name of `fn` stands for, or a function under that name."""
+        """Call the function of a name of `fn`, or a function under that name."""
         path = FORMER.get(path, path)
         if self._within and function is None:
             return self._part(path, inputs, arguments)
@@ -286,7 +286,7 @@ class Run:
         return _own(found)
 
     def _part(self, path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        """Do what is a part of another call, for some of its samples."""
+        """Make a part of another call, for some of its samples."""
         if reads(path):
             expected = "that of a reader or source that is called before any augmentation"
             raise ArgumentError(f"fn.{path}", "name", expected, "a call inside of one")
@@ -413,7 +413,7 @@ class Run:
                 pass_over(reader, self._rows_of(reader).moved)
 
     def _from_source(self, source: ExternalSource) -> Any:
-        """What a source makes for the rows of this batch, those left out that the first reader could not read."""
+        """The samples of a source for the rows of this batch, without those that the first reader could not read."""
         size = self._size if self._rows is None else len(self._rows.numbers)
         if self._rows is not None and source._batch is False:
             outputs = from_samples(source, self._rows)
@@ -440,7 +440,7 @@ def _drawn_already(path: str, inputs: tuple[Any, ...], arguments: dict[str, Any]
 
 
 def _check_drawn(path: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse to draw what nobody could repeat."""
+    """Refuse draws that nobody could repeat."""
     if arguments.get("rng") is None:
         raise ArgumentError(path, "rng", "given inside of an augmentation, whose chance is its magnitude", "nothing")
 
@@ -460,14 +460,14 @@ def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dic
 
 
 def _own(found: Any) -> Any:
-    """What a call gave, for the function to keep and change."""
+    """The result of a call, for the function to keep and change."""
     if isinstance(found, dict):
         return found.copy()
     return type(found)(map(_own, found)) if isinstance(found, (tuple, list)) else found
 
 
 def _chosen(value: Any, places: NDArray[numpy.intp]) -> Any:
-    """Some samples of what a call gave."""
+    """Some samples of the result of a call."""
     if isinstance(value, Batch):
         return value.select(places)
     if isinstance(value, (tuple, list)):
@@ -485,14 +485,14 @@ def _merged(parts: Sequence[tuple[NDArray[numpy.intp], Outputs]]) -> Outputs:
     order = numpy.argsort(numpy.concatenate([places for places, _ in parts]))
     merged = []
     for i, (one, other) in enumerate(zip(first, second, strict=True)):
-        for what, a, b in (
+        for name, a, b in (
             ("dtype", one.dtype, other.dtype),
             ("number of dimensions", one.ndim, other.ndim),
             ("layout", one._layout, other._layout),
             ("device", one.device, other.device),
         ):
             if a != b:
-                _differ(f"one {what} for output {i}", f"{a} and {b}")
+                _differ(f"one {name} for output {i}", f"{a} and {b}")
         samples = [*one.samples, *other.samples]
         origins = [output.origin for output in (one, other)]
         origin = Origin.joined(origins)
@@ -522,5 +522,5 @@ _ACROSS = {
     "python_function": "batch_processing",
 }
 
-#: Names that arguments of DALI's operators had, and what they are now; None where they make no difference.
+#: Former names of arguments of DALI's operators, and the present ones; None for those without effect.
 _FORMERLY = {"output_dtype": "dtype", "preserve": None, "bytes_per_sample_hint": None}

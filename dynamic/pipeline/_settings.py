@@ -68,11 +68,11 @@ class _Elsewhere:
         raise AttributeError(f"Pipeline has no {self._name!r}. {self._hint}")
 
 
-_MADE_ANEW = "Import its function where it is needed, call that, and give it checkpoint= what checkpoint() returned."
+_MADE_ANEW = "Import its function where it is needed, call that, and pass checkpoint= the result of checkpoint()."
 
 
 class Settings:
-    """What a pipeline was told that makes no difference.
+    """A setting of a pipeline without effect.
 
     Args:
         given: The settings by their names.

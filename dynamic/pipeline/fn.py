@@ -1,4 +1,4 @@
-"""What the function of a pipeline calls: DALI's `fn`, a function for each operator, random operator and reader.
+"""DALI's `fn`, for functions of pipelines: a function for each operator, random operator and reader.
 
 Only functions under `pipeline_def` and graphs call them. Their results are Batches; arithmetic, comparison and plain
 Python between them work as they do elsewhere, for all is evaluated at once. In a graph their results are nodes.

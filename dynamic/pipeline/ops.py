@@ -60,7 +60,7 @@ class _Family(ModuleType):
 
 
 def _spelled(path: str) -> str:
-    """A path without what spellings differ in."""
+    """A path without the differences of spellings."""
     return path.replace("_", "").lower()
 
 

@@ -1,4 +1,4 @@
-"""DALI's names for data: what is one on the CPU or the GPU, for `isinstance`, and what makes one of an array.
+"""DALI's names for data: classes of the CPU and the GPU for `isinstance`, and constructors from arrays.
 
 >>> from dynamic.pipeline.tensors import TensorCPU, TensorListCPU, TensorListGPU
 >>> images = TensorListCPU([TensorCPU(numpy.zeros((4, 6, 3), "uint8"), "HWC")])

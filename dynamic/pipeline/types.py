@@ -33,7 +33,7 @@ CPU_ONLY_DEVICE_ID = -99999
 
 _FRAMEWORK_WORDS = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "short": "int16"}
 
-#: What DALI calls constants that are one number.
+#: DALI's names of constants that are one number.
 ScalarConstant = Constant
 
 

@@ -35,7 +35,7 @@ _INSTEAD = {
     "experimental": _EAGER,
     "fn": "Call torch's functions in the pipeline's function, on batch.torch(), or fn.python_function.",
     "TorchPythonFunction": "Call torch's functions in the pipeline's function, on batch.torch().",
-}  #: what there is for DALI's names that are not here
+}  #: replacements for DALI's names that are not here
 
 
 def __getattr__(name: str) -> Any:

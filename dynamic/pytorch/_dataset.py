@@ -82,7 +82,7 @@ class Batches:
             forked, it must be one that can be pickled.
         output_map: A name for each output.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
-        transform: What to do with the outputs, in the worker: called with Batches, it returns one or a tuple.
+        transform: Applied to the outputs, in the worker: called with Batches, it returns one or a tuple.
         dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
             dimension; without it such an output is an error.
 
@@ -328,7 +328,7 @@ def _place(state: Any) -> Place:
 
 
 class Told:
-    """What trainers take for a sampler: it passes on the epoch that Lightning tells samplers before the first batch.
+    """A sampler for trainers: it passes on the epoch that Lightning tells samplers before the first batch.
 
     Lightning does not return to the state of a loader that was saved at the end of an epoch.
     """

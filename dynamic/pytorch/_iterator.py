@@ -35,7 +35,7 @@ Dicts: TypeAlias = "list[dict[str, torch.Tensor]]"
 
 
 class LastBatchPolicy(enum.Enum):
-    """What becomes of the last batch of an epoch, where the samples do not fill it."""
+    """The treatment of the last batch of an epoch, where the samples do not fill it."""
 
     FILL = 0  #: it is filled up with its last sample
     DROP = 1  #: it is left out
@@ -69,7 +69,7 @@ class GenericIterator:
         fill_last_batch: The same in older scripts: True is FILL, False PARTIAL.
         dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
             dimension; without it such an output is an error.
-        last_batch_padded: Makes no difference: what a reader pads follows from `last_batch_policy`.
+        last_batch_padded: Makes no difference: padding follows from `last_batch_policy`.
         prepare_first_batch: Begin to make batches now, not when the first is asked for.
 
     Raises:
@@ -115,7 +115,7 @@ class GenericIterator:
                 pipeline.build()
             self._reader()
 
-    # -- what it is given ---------------------------------------------------------------------------------------------
+    # -- arguments ----------------------------------------------------------------------------------------------------
 
     def _one_of(self, argument: str, value: Any, known: dict[Any, Any]) -> Any:
         try:
@@ -168,7 +168,7 @@ class GenericIterator:
         return given
 
     def _reader(self) -> dict[str, int] | None:
-        """What the first reader says of itself, where it makes the epochs."""
+        """The metadata of the first reader, where it makes the epochs."""
         if self._reader_name is None or self._meta is not None:
             return self._meta
         for pipeline in self._pipelines:
@@ -211,7 +211,7 @@ class GenericIterator:
         try:
             self._count([0 if output is None else len(output[0]) for output in outputs])
             return self._dicts(outputs)
-        except BaseException:  # what nobody gets is made again
+        except BaseException:  # batches that nobody gets are made again
             for pipeline, place in zip(self._pipelines, places, strict=True):
                 pipeline._go_back(*place)
             self._epochs, self._given = None, given
@@ -301,7 +301,7 @@ class GenericIterator:
         return outputs
 
     def _steps_of(self, pipeline: Pipeline) -> int:
-        """How many steps are left until all shards of a pipeline's reader have given what they have."""
+        """How many steps are left until all shards of a pipeline's reader have ended."""
         meta, states = self._reader(), pipeline._states
         if meta is None or self._last_batch_policy is not LastBatchPolicy.PARTIAL:  # else all have as many batches
             return 0
@@ -365,11 +365,11 @@ class GenericIterator:
         return self._told > 0 and self._wanted() <= 0
 
     def _some(self, outputs: Sequence[Outputs | None]) -> Outputs:
-        """The outputs of any pipeline, for what they are: those of the next batch where no pipeline has any."""
+        """The outputs of any pipeline, for their properties: those of the next batch where no pipeline has any."""
         return next((output for output in outputs if output is not None), None) or self._pipelines[0]._peek().outputs
 
     def _cut(self, dicts: Dicts) -> Dicts:
-        """Without what is beyond `size`, from the end."""
+        """Without the samples beyond `size`, from the end."""
         beyond = int(self._given.sum()) - self._told
         for each in reversed(dicts):
             if beyond <= 0:
@@ -479,7 +479,7 @@ class ClassificationIterator(GenericIterator):
         size: Samples in an epoch.
         reader_name: Name of the first reader.
         auto_reset: Begin the next epoch by itself.
-        last_batch_policy: What becomes of the last batch.
+        last_batch_policy: The treatment of the last batch.
         fill_last_batch: The same in older scripts.
         dynamic_shape: Pad samples of different shapes.
         last_batch_padded: Makes no difference.

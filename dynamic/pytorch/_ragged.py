@@ -31,7 +31,7 @@ class RaggedIterator(GenericIterator):
             for each sample; or SPARSE_COO_TAG, a sparse tensor (N, L) of samples that are vectors, the longest of L
             numbers. By default all are dense.
         auto_reset: Begin the next epoch by itself.
-        last_batch_policy: What becomes of the last batch.
+        last_batch_policy: The treatment of the last batch.
         fill_last_batch: The same in older scripts.
         dynamic_shape: Pad samples of different shapes of dense outputs.
         last_batch_padded: Makes no difference.

@@ -1,4 +1,4 @@
-"""What the processes of a loader tell each other: where an epoch begins, and the one after it."""
+"""Memory that the processes of a loader share: the places where an epoch begins, and the one after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Worker(NamedTuple):
 
     number: int
     total: int  #: 0 outside of a loader's workers
-    run: int  #: what the workers of an iteration have in common, and no others
+    run: int  #: a number of the workers of one iteration
 
     @classmethod
     def here(cls) -> Worker:
@@ -39,7 +39,7 @@ class Shared:
     """Memory of all processes of a loader, with the states at which epochs begin.
 
     The first worker alone opens an epoch, for which the others wait. Whoever makes its last batch writes where the next
-    one begins, with the number of the run, so that what a worker of an earlier run still writes counts for nothing.
+    one begins, with the number of the run, so that late writes of a worker of an earlier run count for nothing.
     """
 
     def __init__(self, states: dict[str, JSON]) -> None:

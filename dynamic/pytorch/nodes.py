@@ -1,4 +1,4 @@
-"""Readers as nodes of `torchdata.nodes`, with what is done to their batches: `Reader`, `DictMapper` and `ToTorch`.
+"""Readers as nodes of `torchdata.nodes`, with operators on their batches: `Reader`, `DictMapper` and `ToTorch`.
 
 torchdata and torch are imported when one of these is first asked for.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchdata.nodes import BaseNode
 
     class _Node:
-        """What `BaseNode` has, whose subclasses these become."""
+        """The members of `BaseNode`, whose subclasses these become."""
 
         def reset(self, initial_state: State | None = None) -> None: ...
 
@@ -55,10 +55,10 @@ class Readers(_Node):
         batch_size: Samples in a batch; None for single samples, as Tensors, unless `max_batch_size` is given.
         output_names: A name for each output. May be left out where there are two, "data" and "label", and of
             `readers.TFRecord`, whose outputs have names.
-        **kwargs: What the reader is made with. Its files are listed at once, with `lazy_init` too, to know its outputs.
+        **kwargs: The arguments of the reader. Its files are listed at once, with `lazy_init` too, to know its outputs.
 
     Raises:
-        ArgumentError: The names are not as many as the outputs; or what the reader raises.
+        ArgumentError: The names are not as many as the outputs; or the reader raises it.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class _Over(_Node):
     """A node that has its items from another, and its state.
 
     Args:
-        operator: What to call it in errors.
+        operator: Its name in errors.
         source: The other node.
     """
 
@@ -181,7 +181,7 @@ class Mappers(_Over):
 
     Args:
         source: A node of dicts.
-        map_fn: Called with a Tensor or Batch, gives what takes its place.
+        map_fn: Called with a Tensor or Batch, returns the replacement.
         key: The name of the entry.
 
     Raises:
@@ -213,7 +213,7 @@ class Converters(_Over):
 
     Args:
         source: A node of dicts of Tensors and Batches; the samples of a Batch must have one shape.
-        output_stream: The CUDA stream that the tensors will be used on: a torch stream, or what `dynamic.stream` takes;
+        output_stream: The CUDA stream that the tensors will be used on: of torch, or as for `dynamic.stream`;
             by default torch's current one where the node is made.
 
     Raises:

@@ -40,7 +40,7 @@ Pair: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a window must be like."""
+    """The rules for a window."""
 
     thresholds: tuple[float | None, ...]  #: least overlaps, of which one is drawn; None, the last, is the whole image
     attempts: int  #: how many windows are drawn for a threshold
@@ -53,7 +53,7 @@ class Rules:
 
 
 class Found(NamedTuple):
-    """The windows of some samples, and what is left of their boxes."""
+    """The windows of some samples, and the rest of their boxes."""
 
     any: Array  #: for each sample whether there is a window; else it is the whole image
     satisfied: Array  #: for each sample whether the window is as the rules say, not only the best one
@@ -73,7 +73,7 @@ class _Rounds(NamedTuple):
 
 
 class _Source(Protocol):
-    """What draws for those samples that still need a window."""
+    """A source of windows for samples that still need one."""
 
     def keep(self, chosen: Array) -> None:
         """Go on with some of them."""
@@ -93,7 +93,7 @@ def search(
         samples: Their numbers there.
         boxes: float32, starts and ends in units of the image, of one sample after the other.
         counts: How many boxes each sample has.
-        rules: What the window must be like.
+        rules: The rules for the window.
         images: The extents of each image, x first, where they are known.
         crops: The extents of each window in pixels, or None for random ones.
     """
@@ -178,9 +178,9 @@ def _resolved(
         boxes: The boxes of these.
         sizes: Their areas.
         counts: How many boxes each of the samples has.
-        rules: What windows must be like.
+        rules: The rules for windows.
         best: For each sample of the search the overlap of the window that is taken so far.
-        found: What was taken.
+        found: The results so far.
     """
     k, rounds = drawn.chosen.shape
     whole = drawn.chosen == (len(rules.thresholds) - 1 if rules.thresholds[-1] is None else -1)

@@ -1,4 +1,4 @@
-"""What all distributions have in common: the arguments of a call, where its numbers lie, and what the caller gets."""
+"""Calls of random operators and distributions: their arguments, the places of their numbers, their results."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _declared: dict[str, Binder] = {}
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """What errors call a function."""
+    """The name of a function in errors."""
     modules = [module for module in function.__module__.split(".") if module in _IN_THEIR_NAMES]
     return ".".join([*modules, function.__name__])
 
 
 def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
-    """What is known of the arguments of a distribution; of another function, nothing."""
+    """The arguments of a distribution; none of another function."""
     binder = _declared.get(_name(function))
     return {} if binder is None else binder.arguments
 
@@ -199,7 +199,7 @@ class Call:
         return value if value.ndim else value[()]
 
     def error(self, name: str, wrong: Any, expected: str) -> ArgumentError:
-        """What to raise for an argument that is wrong for all samples, or for some as an array of flags says."""
+        """The error for an argument that is wrong for all samples, or for some by an array of flags."""
         value = self.values[name]
         if name not in self.varying:
             return ArgumentError(self.name, name, expected, shown(value))
@@ -266,7 +266,7 @@ class Call:
         return draw, sizes, int(sizes.sum())
 
     def result(self, flat: Array, layout: str | None = None) -> Tensor | Batch:
-        """The numbers as what the caller gets; dimensions of `flat` after the first are in every number."""
+        """The numbers as a Tensor or Batch; dimensions of `flat` after the first are in every number."""
         inner: Extents = flat.shape[1:]
         if isinstance(self.shapes, list):
             return Batch([part.reshape(shape + inner) for shape, part in self.split(flat)], layout)

@@ -1,4 +1,4 @@
-"""Random numbers: the words that a `Draw` says, and what distributions make of them, bit for bit as on the CPU."""
+"""Random numbers on a GPU: the words of a `Draw`, and the distributions, bit for bit as on the CPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def uniform(draw: Draw, sizes: Any, target: int, limits: tuple[Any, Any, Any], d
         draw: Where the words lie.
         sizes: How many numbers each sample has, or all of them.
         target: The address of the numbers, one sample's behind those of the other.
-        limits: What `_distributions.uniform_limits` says, for all samples or for each.
+        limits: The result of `_distributions.uniform_limits`, for all samples or for each.
         dtype: Of the numbers; they are computed in float32 or float64, and converted.
     """
     low, scale, top = limits

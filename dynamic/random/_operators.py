@@ -378,7 +378,7 @@ class _Edges:
 
 
 def _items(call: Call, a: Tensor | Batch, indices: Array) -> Tensor | Batch:
-    """The chosen items as what the caller gets."""
+    """The chosen items as a Tensor or Batch."""
     kind = numpy_dtype(a.dtype)
     if not a.ndim:
         return call.result(indices.astype(kind))

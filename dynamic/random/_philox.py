@@ -223,7 +223,7 @@ class Draw(NamedTuple):
     low: int
     high: Any  #: uint64 array of shape (n,): the upper half of each sample's counter
     phase: int  #: 0 to 3: the word of the first block to begin with
-    turn: Any = None  #: what its source knows it by, if it is given back
+    turn: Any = None  #: the key by which its source takes it back
 
     def words(
         self, xp: Any, samples: Any, elements: Any, count: int, stride: int = ELEMENT_STRIDE, skip: Any = None

@@ -195,7 +195,7 @@ class RNG:
 
     @property
     def turn(self) -> tuple[int, int]:
-        """What the next draw is known by, to be given back."""
+        """The key of the next draw, to be given back."""
         with _lock:
             return self._key, self._place
 
@@ -271,7 +271,7 @@ class Keyed:
 
     @property
     def turn(self) -> int:
-        """What the next draw is known by, to be given back."""
+        """The key of the next draw, to be given back."""
         return self._next
 
     def give_back(self, turn: Any) -> None:
@@ -284,7 +284,7 @@ class Keyed:
         return f"<{len(self._ids)} keyed samples, seed={self._seed}, epoch={self._epoch}>"
 
 
-#: What ``rng=`` takes. None is this thread's default.
+#: The type of ``rng=``. None is this thread's default.
 Source: TypeAlias = RNG | Keyed
 
 

@@ -16,6 +16,6 @@ _NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Sequence", "Video
 
 
 def __getattr__(name: str) -> object:
-    """Readers of DALI that are not here say what to write."""
+    """Advice for readers of DALI that are not here."""
     hint = "; take its samples from readers.ExternalSource, or write them to files for readers.File"
     raise AttributeError(f"module 'dynamic.readers' has no attribute {name!r}{hint if name in _NOT_HERE else ''}")

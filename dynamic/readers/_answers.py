@@ -1,4 +1,4 @@
-"""What an iterable has given, kept so that it can be asked for again."""
+"""The items of an iterable, kept so that they can be asked for again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _END = object()
 
 
 class Answers(Generic[X]):
-    """What an iterable has given, numbered from where it is asked first: the same number gives the same again.
+    """The items of an iterable, numbered from the first one that is asked for: a number gives the same item again.
 
     Args:
         begin: Makes the iterator; called again after it has ended.
-        keep: Makes what is kept of what the iterator gave.
+        keep: Makes the kept form of an item.
 
     Attributes:
-        held: What has this number or a later one is kept; None keeps what the last call asked for.
+        held: Items of this number and later ones are kept; None keeps those of the last call.
         moved: By how much numbers are higher than those that were asked for at first.
     """
 
@@ -34,7 +34,7 @@ class Answers(Generic[X]):
         self.moved = 0
         self._begin, self._keep = begin, keep
         self._iterator: Iterator[Any] | None = None
-        self._given: dict[int, Any] = {}  # what is not kept yet
+        self._given: dict[int, Any] = {}  # items that are not kept yet
         self._kept: dict[int, Any] = {}
         self._lock = new_lock()
         self._asking: int | None = None  # the process that is asking the iterator
@@ -47,12 +47,12 @@ class Answers(Generic[X]):
                 del self._kept[old]
 
     def renumber(self, number: int, to: int) -> None:
-        """Let what has a number have another from now on, and what comes before and after it likewise."""
+        """Renumber an item, and those before and after it likewise."""
         with self._lock:
             self.moved += to - number
 
     def __getitem__(self, number: int) -> X:
-        """What the iterable gave, or gives, as that number.
+        """The item of a number.
 
         Raises:
             StopIteration: It ended there.

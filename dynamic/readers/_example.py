@@ -29,7 +29,7 @@ __all__ = [
     "values",
 ]
 
-#: What the values of a feature are.
+#: Types of the values of a feature.
 int64, float32, string = "int64", "float32", "string"
 
 _DALIS = (int64, string, float32)  # by the numbers that they are in DALI
@@ -41,10 +41,10 @@ _ARRAYS: dict[str, numpy.dtype[Any]] = {
 _MOST_VALUES = 1 << 31  # of a list; a record cannot have more bytes
 _MOST_DIMENSIONS = 32
 
-_KINDS = {1: string, 2: float32, 3: int64}  # what the lists of a feature hold, by the number of their field
+_KINDS = {1: string, 2: float32, 3: int64}  # types of the lists of a feature, by the number of their field
 
 # A field begins with its number times 8 and its wire type: 0 a varint, 1 eight bytes, 2 a length and so many bytes, 5
-# four bytes. Bytes are mostly where they always are, and that is asked for first; `_fields` reads what else may be.
+# four bytes. Bytes are mostly where they always are, and that is asked for first; `_fields` reads other forms.
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _FIRST = 1 << 3 | _BYTES  # field 1, bytes
 _SECOND = 2 << 3 | _BYTES
@@ -66,7 +66,7 @@ class FixedLenFeature:
         shape: Of the array that the values make; a record with another number of them is refused. A string is an array
             of its bytes, of one dimension, whatever the shape is, which must be of one element: ``[]`` or ``[1]``.
         dtype: "int64", "float32" or "string"; or a dtype that means one of these.
-        default_value: What a record has that does not have the feature, or no values of it: values for the whole shape,
+        default_value: The value for a record without the feature, or without values of it: values for the whole shape,
             or one for all of it. By default such a record is an error.
 
     >>> from dynamic.readers.tfrecord import FixedLenFeature
@@ -141,7 +141,7 @@ class Column(NamedTuple):
     kind: str
     shape: tuple[int, ...]  #: where it has no fixed length, without the first dimension
     fixed: bool
-    missing: Array | None  #: what records without it have
+    missing: Array | None  #: the value of records without it
 
     @property
     def stacked(self) -> bool:
@@ -205,10 +205,10 @@ def _feature(operator: str, name: str, given: Any) -> Feature:
 
 
 def values(column: Column, feature: memoryview | None) -> Array:
-    """The array of a feature of a record; what is stored of it comes from `stored_features`.
+    """The array of a feature of a record; its stored part comes from `stored_features`.
 
     Raises:
-        Unusable: It is not what is asked for, or damaged.
+        Unusable: It is of another type or shape, or damaged.
     """
     kind, stored = (0, memoryview(b"")) if feature is None else _list_of(feature)
     if not len(stored):
@@ -347,7 +347,7 @@ def _shape(operator: str, argument: str, value: Any, least: int) -> tuple[int, .
 
 
 def _kind(operator: str, value: DTypeLike) -> str:
-    """What values are: one of the three words."""
+    """The type of values: one of the three words."""
     if type(value) is int and 0 <= value < len(_DALIS):
         return _DALIS[value]
     word = value if isinstance(value, str) else getattr(value, "name", None)  # TensorFlow's dtypes have a name
@@ -381,7 +381,7 @@ def _default(operator: str, shape: Sequence[int], kind: str, value: Any) -> Any:
 
 
 def _default_array(feature: FixedLenFeature) -> Array | None:
-    """What records without a feature have; None where that is an error."""
+    """The value of records without a feature; None where that is an error."""
     value, kind = feature.default_value, _ARRAYS[str(feature.dtype)]
     if feature.dtype == string:
         return None if value is None else numpy.frombuffer(value, numpy.uint8)
@@ -395,7 +395,7 @@ def _default_array(feature: FixedLenFeature) -> Array | None:
 
 
 def stored_features(record: memoryview, names: Container[bytes]) -> dict[bytes, memoryview]:
-    """What is stored of the features of a record that have one of some names. Others are passed over unseen.
+    """The stored parts of some features of a record, by name. Others are passed over unseen.
 
     Raises:
         Unusable: The record is no tf.train.Example.
@@ -412,14 +412,14 @@ def stored_features(record: memoryview, names: Container[bytes]) -> dict[bytes, 
 
 
 def _list_of(feature: memoryview) -> tuple[int, memoryview]:
-    """The number in `_KINDS` of what a feature holds, and the list of it as it is stored; 0 where it holds nothing."""
+    """The type of a feature as a number in `_KINDS`, and its stored list; 0 where it holds nothing."""
     tag, start = _only(feature)
     if tag in (_FIRST, _SECOND, 3 << 3 | _BYTES):
         return tag >> 3, feature[start:]
     kind, parts = 0, list[memoryview]()
     for number, wire, start, stop in _fields(feature):
         if wire == _BYTES and number in _KINDS:
-            if number != kind:  # a list of another kind replaces what there is
+            if number != kind:  # a list of another kind replaces the one so far
                 kind, parts = number, []
             parts.append(feature[start:stop])
     return kind, memoryview(b"".join(parts))

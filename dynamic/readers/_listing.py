@@ -64,7 +64,7 @@ FILE_FILTERS = (
 _LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _ENDING = re.compile(r"\*[ -)+->@-Z^-~]*")  # a pattern of names that end so: "*" and ASCII that means itself
 _MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
-_NOTHING = re.compile(r"/(?:\.?/)+")  # what means the same as "/" in a path
+_NOTHING = re.compile(r"/(?:\.?/)+")  # separators that mean the same as "/" in a path
 
 
 X = TypeVar("X")
@@ -132,7 +132,7 @@ class Listing:
         return names.take(indices) if isinstance(names, Names) else [names[i] for i in indices]
 
     def source(self, index: int) -> str:
-        """What to call a sample where it cannot be read."""
+        """The name of a sample in errors."""
         return displayed(self.path(index))
 
     def labels_of(self, indices: Any) -> Any:
@@ -159,17 +159,17 @@ class Listing:
         return digests
 
     def digest(self, index: int) -> bytes:
-        """A digest of what is stored of a sample, 16 bytes."""
+        """A digest of the stored bytes of a sample, 16 bytes."""
         with open(self.path(index), "rb", opener=_at_once) as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
 
     def digests(self, *, sort: bool, contents: bool, sized: int) -> dict[str, str]:
-        """What tells this data set from another: digests over the ids, labels, sizes and perhaps contents.
+        """The identity of this data set: digests over the ids, labels, sizes and perhaps contents.
 
         Args:
             sort: Whether the order of the list makes no difference. Samples beside others are sorted as these are, so
                 that the digests tell which stands beside which.
-            contents: Whether to digest what is in the files; else that digest is empty.
+            contents: Whether to digest the contents of the files; else that digest is empty.
             sized: Of how many samples to digest the sizes: those of the least ids.
         """
         found = {"names": self.digest_of("names", sort), "labels": self.digest_of("labels", sort)}
@@ -253,7 +253,7 @@ def listed_folder(
 ) -> Listing:
     """The files of the folders in a folder: each folder is a class, numbered in the order of the bytes of its name.
 
-    Empty folders are classes too; hidden files and folders and links are like others. What lies beside the class
+    Empty folders are classes too; hidden files and folders and links are like others. Files beside the class
     folders or in folders within them is not listed.
     """
     operator = "readers.File"
@@ -333,7 +333,7 @@ def is_folder(entry: os.DirEntry[Any]) -> bool:
 
 
 def is_sample(operator: str, entry: os.DirEntry[Any]) -> bool:
-    """Whether an entry of a folder is a sample; refuse what would be one but is no file."""
+    """Whether an entry of a folder is a sample; refuse one that is not a file."""
     if is_folder(entry):
         return False
     try:
@@ -461,7 +461,7 @@ def _lines(path: str) -> list[bytes]:
 
 
 def as_it_is(values: Any) -> Any:
-    """A list as it is now, whatever becomes of it until the samples are listed. What is none is refused then."""
+    """A list as it is now, whatever becomes of it until the samples are listed. Other values are refused then."""
     if isinstance(values, (str, bytes, os.PathLike)) or not isinstance(values, Iterable):
         return values
     return tuple(values) if getattr(values, "ndim", 1) else values

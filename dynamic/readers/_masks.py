@@ -98,7 +98,7 @@ def _of_runs(runs: Runs, height: int, width: int) -> Array:
 
 
 def counts_of(runs: Runs) -> Array:
-    """How many pixels are outside, inside, outside ...: int64. What they leave over is outside."""
+    """How many pixels are outside, inside, outside ...: int64. The rest is outside."""
     counts = _uncompressed(runs) if runs.counts.dtype == numpy.uint8 else runs.counts.astype(numpy.int64)
     if len(counts) and (counts.min() < 0 or counts.sum() > runs.height * runs.width):
         raise Unusable(f"the run lengths of object {runs.number} are not of {runs.height * runs.width} pixels")
@@ -109,7 +109,7 @@ def _uncompressed(runs: Runs) -> Array:
     """The counts that a text of COCO says.
 
     Each character holds 5 bits of a number, lowest first, and whether more follow; the highest is its sign. From the
-    fourth on, a number is what is to be added to the last but one.
+    fourth on, a number is the difference to the last but one.
     """
     bits = runs.counts.astype(numpy.int64) - 48
     if not len(bits):
@@ -189,6 +189,6 @@ def _passed_upright(edges: Array, step: Array) -> Array:
     x, y, x_end, y_end = edges
     slope = (x_end - x) / (y_end - y)
     steps = numpy.floor((step + 0.5 - x) / slope) + 2
-    for _ in range(4):  # the division is not as exact as what decides: the rounded place of a step
+    for _ in range(4):  # the division is less exact than the rounded place of a step, which decides
         steps -= (x + slope * steps + 0.5 >= step + 1) == (slope > 0)
     return y + steps

@@ -1,4 +1,4 @@
-"""A place in a data set, how it is written down, and what becomes of it in a data set that has changed since.
+"""A place in a data set, its state, and its adaptation to a data set that has changed since.
 
 A place is an epoch and a position in it. The position counts the samples of the epoch that all shards together have
 been given: a step of B samples on each of S shards takes the next B * S of the epoch's order (fewer at its end), and
@@ -63,7 +63,7 @@ _TYPES: dict[str, type] = {
 
 
 class Rule(NamedTuple):
-    """What makes the order of an epoch from the ids."""
+    """The rule of the order of an epoch."""
 
     shuffle: bool
     seed: int
@@ -109,7 +109,7 @@ class Tally(NamedTuple):
 
 
 class Untold(Exception):
-    """A state does not tell what is asked of it; the message says why."""
+    """A state lacks the wanted information; the message says why."""
 
 
 def hexadecimal(sample_id: int) -> str:
@@ -159,7 +159,7 @@ def _is_well_formed(key: str, value: Any) -> bool:
 
 
 def rule_of(state: dict[str, Any]) -> Rule:
-    """What makes the order of the epoch of a state that has been checked."""
+    """The rule of the order of a checked state."""
     return Rule(state["shuffle"], state["seed"], state["dealt"])
 
 

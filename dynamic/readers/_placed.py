@@ -69,17 +69,17 @@ class Explanation(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a reader is. Replaced as a whole: what interrupts a step finds all of it done, or nothing."""
+    """How far a reader is. Replaced as a whole: an interrupted step is done or not begun."""
 
     place: Place = Place(0, 0)
-    given: Tally = Tally()  #: what this shard was given in the epoch, after `before`
-    before: Place | None = None  #: up to there this shard counts as given what was its share
+    given: Tally = Tally()  #: the samples given to this shard in the epoch, after `before`
+    before: Place | None = None  #: up to there its share counts as given to this shard
     skipped: Mapping[int, Failure] = {}  #: by id: samples of this epoch that could not be read
     over: bool = False  #: whether this process was given all batches of the epoch, and the next begins; in no state
 
 
 class Placed(ABC):
-    """What has samples, an order in which they are visited, and a place in it.
+    """An object with samples, an order in which they are visited, and a place in it.
 
     Subclasses say which samples there are (`_count`, `_ids`, `_names`, `_digests`).
     """
@@ -135,7 +135,7 @@ class Placed(ABC):
 
     @abstractmethod
     def _names(self, indices: list[int]) -> list[str]:
-        """What to call some samples."""
+        """The names of some samples in errors."""
 
     @abstractmethod
     def _digests(self, *, sort: bool, contents: bool, sized: int) -> dict[str, str]:
@@ -178,7 +178,7 @@ class Placed(ABC):
     def skipped(self) -> list[Failure]:
         """The samples of this epoch that could not be read and were skipped, or replaced by others, by this shard.
 
-        `Failure.index` is the sample's number in the listing. What was skipped before a state was taken is listed as
+        `Failure.index` is the sample's number in the listing. Samples skipped before a state was taken are listed as
         such.
         """
         with self._lock:
@@ -250,12 +250,12 @@ class Placed(ABC):
         return int(found[0])
 
     def get_state(self) -> State:
-        """The place, and what it is a place in; taken at any time, also before the first batch.
+        """The place, and the data and order that it is in; taken at any time, also before the first batch.
 
         Returns:
             JSON values, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the order ("shuffle",
             "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sized", "sizes",
-            "contents", "whole", "sketch"), and what this shard was given in the epoch ("given", "skipped"), in which
+            "contents", "whole", "sketch"), and the tallies of this shard in the epoch ("given", "skipped"), in which
             alone the states of shards differ.
         """
         with self._lock:
@@ -282,14 +282,14 @@ class Placed(ABC):
         """Return to the place of a state, at any time, also of a reader that has been used.
 
         Args:
-            state: What `get_state` of this or another reader of the same data in the same order gave. The number of
+            state: A result of `get_state` of this or another reader of the same data in the same order. The number of
                 shards and the batch size may differ.
-            on_mismatch: What to do where the state is of other data or of another order; by default what the reader
+            on_mismatch: The treatment of a state of other data or of another order; by default that which the reader
                 was made with.
 
         Raises:
             StateMismatch: The state is of another data set or order, or does not let the rest of the epoch be told; the
-                message lists what differs.
+                message lists the differences.
             StateError: The state is not one of a reader.
                 After either error the reader is as it was.
         """
@@ -360,7 +360,7 @@ class Placed(ABC):
         return place
 
     def _differences(self, state: dict[str, Any]) -> list[str]:
-        """What of the data and the order is not as in a state."""
+        """The differences of data and order to a state."""
         found = []
         mine: dict[str, Any] = {"samples": self._count}
         if rule_of(state) not in self._adopted:
@@ -390,12 +390,12 @@ class Placed(ABC):
         return self._known_sets
 
     def _go_to(self, place: Place, given: Tally, skipped: dict[int, Failure]) -> None:
-        """Take a place. What is given before it in its epoch counts as this shard's as far as it is its share."""
+        """Take a place. Of the samples before it in its epoch the share of this shard counts as given to it."""
         begun = place.position > 0
         self._progress = Progress(place, Tally() if begun else given, place if begun else None, skipped)
 
     def _tally(self) -> Tally:
-        """What this shard was given in the epoch that it is in, or in the last where it stands at the start of one."""
+        """The tally of this shard in its epoch, or in the last one where it stands at the start of one."""
         before = self._progress.before
         if before is not None:
             order = self._order(before)[: before.position]

@@ -1,4 +1,4 @@
-"""What all readers share: steps and epochs over the samples of a shard, and what becomes of those that are bad."""
+"""The common part of readers: steps and epochs over the samples of a shard, and the treatment of bad ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._ranks import check_order
 __all__ = ["Epoch", "LastBatch", "OnError", "Reader"]
 
 X = TypeVar("X")
-G = TypeVar("G")  # what a reader gives where it is told how many samples
+G = TypeVar("G")  # the batches of a reader with a batch size
 Outputs: TypeAlias = "tuple[Batch | Tensor, ...]"
 Batches: TypeAlias = "tuple[Batch, ...]"
 LastBatch: TypeAlias = Literal["partial", "drop", "pad"]
@@ -33,7 +33,7 @@ _REPLACEMENTS = 100  # samples that are tried in the place of one that cannot be
 
 
 class _Share(NamedTuple):
-    """What a shard takes in a step."""
+    """The samples of a shard in a step."""
 
     places: Any  #: in the order of the epoch, shape (B,)
     repeated: int  #: how many of them, at the end, only fill up the batch
@@ -82,7 +82,7 @@ def is_shuffled(reader: Reader[Any]) -> bool:
 
 
 def epoch_ended(progress: Progress) -> Progress:
-    """At the start of the next epoch. What was given in this one is kept until a sample is given there."""
+    """At the start of the next epoch. The tally of this one is kept until a sample is given there."""
     place = Place(progress.place.epoch + 1, 0)
     # At position 0 this shard was given nothing.
     return progress._replace(place=place, over=False) if progress.place.position else Progress(place)
@@ -191,7 +191,7 @@ class Reader(Placed, Generic[G]):
         return self._given_out(step)
 
     def _given_out(self, step: Callable[[Progress], tuple[X, Progress]]) -> X:
-        """What a step gives, and go to where it ends: both, or neither where something interrupts it."""
+        """The batch of a step, and the move to its end: both, or neither if something interrupts it."""
         self._compare_order()
         before = after = None
         try:
@@ -293,7 +293,7 @@ class Reader(Placed, Generic[G]):
         return size
 
     def _share(self, place: Place, batch_size: int) -> _Share | None:
-        """What this shard takes in the next step; None if there is nothing."""
+        """The samples of this shard in the next step; None if there are none."""
         n, shards = self._count, self._num_shards
         start, stop = place.position + self._shard(place.epoch), place.position + batch_size * shards
         if place.position >= n or (self._last_batch == "drop" and stop > n):
@@ -352,7 +352,7 @@ class Reader(Placed, Generic[G]):
         return Progress(place, more, None, failed)
 
     def _read_share(self, place: Place, share: _Share) -> tuple[tuple[Batch, ...], dict[int, Failure]]:
-        """Read a share, as far as it can be read; and what cannot, by sample id."""
+        """Read a share, as far as it can be read; the failures by sample id."""
         order = self._order(place)
         failed: dict[int, Failure] = {}
         places, tries = share.places, numpy.zeros_like(share.places)

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Rows(NamedTuple):
-    """What a step takes, as numbers of rows from where it begins, the epochs of a reader being one after another.
+    """The rows of a step, numbered from its beginning, the epochs of a reader being one after another.
 
     All shards together take the next rows, and each some of them. Readers beside the first take the same rows as it
     does, so that all of them have moved alike, on every shard, whatever a shard was given.
@@ -55,7 +55,7 @@ def rows_of_first(reader: Reader[Any], before: Progress, size: int, batch: Batch
         reader: That reader.
         before: Where it was before the step.
         size: The batch size.
-        batch: What it gave.
+        batch: Its batch.
     """
     place, moved = before.place, 0
     while (share := reader._share(place, size)) is None:  # no more of this epoch for this shard
@@ -147,7 +147,7 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
 
 
 def taken(reader: Reader[Any], rows: Rows) -> Any:
-    """What a reader beside the first gives: its samples of the rows that were read."""
+    """The batch of a reader beside the first: its samples of the rows that were read."""
     reader._batch_size("__call__", max(len(rows.numbers), 1))
     numbers = rows.numbers[rows.kept]
     repeated = int(rows.kept[len(rows.kept) - rows.repeated :].sum())
@@ -177,7 +177,7 @@ def left(reader: Reader[Any], progress: Progress) -> int:
 
 
 def from_samples(source: ExternalSource, rows: Rows) -> Any:
-    """What a source of samples beside the first gives: the last one again where rows only fill up the batch."""
+    """The batch of a source of samples beside the first: the last one again where rows only fill up the batch."""
     own = len(rows.numbers) - rows.repeated
     back = way_back(source)
     outputs: Any = source(max(own, 1))

@@ -1,4 +1,4 @@
-"""What changed in a data set, from a sketch of some hundred bytes: which samples are new, and how many are gone.
+"""The changes of a data set, from a sketch of some hundred bytes: which samples are new, and how many are gone.
 
 The sketch of a set of ids is its first power sums in a prime field, and its smallest ids. The difference of the sums of
 two sets belongs to the ids that only one of them has, however large the sets are, and as long as these are few they can
@@ -71,7 +71,7 @@ def smallest(text: str) -> Any:
 
 
 def changed(before: str, count: int, ids: Any) -> Change | None:
-    """What makes a set of ids differ from an earlier one; None if it is too much to be found.
+    """The difference of a set of ids to an earlier one; None if it is too large to be found.
 
     Args:
         before: The sketch of the earlier ids.
@@ -103,7 +103,7 @@ def _power_sums(ids: Any) -> list[int]:
         numbers = _residues(ids[start : start + _CHUNK])
         powers, rest = numpy.ones_like(numbers), numpy.empty_like(numbers)
         for i in range(_SUMS):
-            powers *= numbers  # a remainder takes five times as long as to add, twice, what is beyond 31 bits
+            powers *= numbers  # a remainder takes five times as long as adding the bits beyond 31, twice
             for _ in range(2):
                 numpy.right_shift(powers, numpy.uint64(31), out=rest)
                 powers &= numpy.uint64(_PRIME)

@@ -1,4 +1,4 @@
-"""What readers of stored samples share: their common arguments, a listing that is made once, and reading on threads."""
+"""The common part of readers of files: their arguments, a listing that is made once, and reading on threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ G = TypeVar("G")
 X = TypeVar("X")
 F = TypeVar("F", bound=Callable[..., None])
 
-#: What other libraries, and other readers, call the argument that says what is read.
+#: Names of the argument for the source in other libraries, and of other readers.
 _ELSEWHERE = frozenset(
     [
         "data",
@@ -69,11 +69,11 @@ _MANY_BYTES = 1 << 40
 
 
 class Unusable(Exception):
-    """A sample that was read and is not what it should be; the message says why."""
+    """A sample that was read and is unusable; the message says why."""
 
 
 class Common(TypedDict, total=False):
-    """The types of the arguments that all these readers have; `Stored` says what they mean."""
+    """The types of the arguments that all these readers have; `Stored` describes them."""
 
     random_shuffle: bool | None
     seed: int | None
@@ -99,11 +99,11 @@ class Common(TypedDict, total=False):
     tensor_init_bytes: int | None
 
 
-def called_with(*what: str) -> Callable[[F], F]:
+def called_with(*sources: str) -> Callable[[F], F]:
     """Look at which arguments a reader is called with before it looks into any: one may be there by another name.
 
     Args:
-        what: The arguments that say what is read.
+        sources: The arguments that name the source.
     """
 
     def decorated(init: F) -> F:
@@ -115,10 +115,10 @@ def called_with(*what: str) -> Callable[[F], F]:
         def checked(self: Stored[Any, Any], *positional: Any, **named: Any) -> None:
             for name in named:
                 if name not in known:
-                    raise _unknown(self._operator, name, known, what)
+                    raise _unknown(self._operator, name, known, sources)
             size = positional[0] if positional else named.get("max_batch_size")
             if isinstance(size, (str, bytes, os.PathLike, list, tuple)):
-                hint = f"Give the source by name: {' or '.join(f'{name}=' for name in what)}."
+                hint = f"Give the source by name: {' or '.join(f'{name}=' for name in sources)}."
                 raise ArgumentError(self._operator, "max_batch_size", "an integer of 1 or more", shown(size), hint)
             if size is not None:
                 natural(self._operator, "max_batch_size", size, 1)
@@ -132,11 +132,11 @@ def called_with(*what: str) -> Callable[[F], F]:
     return decorated
 
 
-def _unknown(operator: str, name: str, known: Sequence[str], what: Sequence[str]) -> ArgumentError:
+def _unknown(operator: str, name: str, known: Sequence[str], sources: Sequence[str]) -> ArgumentError:
     error = ArgumentError.unknown(operator, name, known)
     if name not in _ELSEWHERE:
         return error
-    meant = (*difflib.get_close_matches(name, what, 1), *what)[0]
+    meant = (*difflib.get_close_matches(name, sources, 1), *sources)[0]
     return ArgumentError(operator, name, error.expected, "", f"Did you mean {meant!r}?")
 
 
@@ -190,7 +190,7 @@ class Stored(Reader[G], Generic[L, G]):
         skip_cached_images: bool | None = None,
         tensor_init_bytes: int | None = None,
     ) -> None:
-        """The common arguments, after those by position and what makes the listing.
+        """The common arguments, after those by position and the function that makes the listing.
 
         Args:
             max_batch_size: Default of the batch size, and the largest that is allowed.
@@ -213,16 +213,16 @@ class Stored(Reader[G], Generic[L, G]):
                 for both. Shuffle, seed, shards and last batch are those of the other. Neither leaves out or replaces
                 samples (`on_error`).
             pad_last_batch: The same as ``last_batch="pad"``.
-            last_batch: What becomes of the last batch if the samples do not fill it on all shards: "partial" gives what
-                is left (a shard that nothing is left for makes one step less), "drop" leaves it out, and "pad" fills up
+            last_batch: The last batch if the samples do not fill it on all shards: "partial" gives those that
+                are left (a shard that none is left for makes one step less), "drop" leaves it out, and "pad" fills up
                 with the last sample; with these two all shards make equally many steps of full batches.
-            on_error: What becomes of a sample that cannot be read: "raise" an error that names all such samples of the
+            on_error: The treatment of a sample that cannot be read: "raise" an error that names all such samples of the
                 batch, and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next
                 sample of the epoch's order that can be read, of at most 100. `skipped` lists the last two.
             fingerprint: What a state tells samples from others by, besides their names and labels: by default the sizes
                 of 4096 of them, or of all where they are fewer or lie in archives; the "sizes" of all, for which the
                 system is asked for each file once; or their "contents" as well, for which all of them are read once.
-            on_mismatch: What `set_state` does with a state of other samples or of another order: "raise"; "warn" and go
+            on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn" and go
                 on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
             lazy_init: List the samples when they are first needed, instead of now.
             enable_checkpointing: Makes no difference: a state can always be taken.
@@ -384,12 +384,12 @@ class Stored(Reader[G], Generic[L, G]):
         read: Callable[[int], X],
         read_many: Callable[[list[int]], tuple[list[X], Mapping[int, Exception]]] | None = None,
     ) -> list[X]:
-        """What a function makes of the number of each sample, on threads where files are slow to come.
+        """The results of a function of the number of each sample, on threads where files are slow to come.
 
         Args:
             indices: The numbers.
             read: The function.
-            read_many: The same for many, on one thread: what it makes of each, and errors by their places.
+            read_many: The same for many, on one thread: the results, and errors by their places.
 
         Raises:
             DataError: It raised an OSError of its own or `Unusable` for some; all of them are named. It is a `Replaced`

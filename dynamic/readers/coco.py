@@ -218,7 +218,7 @@ _MASK = numpy.empty((0, 0, 1), numpy.int32)
 
 
 def _pieces(column: Array, starts: Array, indices: list[int]) -> list[Array]:
-    """What belongs to some samples, copied to one piece of memory: it may be written to."""
+    """The data of some samples, copied to one piece of memory: it may be written to."""
     firsts, ends = starts[indices], starts[1:][indices]
     there = starts_of(ends - firsts)
     copied = column[numpy.repeat(firsts - there[:-1], ends - firsts) + numpy.arange(there[-1])]
@@ -264,7 +264,7 @@ def _threshold(number: Any) -> float:
 
 
 def _only_stored(wanted: Wanted) -> None:
-    """Refuse what binary files were made with, and cannot be changed."""
+    """Refuse other values of arguments that binary files were made with."""
     made_with = {
         "images": (wanted.images, None),
         "ltrb": (wanted.ltrb, False),
@@ -339,7 +339,7 @@ def _numbers(wanted: Wanted, name: str, kind: str, count: int | None = None, wid
 
 
 def _starts(wanted: Wanted, offsets: str, counts: str, kind: str, samples: int, total: int | None) -> Array:
-    """Where what belongs to each sample begins, as two files tell: one after the other, of so many."""
+    """The starts of the data of each sample, from files of offsets and counts: one after the other, of so many."""
     number = _numbers(wanted, counts, kind, samples)
     path = os.path.join(wanted.source, counts)
     if len(number) and not 0 <= number.min() <= number.max() < 2**31:
@@ -483,7 +483,7 @@ def _save(found: Annotated, wanted: Wanted, folder: str) -> None:
 
 
 def _binary(found: Annotated, wanted: Wanted) -> dict[str, bytes]:
-    """What is in the binary files."""
+    """The contents of the binary files."""
 
     def counted(column: Any, kind: str, width: int = 1) -> bytes:
         return (numpy.size(column) // width).to_bytes(4, "little") + numpy.asarray(column).astype(kind).tobytes()

@@ -29,7 +29,7 @@ from ._checks import flag, natural
 __all__ = ["ExternalSource"]
 
 Kind: TypeAlias = Literal["sample", "batch", "index", "call", "iterable"]
-#: What is called with its place, and so can be called with it again.
+#: Kinds of sources that are called with a place, and so can be called with it again.
 _COUNTED = ("sample", "batch", "index")
 _VERSION = 1
 _STATE = {
@@ -47,7 +47,7 @@ Output: TypeAlias = "Tensor | Batch"
 
 
 class ExternalSource:
-    """Gives what a function or an iterable of yours makes, sample by sample or batch by batch.
+    """Reads from a function or an iterable of yours, sample by sample or batch by batch.
 
     A source that is called with its place resumes exactly, because it can be called with that place again:
 
@@ -58,13 +58,13 @@ class ExternalSource:
 
     It ends an epoch by StopIteration. The place of an iterable, or of a function without an argument, is not known to
     anybody: its state says so, and `set_state` warns that it goes on from wherever it is. After an error the next call
-    gets what the one that failed had got from it, so nothing is lost.
+    gets the items of the failed one again, so nothing is lost.
 
     Args:
         source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
             can be started again.
         num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
-        cycle: What becomes of a source that has ended: with "no" (or False) it has ended for good, "quiet" (or True)
+        cycle: The treatment of a source that has ended: with "no" (or False) it has ended for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. By default an iterable has ended
             for good; an iterator, and a function without arguments, are asked again in the next epoch; and a source
             that is called with its place goes to its next epoch.
@@ -72,11 +72,11 @@ class ExternalSource:
         device: Where the outputs are put; "cpu".
         layout: The layout of the samples, or a list with one for each output.
         dtype: Element type to convert to, or a list with one for each output.
-        no_copy: Whether outputs may share memory with what the source gives, which must not change that afterwards. By
+        no_copy: Whether outputs may share memory with the data of the source, which must not change it afterwards. By
             default they do not, so that it may use its memory again.
         batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
             or single samples, of which as many are taken as are asked for. By default functions of one argument make
-            batches, and what else a source gives is one Tensor, unless it is a Batch.
+            batches, and other data is one Tensor, unless it is a Batch.
         batch_info: Whether a function of one argument that makes batches gets a `BatchInfo` instead of a number.
 
     Raises:
@@ -188,7 +188,7 @@ class ExternalSource:
         self._epoch, self._iteration, self._sample, self._batch_size, self._expected = place
 
     def _taken(self, size: int | None) -> tuple[Output, ...]:
-        """What a call takes from the source."""
+        """The items of a call from the source."""
         if self._ended:
             raise StopIteration
         if size and self._expected not in (0, size):
@@ -243,7 +243,7 @@ class ExternalSource:
         return tuple(batches) if size is not None else tuple(made._sample(0) for made in batches)
 
     def _whole(self, size: int | None) -> tuple[Output, ...]:
-        """What the source makes at a time."""
+        """The unit of the source's items."""
         try:
             outputs = self._next()
         except StopIteration:
@@ -256,7 +256,7 @@ class ExternalSource:
         return outputs
 
     def _next(self, index: int = 0) -> tuple[Any, ...]:
-        """What the source gives next, which is the sample of an index in the batch where it makes samples."""
+        """The next item of the source, the sample of an index in the batch where it makes samples."""
         if self._answers is not None:
             try:
                 given = self._answers[self._sample]
@@ -278,7 +278,7 @@ class ExternalSource:
         return self._own(self._source(place))
 
     def _begun(self) -> Iterator[Any]:
-        """An iterator from the start of what is no function of its place."""
+        """An iterator from the start of an iterable source."""
         if self._kind == "call":
             return itertools.starmap(self._source, itertools.repeat(()))
         return iter(self._source() if _makes_generators(self._source) else self._source)
@@ -294,7 +294,7 @@ class ExternalSource:
         raise StopIteration
 
     def _own(self, given: Any) -> tuple[Any, ...]:
-        """The outputs in what the source gave, in memory of their own: samples as they are, or Batches."""
+        """The outputs in an item of the source, in memory of their own: samples as they are, or Batches."""
         outputs = self._split(given)
         if self._batch is False:
             return outputs if self._no_copy else tuple(map(_copied, outputs))
@@ -437,7 +437,7 @@ class ExternalSource:
 
 
 def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:
-    """What a source is called with."""
+    """The arguments of a source."""
     counted: Kind = "sample" if batch is False else "batch" if batch_info else "index"
     if not isinstance(source, Iterable) and not _makes_generators(source):
         if not callable(source):

@@ -30,15 +30,15 @@ class File(Stored[Listing, Batches]):
     `Reader.next_epoch` for what an epoch is, and `get_state` for how to go on later.
 
     Args:
-        file_root: The folder whose folders are the classes; with `files` or `file_list`, what their paths start from.
+        file_root: The folder whose folders are the classes; with `files` or `file_list`, the start of their paths.
         files: A path, or several. A path may occur more than once: each occurrence is a sample.
         labels: A label for each of `files`; by default its place in the list.
         file_list: A text file with a path, white space and a label on each line; relative paths start from its folder.
         file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
         dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes.
         case_sensitive_filter: Whether patterns distinguish "a" from "A".
-        scalar_labels: Give labels as int64 without dimensions: ``labels.torch()`` of a batch is what `cross_entropy` of
-            PyTorch takes. By default they are int32 of shape (1,), as in DALI.
+        scalar_labels: Give labels as int64 without dimensions: ``labels.torch()`` of a batch suits `cross_entropy` of
+            PyTorch. By default they are int32 of shape (1,), as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or there are no files.
@@ -114,7 +114,7 @@ def _source(
     *,
     case_sensitive: bool,
 ) -> Callable[[], Listing]:
-    """What lists the samples, wherever the working folder is then."""
+    """A function that lists the samples, wherever the working folder is then."""
     operator = File._operator
     root, listed = (
         None if path is None else a_path(operator, argument, path)

@@ -46,7 +46,7 @@ class Numpy(Stored[Listing, Batches]):
 
     Args:
         file_root: The folder whose files, and the files of whose folders, are the samples; with `files` or `file_list`,
-            what their paths start from.
+            the start of their paths.
         files: A path, or several. A path may occur more than once: each occurrence is a sample.
         file_list: A text file with a path on each line; relative paths start from its folder.
         file_filter: A shell pattern; with `file_root` alone, files that do not match it are not samples.
@@ -57,9 +57,9 @@ class Numpy(Stored[Listing, Batches]):
         rel_roi_end: Where it ends, as parts.
         rel_roi_shape: How large it is, as parts.
         roi_axes: The dimensions that the numbers above are for; by default all. Of the others the region has all.
-        out_of_bounds_policy: What to do with a region that is not inside of an array: "error"; "pad" it with
-            `fill_value`; or "trim_to_shape", take what is inside.
-        fill_value: What is outside, rounded and saturated to the type of the array.
+        out_of_bounds_policy: The treatment of a region that is not inside of an array: "error"; "pad" it with
+            `fill_value`; or "trim_to_shape", take the inner part.
+        fill_value: Values outside, rounded and saturated to the type of the array.
         cache_header_information: Makes no difference: headers that are alike are parsed once.
         register_buffers: Makes no difference.
         use_o_direct: Makes no difference.
@@ -152,7 +152,7 @@ class Numpy(Stored[Listing, Batches]):
 
     @_Once
     def _kind(self) -> _Kind | None:
-        """What all samples are where others are left out, whatever the batches: as the first that can be read."""
+        """The type of all samples where others are left out, whatever the batches: that of the first readable one."""
         listing = self._listing
         for i in range(len(listing.names)):
             try:
@@ -166,7 +166,7 @@ class Numpy(Stored[Listing, Batches]):
 
 
 class _Kind(NamedTuple):
-    """What the arrays of a batch have in common."""
+    """The common type of the arrays of a batch."""
 
     dtype: numpy.dtype[Any]
     ndim: int
@@ -174,7 +174,7 @@ class _Kind(NamedTuple):
 
     @classmethod
     def of(cls, array: Array, source: str) -> _Kind:
-        """What an array is."""
+        """The type of an array."""
         return cls(array.dtype, array.ndim, source)
 
     def __str__(self) -> str:
@@ -283,7 +283,7 @@ def _enough(there: int, size: int) -> None:
 
 
 def _region(given: dict[str, Any], axes: Any, policy: str, fill: float) -> _Region | None:
-    """What the arguments say; None for all of each array."""
+    """The region of the arguments; None for all of each array."""
     operator = Numpy._operator
     for alternatives in (_STARTS, _ENDS):
         found = [name for name in alternatives if given[name] is not None]
@@ -329,7 +329,7 @@ def _source(
     file_list: PathLike | None,
     file_filter: str,
 ) -> Callable[[], Listing]:
-    """What lists the samples, wherever the working folder is then."""
+    """A function that lists the samples, wherever the working folder is then."""
     operator = Numpy._operator
     root, listed = (
         None if path is None else a_path(operator, argument, path)
@@ -358,7 +358,7 @@ def _folder(root: str, file_filter: str) -> Listing:
     """The files of a folder, then those of each folder in it, in the order of the bytes of their names."""
     operator = Numpy._operator
 
-    def fault(path: str, error: OSError) -> ArgumentError:  # noqa: ARG001 - the root is what was given
+    def fault(path: str, error: OSError) -> ArgumentError:  # noqa: ARG001 - errors name the root
         hint = f"{error.strerror}."
         return ArgumentError(operator, "file_root", "a folder with arrays", shown(root), hint)
 

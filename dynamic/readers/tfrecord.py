@@ -52,7 +52,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     """Reads features of the records in TFRecord files.
 
     Each record must be a tf.train.Example. The output is a dict with a Batch for each of `features`, in their order,
-    of int64, float32, or for strings uint8. What else is in a record is passed over.
+    of int64, float32, or for strings uint8. Other parts of a record are passed over.
 
     A record whose feature holds something else than it is asked for, or another number of values, cannot be read; see
     `on_error`. The checksums in the files are not checked, but zeros are no records. Files must not be compressed.
@@ -62,7 +62,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
     Args:
         path: The TFRecord files, one or several.
-        features: What to read: a dict from names to features, each a `FixedLenFeature` or `VarLenFeature` from this
+        features: A dict from names to features, each a `FixedLenFeature` or `VarLenFeature` from this
             module, or of TensorFlow.
         index_path: For each file a text file that says where its records are, as DALI's `tfrecord2idx` writes it. By
             default the files are gone through, which takes about 1 us for each record.
@@ -187,7 +187,7 @@ class Records(Packed):
         return self.files[int(self.numbers[index])]
 
     def source(self, index: int) -> str:
-        """What to call a sample where it cannot be read."""
+        """The name of a sample in errors."""
         return f"{displayed(self.path(index))}: record {self.names[index].rpartition('#')[2]}"
 
     def sizes_of(self, indices: Any) -> Any:
@@ -201,7 +201,7 @@ class Records(Packed):
         return hashlib.blake2b(data.data, digest_size=16).digest()
 
     def span(self, index: int) -> Span:
-        """Where a record is, with what is around its data."""
+        """The place of a record with its frame."""
         return self.spans([index])[0]
 
     def spans(self, indices: list[int]) -> list[Span]:

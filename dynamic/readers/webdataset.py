@@ -40,8 +40,9 @@ class Webdataset(Stored["Components", Batches]):
     """Reads samples from tar archives in the format of WebDataset.
 
     The files of an archive that follow each other and whose paths are the same up to the first dot of the name are one
-    sample; what follows that dot is the extension. Files whose names begin with a dot are passed over, and so is what
-    is not a regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with one extension.
+    sample; the rest after that dot is the extension. Files whose names begin with a dot are passed over, as is
+    anything that is not a regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with
+    one extension.
 
     A sample is known by the path of its archive, below the folder that all archives lie in, and its path in there.
     Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused. Archives that follow
@@ -57,7 +58,7 @@ class Webdataset(Stored["Components", Batches]):
             at once. By default the archives are gone through, which takes 1 to 4 us for each file.
         dtypes: For each output the element type that its bytes are of, in the byte order of this machine; by default
             uint8. For bool, each byte is one, and true unless it is 0.
-        missing_component_behavior: What becomes of samples that lack a file for an output: "empty" (or "") gives an
+        missing_component_behavior: The treatment of samples that lack a file for an output: "empty" (or "") gives an
             array without elements; "skip" leaves the sample out; "error" is a DataError when the samples are listed.
         case_sensitive_extensions: Whether extensions distinguish "a" from "A".
 
@@ -197,7 +198,7 @@ class Components(Packed):
         return self.archives[int(self.numbers[index])]
 
     def source(self, index: int) -> str:
-        """What to call a sample where it cannot be read."""
+        """The name of a sample in errors."""
         path = self.path(index)
         return f"{displayed(path)}: {displayed(self.names[index][len(os.path.relpath(path, self.root)) + 1 :])}"
 
@@ -370,7 +371,7 @@ def _in_archive(path: str, rule: Rule) -> Found:
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """A path up to the first dot of its name, and what follows that."""
+    """A path up to the first dot of its name, and the rest."""
     folder, slash, base = name.rpartition("/")
     stem, _, extension = base.partition(".")
     return folder + slash + stem, extension

@@ -134,7 +134,7 @@ def _cos_and_sin(angle: float) -> tuple[float, float]:
 
 
 def _shrink(boxes: Array, width: Array, height: Array, share: Any) -> None:
-    """Take from each side a share of what boxes have grown by, about their centres.
+    """Take a share of the growth of boxes from each side, about their centres.
 
     The longer side is compared with the longer one: it may have been the other before the turn.
     """
@@ -186,7 +186,7 @@ class Anchors(NamedTuple):
 
 
 def anchored(boxes: Array) -> Anchors:
-    """What is to be known of anchors before they are matched."""
+    """The properties of anchors that matching needs."""
     edges = numpy.ascontiguousarray(_ordered(boxes)[::-1].T)
     return Anchors(boxes, edges, (edges[2] - edges[0]) * (edges[3] - edges[1]))
 

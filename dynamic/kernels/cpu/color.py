@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 _STRIP = 1 << 17  # pixels, or values, that are computed at a time: in few steps, between which threads take turns
-_FEW = 1 << 12  # values; what fewer of them take does not matter
+_FEW = 1 << 12  # values; fewer take no time that matters
 _MANY = 1 << 17  # values of two bytes; for fewer a table of all does not pay
 _LARGE = 1e30
 _FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _EVERY = numpy.arange(256, dtype=numpy.uint8)[None]
-_NUDGE = 2.0**-14  # what makes OpenCV round a half up, and is too little to change anything else
+_NUDGE = 2.0**-14  # makes OpenCV round a half up, and is too little to change anything else
 _LAST_PLACE = 2.0**-16  # of float32 from 128 to 256: the least that makes OpenCV round every half up
 
 #: From red, green and blue to luma and two axes of colour.
@@ -50,7 +50,7 @@ _YIQ = numpy.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.5
 
 
 def _through_yiq(inner: list[list[float]]) -> Array:
-    """What a matrix for luma and colours does to red, green and blue, with a column for a shift."""
+    """A matrix for luma and colours as one for red, green and blue, with a column for a shift."""
     return numpy.column_stack([numpy.linalg.inv(_YIQ) @ inner @ _YIQ, numpy.zeros(3)])
 
 
@@ -101,9 +101,9 @@ def linear(
     contrast: Any = 1.0,
     center: Any = None,
 ) -> tuple[Any, Any]:
-    """Brightness and contrast as a factor and what is added, of one image or of many.
+    """Brightness and contrast as a factor and a summand, of one image or of many.
 
-    Computed as DALI does: what lies near a half must be rounded to the same side.
+    Computed as DALI does: values near a half must be rounded to the same side.
     """
     real = _precision(have, want).type
     with numpy.errstate(over="ignore", invalid="ignore"):
@@ -154,7 +154,7 @@ def twist_of_one(*arguments: Any) -> Any:
 
 
 def grey(dtype: numpy.dtype[Any]) -> float:
-    """What `color_twist` takes for the middle."""
+    """The grey about which `color_twist` changes the contrast."""
     return 0.5 if dtype.kind == "f" else 128.0
 
 
@@ -215,7 +215,7 @@ def _scaled(image: Array, factor: float, shift: float, out: Array) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _table(factor: float, shift: float, have: numpy.dtype[Any], want: numpy.dtype[Any]) -> tuple[Array, Array | None]:
-    """What becomes of each integer of one or two bytes, and the factors with which OpenCV's vectors find the same.
+    """A table for each integer of one or two bytes, and the factors with which OpenCV's vectors find the same.
 
     For bytes these take half the time of a table; None where they find anything else.
     """
@@ -312,7 +312,7 @@ def _fits(matrix: bytes, kind: numpy.dtype[Any], rows: int) -> bool:
 
 
 def _bytes(values: Array, out: Array) -> None:
-    """Round and saturate float32 to bytes; a half goes up, and what is at most 2**-16 below. Overwrites the values.
+    """Round and saturate float32 to bytes; a half goes up, as do values up to 2**-16 below it. Overwrites the values.
 
     To be exact takes as long again as the sums that are rounded, whose own error is as large.
     """

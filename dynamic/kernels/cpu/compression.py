@@ -1,4 +1,4 @@
-"""What is left of an image after it was compressed."""
+"""Images compressed with loss."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def transform(points: Any, matrix: Any, out: Any, work: Any) -> None:
 
 
 def multiplied(points: Array, matrix: Any, out: Array) -> None:
-    """Fill `out` with points multiplied by a matrix: what becomes of one does not depend on its place.
+    """Fill `out` with points multiplied by a matrix: the result of one does not depend on its place.
 
     OpenCV leaves the last few points to single steps, which may find other last bits than its vectors. So these points
     are done again, with others behind them.

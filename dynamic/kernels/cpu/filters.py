@@ -1,4 +1,4 @@
-"""Filters: what becomes of a pixel depends on the window around it.
+"""Filters: a pixel of the result depends on the window around it.
 
 An image here has its spatial dimensions first, one to three of them, and its channels last, as `planes` gives it.
 Arithmetic is in float32, or in float64 where the input or the result has more than 24 bits.
@@ -33,9 +33,9 @@ _DEPTHS = {
     numpy.dtype("float32"): cv2.CV_32F,
     numpy.dtype("float64"): cv2.CV_64F,
 }
-_FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV filters
-_ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # what `stored` has a fast way to
-_WITHIN_INT = 2.0**31  # OpenCV saturates what is an int at first
+_FILTERED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # types that OpenCV filters
+_ROUNDED = frozenset(map(numpy.dtype, ("uint8", "int8", "uint16", "int16")))  # types that `stored` converts to fast
+_WITHIN_INT = 2.0**31  # OpenCV saturates integers of 32 bits
 _CACHED = 1 << 16  # values that are rounded at a time, so that they stay in the cache
 _BORDERS: dict[str, tuple[int | None, Any]] = {
     "reflect_101": (cv2.BORDER_REFLECT_101, "reflect"),
@@ -44,7 +44,7 @@ _BORDERS: dict[str, tuple[int | None, Any]] = {
     "wrap": (None, "wrap"),
     "constant": (cv2.BORDER_CONSTANT, "constant"),
 }
-_MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))  # what OpenCV has medians of
+_MEDIANS = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))  # types of OpenCV's medians
 _LARGE_MEDIANS = frozenset([numpy.dtype("uint8")])  # of windows larger than 5
 _SAME = 1e-7  # of the largest weight: a difference that float32 does not tell
 _ONE = numpy.ones(1)
@@ -85,7 +85,7 @@ def stored(values: Array, out: Array) -> None:
     """Convert float32 or float64 to the type of `out`, as `convert` does; to small integers in a third of the time.
 
     Args:
-        values: What is in this memory afterwards is not said.
+        values: Overwritten; the memory afterwards is undefined.
         out: Where to, of the same shape.
     """
     if not (out.dtype in _ROUNDED and out.flags.c_contiguous and values.flags.c_contiguous):
@@ -100,7 +100,7 @@ def stored(values: Array, out: Array) -> None:
 def _rounded(values: Array, out: Array) -> None:
     """Round half away from zero and saturate: each value by itself, whichever way the others make faster.
 
-    As `dtypes.rounded` does: what is cut off after the largest number below 1/2 was added is exact.
+    As `dtypes.rounded` does: adding the largest number below 1/2 and cutting off is exact.
     """
     low, high, nearly_half = _limits(values.dtype, out.dtype)
     least, most = values.min(), values.max()
@@ -158,7 +158,7 @@ def _by_rows(function: Callable[[Array, Array], None], image: Array, reach: int,
 
 
 def separable(image: Array, windows: Sequence[Array], out: Array) -> None:
-    """Correlate with one window along each spatial dimension; what is outside is reflected about the edge pixels.
+    """Correlate with one window along each spatial dimension; the image is reflected about its edge pixels.
 
     Args:
         image: Shape (*spatial, C).
@@ -255,7 +255,7 @@ def correlated(image: Array, kernel: Array, anchor: Sequence[int], border: str, 
         image: Shape (*spatial, C).
         kernel: Weights, as many dimensions as are spatial.
         anchor: Which of the weights lies on the pixel that is computed.
-        border: What is outside of the image: a key of the table of borders, or "none": only whole windows count.
+        border: Pixels outside of the image: a key of the table of borders, or "none": only whole windows count.
         fill: The value outside where `border` is "constant".
         out: Where to, of any dtype.
     """
@@ -303,7 +303,7 @@ def _whole_windows(source: Array, weights: Array, out: Array, real: numpy.dtype[
 
 
 def _inside(source: Array, weights: Array, kind: numpy.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """What whole windows give, a part of what all of them do."""
+    """The results of whole windows, a part of all results."""
     values = numpy.empty(source.shape, kind)
     middle = [extent // 2 for extent in weights.shape]
     _correlated(source, weights, middle, cv2.BORDER_REFLECT_101, values)
@@ -335,7 +335,7 @@ def _to_even(values: Array, out: Array) -> None:
 
 
 def medians(image: Array, size: Sequence[int], out: Array) -> None:
-    """The median of the window around each pixel; what is outside is the nearest pixel of the edge.
+    """The median of the window around each pixel; outside is the nearest pixel of the edge.
 
     Args:
         image: Shape (*spatial, C).
@@ -378,7 +378,7 @@ def extremes(
         image: Shape (*spatial, C).
         size: Extents of the window.
         anchor: Which pixel of the window lies on the one that is computed.
-        border: What is outside of the image; "constant" is nothing at all.
+        border: Pixels outside of the image; "constant" is nothing at all.
         iterations: How often.
         out: Where to, of the same shape and dtype.
         largest: Whether the largest is wanted.

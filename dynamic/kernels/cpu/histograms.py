@@ -47,7 +47,7 @@ def _merged(planes: Array, out: Array) -> None:
 
 
 def _spread(plane: Array) -> Array:
-    """What OpenCV does to bytes, for two of them."""
+    """OpenCV's function of bytes, for two of them."""
     most = 65535
     histogram = numpy.bincount(plane.reshape(-1), minlength=most + 1)
     lowest = int(numpy.flatnonzero(histogram)[0])

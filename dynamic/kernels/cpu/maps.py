@@ -22,7 +22,7 @@ from .digits import above, exact_level, in_float32, raised
 
 __all__ = ["BORDERS", "in_waves", "moved", "on_a_sphere", "perspective", "radius_of", "read", "remap", "waves"]
 
-#: What may be outside of an image.
+#: Borders of images.
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 
 #: NumPy's words for these borders.
@@ -59,7 +59,7 @@ def perspective(
         image: (H, W, C).
         matrix: Three rows and columns; takes (x, y, 1) of the result to (u, v, w), and (u / w, v / w) is read.
         out: Memory of the same number of channels, of any dtype.
-        fill: What the border "constant" is: one value or one for each channel, saturated to the dtype of the image.
+        fill: Pixels of the border "constant": one value or one for each channel, saturated to the dtype of the image.
         border: One of `BORDERS`.
         interpolation: "nn", "linear" or "cubic".
     """
@@ -116,7 +116,7 @@ def _projected(matrix: Any, width: int, rows: slice) -> tuple[Any, Any]:
 
 
 def remap(image: Any, x: Any, y: Any, out: Any, *, shift: float = 0.0, interpolation: str = "linear") -> None:
-    """Fill `out` with the pixels of an image that two maps of its shape name; what is outside is 0.
+    """Fill `out` with the pixels of an image that two maps of its shape name; outside is 0.
 
     Args:
         image: (H, W, C).
@@ -158,8 +158,8 @@ def in_waves(width: int, across: tuple[float, float, float], down: tuple[float, 
 
     Args:
         width: Number of columns.
-        across: Amplitude, frequency and phase of what is added to x.
-        down: The same of what is added to y.
+        across: Amplitude, frequency and phase of the wave added to x.
+        down: The same of the wave added to y.
     """
 
     def points(rows: slice) -> tuple[Any, Any]:
@@ -172,7 +172,7 @@ def in_waves(width: int, across: tuple[float, float, float], down: tuple[float, 
 
 
 def waves(y: Any, x: Any, across: tuple[float, float, float], down: tuple[float, float, float]) -> tuple[Any, Any]:
-    """What waves add to the x of rows and to the y of columns: float32, as DALI computes it.
+    """The offsets of waves, for the x of rows and the y of columns: float32, as DALI computes them.
 
     Sines are those float32 that are the nearest, which NumPy's own are not on each machine. It matters where pixels are
     read at their edges: the default frequencies take quarters of a wave at every 32nd one.
@@ -180,8 +180,8 @@ def waves(y: Any, x: Any, across: tuple[float, float, float], down: tuple[float,
     Args:
         y: The rows, float32.
         x: The columns, float32.
-        across: Amplitude, frequency and phase of what is added to x.
-        down: The same of what is added to y.
+        across: Amplitude, frequency and phase of the wave added to x.
+        down: The same of the wave added to y.
     """
 
     def added(wave: Callable[[Any], Any], place: Any, shape: tuple[float, float, float]) -> Any:
@@ -195,7 +195,7 @@ def waves(y: Any, x: Any, across: tuple[float, float, float], down: tuple[float,
 def read(
     image: Any, points: Points, out: Any, *, fill: Any = 0.0, border: str = "constant", interpolation: str = "linear"
 ) -> None:
-    """Fill `out` with what is at points of an image, rounded and saturated to its dtype.
+    """Fill `out` with the values at points of an image, rounded and saturated to its dtype.
 
     Args:
         image: (H, W, C).

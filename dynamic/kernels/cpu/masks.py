@@ -73,10 +73,10 @@ def _planes(mask: Array) -> Array:
 
 
 def _boxes(image: Array, mask: Array, step: int) -> Array:
-    """The bounding boxes of what is connected in a mask.
+    """The bounding boxes of the connected components of a mask.
 
     Args:
-        image: Slices of what is set, uint8, with a row of zeros below each.
+        image: Slices of set elements, uint8, with a row of zeros below each.
         mask: The mask.
         step: How far the elements of the mask are apart in the image.
     """

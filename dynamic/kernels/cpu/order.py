@@ -26,7 +26,7 @@ def permuted(source: Array, places: Sequence[int], out: Array) -> None:
     """Copy with dimension `places[i]` as dimension i; OpenCV is up to ten times as fast as NumPy at it.
 
     Args:
-        source: What to copy.
+        source: The source.
         places: For each dimension of the result which one of the source it is.
         out: Where to, C-contiguous.
     """
@@ -96,7 +96,7 @@ def _runs(shape: Sequence[int], places: Sequence[int]) -> list[list[int]]:
 
 
 def _transposing(matrix: Array, out: Array) -> Step:
-    """What swaps rows and columns; few columns or rows are channels, which OpenCV splits and merges faster."""
+    """A function that swaps rows and columns; OpenCV splits and merges few of them faster, as channels."""
     rows, columns, channels = matrix.shape
     if channels > 1:
         return cv2.transpose, (matrix, out)

@@ -32,7 +32,7 @@ _UNSHARED = 1 << 13  # elements of vectors that no BLAS shares out to threads of
 _FLOAT64 = numpy.dtype("float64")
 #: Types of which float32 holds every value. OpenCV adds them, and their squares, in integers or float64.
 NARROW = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32")))
-#: In what OpenCV adds the elements of rows at high speed; integers of 32 bits have room for so many.
+#: Types in which OpenCV adds the elements of rows fast; integers of 32 bits have room for so many.
 _OF_ROWS = {numpy.dtype("uint8"): cv2.CV_32S, numpy.dtype("float32"): cv2.CV_64F}
 _FITTING = 1 << 23
 
@@ -44,7 +44,7 @@ def total(array: Array, axes: Sequence[int], kind: numpy.dtype[Any]) -> Array:
     Args:
         array: Any array.
         axes: The dimensions, from the first or from the end, without repetition; may be none.
-        kind: The dtype of the result, which has 64 bits, and what is calculated in: integers wrap around.
+        kind: The dtype of the result, which has 64 bits, and of the calculation: integers wrap around.
     """
     form = _form(array.shape, tuple(axes))
     blocks = _blocks(array, form)
@@ -240,7 +240,7 @@ def _filled(shape: Sequence[int], values: Array) -> Array:
 
 
 class _Form(NamedTuple):
-    """What an array becomes before some of its dimensions are reduced, and after."""
+    """The shapes of an array before some of its dimensions are reduced, and after."""
 
     order: tuple[int, ...] | None  #: of its dimensions; None is as they are
     blocks: tuple[int, int, int]  #: (A, K, B), where K are the elements that become one

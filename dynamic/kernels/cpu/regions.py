@@ -26,8 +26,8 @@ def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Arr
 
     Args:
         image: Any array.
-        regions: What to fill, as indices.
-        fill: What with: a value, or an array that broadcasts to `out`.
+        regions: The regions to fill, as indices.
+        fill: A value, or an array that broadcasts to `out`.
         out: Where to, of the shape and dtype of the image.
     """
     convert(numpy, image, out.dtype, out)
@@ -40,7 +40,7 @@ def pasted(image: Array, corner: Sequence[int], fill: Any, out: Array) -> None:
     Args:
         image: Any array.
         corner: Where in each dimension of `out`.
-        fill: What is around: a value, or an array that broadcasts to `out`.
+        fill: The surroundings: a value, or an array that broadcasts to `out`.
         out: Where to.
     """
     copied(image, [-start for start in corner], fill, out)

@@ -29,7 +29,7 @@ _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts thr
 _MOST_PLACES = 1 << 18  # pixels of a result whose places are kept
 _FEW = 8
 _SHORT = 256  # pixels; many dimensions of so many may be remembered
-_KEPT = 1 << 21  # bytes of what is found of one dimension; of more, so much is found at a time and nothing remembered
+_KEPT = 1 << 21  # bytes of the weights of one dimension; larger ones are found in parts and not remembered
 _OF_TAP = 12  # bytes: an index, and a weight
 _ROW = 64  # numbers; the trailing dimensions of an array that are worth products of their own
 
@@ -39,7 +39,7 @@ def resample(image: Array, along: Sequence[Along | None], out: Array) -> None:
 
     Args:
         image: Any array that has pixels.
-        along: What happens along each dimension; None where nothing does.
+        along: The resampling along each dimension; None for none.
         out: Memory for the result, of the sizes that are wanted, of any dtype.
     """
     if not out.size:
@@ -224,11 +224,11 @@ _Found: TypeAlias = "tuple[Array, Array]"
 class _Taps:
     """The pixels of an input that each pixel of a result is made of, along one dimension.
 
-    What is found is remembered where it has few bytes. Of longer dimensions some pixels of the result are found at a
+    Weights are remembered where they have few bytes. Of longer dimensions some pixels of the result are found at a
     time, each time anew.
 
     Args:
-        step: What happens along the dimension.
+        step: The resampling along the dimension.
         extent: Of the input.
         size: Of the result.
     """
@@ -250,7 +250,7 @@ class _Taps:
         self._matrices: dict[numpy.dtype[Any], _Matrix] = {}
 
     def matrices(self, real: numpy.dtype[Any]) -> Iterator[_Matrix]:
-        """What a column of these pixels is multiplied by, some blocks of rows at a time."""
+        """The weights of a column of these pixels, some blocks of rows at a time."""
         if len(self._parts) > 1:
             yield from (self._made(real, part) for part in self._parts)
             return
@@ -259,7 +259,7 @@ class _Taps:
         yield self._matrices[real]
 
     def parts(self, real: numpy.dtype[Any]) -> Iterator[tuple[slice, _Found]]:
-        """Parts of the result, and what their pixels are made of: the needed pixels are counted from the first."""
+        """Parts of the result, and the pixels that they need, counted from the first."""
         return ((part, self._found(part, real)) for part in self._parts)
 
     def _made(self, real: numpy.dtype[Any], part: slice) -> _Matrix:
@@ -297,7 +297,7 @@ class _Taps:
         return places, numpy.ceil(places)
 
 
-@numpy.errstate(all="ignore")  # BLAS also computes with what it has beside small matrices, and NumPy tells of that
+@numpy.errstate(all="ignore")  # BLAS also computes with the memory beside small matrices, and NumPy warns of that
 def _product(matrix: _Matrix, source: Array, target: Array) -> None:
     """`target` = `matrix` @ `source`, in pieces that stay in the cache: many in one call, without Python's lock."""
     for rows, columns, block in matrix:

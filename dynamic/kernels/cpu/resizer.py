@@ -33,7 +33,7 @@ _KINDS = {"uint8": "U8", "float32": "F32"}
 _THEIR_WORDS = {"linear": "bilinear", "cubic": "catmull_rom", "lanczos3": "lanczos3"}
 _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
 _STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
-_MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # what Pillow has of bytes; it keeps three channels as four
+_MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # Pillow's modes of bytes; it keeps three channels as four
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
 
 
@@ -54,7 +54,7 @@ def is_native() -> bool:
 
 @functools.cache
 def _pillow() -> Any:
-    """Pillow's images, or None where it is not installed, may keep them in another way, or copies what it is lent."""
+    """Pillow's images, or None where it is not installed, may keep them in another way, or copies borrowed memory."""
     try:
         from PIL import Image, __version__
     except ImportError:
@@ -80,7 +80,7 @@ class _Canvas:
 
 
 class _Resizer:
-    """What cykooz-resizer needs, made once for each thread.
+    """The objects of cykooz-resizer, made once for each thread.
 
     The library is imported at the first use: where Pillow is installed, it imports that too.
     """
@@ -118,7 +118,7 @@ class _Resizer:
             above, below, before, after = padding
             wider = cv2.copyMakeBorder(part, above, below, before, after, cv2.BORDER_REPLICATE)
             part = wider.reshape(*wider.shape[:2], part.shape[2])
-        if not of_bytes or filter != "linear":  # others go below and beyond what bytes hold
+        if not of_bytes or filter != "linear":  # others leave the range of bytes
             part = part.astype(numpy.float32, copy=False)
         found = self._copied(part, options, (*out.shape[:2], part.shape[2]))
         found = cv2.flip(found, 1).reshape(found.shape) if mirrored else found
@@ -171,7 +171,7 @@ class _Resizer:
             out[...] = cv2.cvtColor(found, cv2.COLOR_RGBA2RGB)
 
     def _source(self, height: int, width: int, channels: int) -> _Canvas:
-        """Where to write an image of a size: at the upper left of what may be larger."""
+        """Where to write an image of a size: at the upper left of a canvas that may be larger."""
         known = self._sources.get(channels)
         if known is not None and known.holds(height, width):
             return known

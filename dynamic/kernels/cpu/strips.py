@@ -11,8 +11,8 @@ from dynamic._base import pool
 
 __all__ = ["shared", "strips"]
 
-_MOST = 1 << 24  # what OpenCV takes as one row
-_STEP = 1 << 14  # what parts begin at multiples of: the vectors of OpenCV begin there where they do in the whole
+_MOST = 1 << 24  # the longest row of OpenCV
+_STEP = 1 << 14  # parts begin at its multiples: there the vectors of OpenCV begin as in the whole
 
 
 def shared(function: Callable[[Array, Array], None], image: Array, out: Array, *, pixels: bool = False) -> None:
@@ -35,7 +35,7 @@ def shared(function: Callable[[Array, Array], None], image: Array, out: Array, *
 def strips(image: Array, out: Array, size: int = _MOST, channels: int | None = None) -> Iterator[tuple[Array, Array]]:
     """Parts of two arrays, each contiguous, of so many elements; of so many pixels in one row where channels are told.
 
-    Where `out` is not contiguous, what was written to a part is copied to it once the next one is asked for.
+    Where `out` is not contiguous, a part is copied to it once the next one is asked for.
 
     Args:
         image: Any array, with its channels last.

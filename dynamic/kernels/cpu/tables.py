@@ -1,4 +1,4 @@
-"""Replacing integers by what a table has for them."""
+"""Lookup tables for integers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STRIP = 1 << 16  # wide integers that are looked up at a time
 
 
 def looked_up(image: Array, table: Array, out: Array) -> None:
-    """Replace every integer of one or two bytes by what is in a table of 256 or 65536 at its place.
+    """Look every integer of one or two bytes up in a table of 256 or 65536.
 
     Args:
         image: The integers; negative ones read the second half of the table.
@@ -64,7 +64,7 @@ def table(keys: tuple[int, ...], values: tuple[float, ...], default: float, dtyp
 
 
 def mapped(data: Array, table: Array, out: Array) -> None:
-    """Replace integers of any type, or bools, by what `table` made for them."""
+    """Look integers of any type, or bools, up in a result of `table`."""
     kind, default = data.dtype, table[-1]
     if kind.itemsize == 1 and kind.kind != "i":
         looked_up(data, table[:256], out)

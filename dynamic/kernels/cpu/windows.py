@@ -23,12 +23,12 @@ from .warp import MOST_CHANNELS
 __all__ = ["REPEATED", "copied", "copied_inside", "filled", "normalised", "overlap", "tables_of", "taken"]
 
 
-#: What a window may go on with beyond the edges of an image, and other names of that.
+#: The ways in which a window goes on beyond the edges of an image, and their other names.
 REPEATED = {"edge": ("clamp",), "reflect_1001": ("reflect",), "reflect_101": (), "wrap": ()}
 
 
 def taken(operator: str, image: Array, starts: Sequence[int], policy: str, fill: Any, out: Array) -> Array:
-    """Copy a window, with what a policy says there is outside of the image: see `copied` and `repeated`."""
+    """Copy a window, filled outside of the image by a policy: see `copied` and `repeated`."""
     if policy not in REPEATED:
         copied(image, starts, fill, out)
     elif image.size:
@@ -45,7 +45,7 @@ def copied(image: Array, starts: Sequence[int], fill: Any, out: Array) -> None:
     Args:
         image: Any array.
         starts: Where the window begins in each dimension; negative is before the edge. Its shape is that of `out`.
-        fill: What is outside of the image: a value, or an array that broadcasts to `out`.
+        fill: Pixels outside of the image: a value, or an array that broadcasts to `out`.
         out: Where to.
     """
     inside, there = overlap(tuple(starts), image.shape, out.shape)
@@ -107,7 +107,7 @@ def copied_inside(images: Sequence[Array], starts: Sequence[Sequence[int]], outs
 
 @functools.lru_cache(1024)
 def overlap(starts: tuple[int, ...], shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[Any, Any]:
-    """What of an array is in a window, and where in that it is: indices."""
+    """The overlap of an array and a window, as indices in both."""
     inside: list[slice] = []
     there: list[slice] = []
     for start, size, extent in zip(starts, shape, extents, strict=True):
@@ -134,7 +134,7 @@ _SHORT = 64  # elements
 
 @functools.lru_cache(maxsize=256)
 def _repeated(fill: bytes, shape: tuple[int, ...], to: numpy.dtype[Any], whole: tuple[int, ...]) -> Array:
-    """Float64 as another type, broadcast to a shape, with real rows of it: what takes longer than filling with them.
+    """Float64 as another type, broadcast to a shape, with real rows of it; making them takes longer than filling.
 
     NumPy copies whole rows fast, and pixels of a few channels one by one.
     """
@@ -154,7 +154,7 @@ def filled(array: Array, parts: Sequence[Any], fill: Any) -> None:
     Args:
         array: The array.
         parts: Indices of its parts.
-        fill: What with: a value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
+        fill: A value, or an array that broadcasts to all of `array`; rounded and saturated to its type.
     """
     values = numpy.asarray(fill, numpy.float64)
     whole = _repeated(values.tobytes(), values.shape, array.dtype, array.shape)

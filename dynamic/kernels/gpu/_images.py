@@ -34,7 +34,7 @@ class Images:
         return Images(self.pointers[which], self.shapes[which], self.strides[which], self.dtype, owners)
 
     def each(self, column: Any) -> Any:
-        """What belongs to each sample, an array, for each image."""
+        """An array with an item for each sample, as one with an item for each image."""
         return column if self.owners is None else column[self.owners]
 
     @property
@@ -78,7 +78,7 @@ def _frames(data: Described, axes: Sequence[int], shapes: NDArray[Any], strides:
 def planes(data: Described, down: int, across: int) -> Images:
     """Arrays as images of which two dimensions are the height and the width.
 
-    What is behind both is the channels, if that is one dimension; all others have images of their own.
+    One dimension behind both is the channels; all others have images of their own.
     """
     behind = [axis for axis in range(data.ndim) if axis > max(down, across)][-1:]
     others = [axis for axis in range(data.ndim) if axis not in (down, across, *behind)]

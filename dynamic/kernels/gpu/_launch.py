@@ -21,11 +21,11 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 
 _FOLDER = Path(__file__).parent
 _THREADS = 256
-_ALIGNMENT = 16  # bytes; of what is uploaded together
+_ALIGNMENT = 16  # bytes; of arrays that are uploaded together
 _MOST_BLOCKS = (1 << 31) - 1
 
 
-#: A line that makes a kernel of a template, and what leaves it out where one other kernel is wanted.
+#: A line that makes a kernel of a template, and the macro that leaves it out where another kernel is wanted.
 _MADE = re.compile(r"^([A-Z]+\((\w+), .*\))$", re.MULTILINE)
 _GUARDED = r"#if !defined(ONE) || defined(ONE_\2)\n\1\n#endif"
 
@@ -41,7 +41,7 @@ def source(name: str) -> str:
 def _function(cupy: Any, device: int, module: str, kernel: str) -> Any:  # noqa: ARG001 - of the key
     """A kernel of a device, alone: to compile it at its first use takes half a second, and all of a module several.
 
-    cupy keeps on the disk what is compiled.
+    cupy keeps compiled code on the disk.
     """
     options = (*OPTIONS, "-DONE", f"-DONE_{kernel}")
     return cupy.RawModule(code=source(module), options=options).get_function(kernel)
@@ -60,7 +60,7 @@ def cells(values: Any, dtype: numpy.dtype[Any]) -> NDArray[numpy.uint64]:
     return _cells(numpy.asarray(values, numpy.float64).tobytes(), dtype)
 
 
-@functools.lru_cache(256)  # what is outside of images is mostly the same
+@functools.lru_cache(256)  # fills are mostly the same
 def _cells(values: bytes, dtype: numpy.dtype[Any]) -> NDArray[numpy.uint64]:
     found = convert(numpy, numpy.frombuffer(values), dtype)
     elements: NDArray[numpy.uint64] = found.view(f"u{dtype.itemsize}").astype(numpy.uint64)

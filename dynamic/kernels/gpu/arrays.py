@@ -1,6 +1,6 @@
-"""What operators do to whole arrays, in functions that CuPy has as NumPy has them: a launch or more for each array.
+"""Operators on whole arrays, in functions that CuPy and NumPy share: a launch or more for each array.
 
-A function here does what the one of its name in `kernels.cpu` does, or what the operator does there without one. All
+A function here does the same as the one of its name in `kernels.cpu`, or as the operator does there without one. All
 take arrays of either library, and numbers in NumPy arrays where these are arguments.
 """
 
@@ -78,7 +78,7 @@ def one_hot(numbers: Array, count: int, off: Any, on: Any, following: int, out: 
 
 
 def mapped(data: Array, table: Array, out: Array) -> None:
-    """Replace integers or bools by what a table of 65536 values has for them, others by the default behind these."""
+    """Look integers or bools up in a table of 65536 values; others get the default behind these."""
     xp = library(data)
     most = 1 << 8 * data.dtype.itemsize
     if data.dtype.kind != "i" and most <= _KEYS:

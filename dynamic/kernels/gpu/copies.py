@@ -71,7 +71,7 @@ def window(
         target: Contiguous arrays of the windows' shapes.
         starts: Which element of the source, in each dimension, the first of the window is: (N, ndim).
         steps: How far apart the elements of the window are: (N, ndim), not 0.
-        fill: What is outside: a value, or as many as there are channels, or (N, either of these).
+        fill: Values outside: one, or as many as there are channels, or (N, either of these).
         channel: The dimension of the channels where there are several values.
 
     Raises:
@@ -135,7 +135,7 @@ class _Groups:
 
 
 def _rows(source: Described, target: Described, groups: _Groups, starts: NDArray[Any]) -> NDArray[Any]:
-    """The table, but for what to fill with."""
+    """The table, but for the fill."""
     count, used = len(source), len(groups.first)
     if used > _DIMS:
         raise DeviceError(f"On a GPU windows of arrays have at most {_DIMS} dimensions that are not contiguous.")

@@ -1,4 +1,4 @@
-"""What depends on the window around each pixel: correlation with kernels, and extremes and medians."""
+"""Filters of the window around each pixel: correlation with kernels, and extremes and medians."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def correlated(
         target: Of as many channels each; smaller ones begin where the anchor of the first pixel says.
         kernels: For each image its weights: (rows, columns).
         anchors: Which of the weights lies on the pixel that is computed: (M, 2).
-        border: What is outside of the images, as for `filter`.
+        border: Pixels outside of the images, as for `filter`.
         fills: For each image the value outside where `border` is "constant": (M,). With it integers are rounded half to
-            even; without it half away from zero, and what is outside does not matter.
+            even; without it half away from zero, and pixels outside do not matter.
     """
     if not len(source):  # videos without frames
         return
@@ -86,7 +86,7 @@ def ranked(source: Images, target: Images, sizes: NDArray[Any], anchors: NDArray
         target: Of the same shapes and type.
         sizes: Rows and columns of the window of each image: (M, 2).
         anchors: Which place of the window lies on the pixel that is computed: (M, 2).
-        border: What is outside of the images, as for `filter`; for "constant" there is nothing.
+        border: Pixels outside of the images, as for `filter`; for "constant" there is nothing.
         which: "largest", "smallest" or "median".
     """
     rows, tiles = _rows(source, target, sizes.reshape(-1, 2), anchors.reshape(-1, 2))

@@ -157,16 +157,16 @@ def _launch(rows: NDArray[Any], dtype: numpy.dtype[Any], suffix: str) -> None:
 
 @functools.cache
 def _of_bytes() -> tuple[NDArray[Any], NDArray[Any]]:
-    """What OpenCV looks up between bytes and L*a*b*, one table behind the other.
+    """OpenCV's tables between bytes and L*a*b*, one behind the other.
 
     Red, green and blue become linear, 2040 at most; these become the roots of X, Y and Z, 1.0 at 32768; each lightness
-    becomes Y and its root, 1.0 at 16384; and what is linear, 4096 at most, a byte again.
+    becomes Y and its root, 1.0 at 16384; and linear values, 4096 at most, bytes again.
     """
     values, part = numpy.arange(256), numpy.arange(256) / 255
     linear = numpy.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
     at = numpy.arange(3072) / 2040
     roots = numpy.where(at < 216 / 24389, at * 841 / 108 + 16 / 116, numpy.cbrt(at)) * 32768
-    roots = roots.round(3)  # what is as near to a half as this is one in OpenCV's float32, and goes to the even number
+    roots = roots.round(3)  # values this near to a half are halves in OpenCV's float32, and go to the even number
     dark = values <= 20
     middle = numpy.where(dark, 16 / 116 + values * 5 / (3 * 17 * 29), (values * 100 / 255 + 16) / 116)
     light = numpy.where(dark, values * 180 / (17 * 29**3), middle**3)
@@ -176,16 +176,16 @@ def _of_bytes() -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _gamma(linear: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-    """What is linear as sRGB has it."""
+    """Linear values as sRGB."""
     found = 1.055 * numpy.maximum(linear, 0.0031308) ** (1 / 2.4) - 0.055
     return numpy.where(linear <= 0.0031308, linear * 12.92, found)
 
 
 @functools.cache
 def _of_two_bytes() -> tuple[NDArray[Any], NDArray[Any]]:
-    """L*a*b* at the points of a grid of red, green and blue, 1.0 at 16384; and a spline from what is linear to sRGB.
+    """L*a*b* at the points of a grid of red, green and blue, 1.0 at 16384; and a spline from linear values to sRGB.
 
-    OpenCV interpolates float32 on such a grid, so at its points it gives what is on them.
+    OpenCV interpolates float32 on such a grid, so at its points it is exact.
     """
     points = numpy.linspace(0, 1, 33, dtype=numpy.float32)
     colours = numpy.stack(numpy.meshgrid(points, points, points, indexing="ij"), axis=-1).reshape(33, 33 * 33, 3)

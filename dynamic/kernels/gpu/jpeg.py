@@ -118,7 +118,7 @@ def _stream(codec: Any, file: Array, window: tuple[int, int, int, int] | None) -
 
 
 def compressed(source: Images, target: Images, qualities: NDArray[Any]) -> None:
-    """Fill each target with what a JPEG file leaves of an image, as `kernels.cpu.compression.compressed` does.
+    """Fill each target with an image after JPEG compression, as `kernels.cpu.compression.compressed` does.
 
     Args:
         source: Images of uint8 with one channel, or three: red, green and blue.

@@ -55,19 +55,19 @@ def read(
     maps: Sequence[Described] = (),
     waves: Sequence[NDArray[Any]] = (),
 ) -> None:
-    """Fill each target with what is at points of an image, as `kernels.cpu.maps.read` does.
+    """Fill each target with the values at points of an image, as `kernels.cpu.maps.read` does.
 
     Args:
         source: Images.
         target: Of as many channels each, and of the same type.
         way: How points are found, of all images or of each.
-        numbers: What they are found by, (M, up to 9): a matrix; what is subtracted from what maps say; the centre of a
+        numbers: Parameters of the points, (M, up to 9): a matrix; an offset subtracted from maps; the centre of a
             sphere and its radius; where the waves of columns begin behind those of rows.
-        fill: What the border "constant" is, one value or one for each channel.
+        fill: Pixels of the border "constant", one value or one for each channel.
         border: One of `BORDERS`.
         interpolation: "nn", "linear" or "cubic".
         maps: Where x and y are given, two maps for each image: (rows, columns).
-        waves: Where they are in waves, what is added to the x of each row and to the y of each column, of all images.
+        waves: For waves, the offsets of the x of each row and of the y of each column, of all images.
     """
     tiles, across = tiles_of(target.shapes, _TILE, _TILE)
     rows = table(

@@ -48,7 +48,7 @@ _MIX = numpy.dtype(
     ],
     align=True,
 )
-#: Types that have kernels of their own, and what these compute in.
+#: Types with kernels of their own, and the types that these compute in.
 _NORMALIZED = {
     ("uint8", "uint8"): numpy.float32,
     ("uint8", "float16"): numpy.float64,
@@ -97,7 +97,7 @@ def normalised(
         shifts: Of the same shape.
         starts: The row and the column where each window begins, which may be outside: (M, 2).
         mirror: Which windows to mirror, (M,).
-        fill: What is outside, and in channels that are added: one value; or one for each channel, then those that are
+        fill: Pixels outside, and in channels that are added: one value; or one for each channel, then those that are
             added are 0.
     """
     count, sizes = len(source), target.shapes[:, :2]

@@ -68,7 +68,7 @@ def filled(target: Described, values: NDArray[Any], channel: int | None) -> None
 
     Args:
         target: Arrays in any strides.
-        values: For each what to fill with, one value, or one for each channel: (M, 1) or (M, C).
+        values: The fill of each, one value, or one for each channel: (M, 1) or (M, C).
         channel: The dimension of the channels where they have values of their own.
     """
     rows = _rows(target)
@@ -111,7 +111,7 @@ def masked(source: Images, target: Images, grids: NDArray[numpy.float32]) -> Non
     Args:
         source: Images.
         target: Of the same shapes and type.
-        grids: For each image the rotation of the grid in radians, what part of a tile is hidden, how far the grid is
+        grids: For each image the rotation of the grid in radians, the hidden part of a tile, how far the grid is
             moved right and down, and the side of a tile: (M, 5).
     """
     turn, hidden, right, lower, side = grids.T

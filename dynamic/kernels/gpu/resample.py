@@ -61,7 +61,7 @@ _OWN = {
 
 @dataclass(slots=True)
 class Along:
-    """What happens along one dimension of images, as `kernels.cpu.resample.Along` has it for one of them."""
+    """The resampling along one dimension of images, as `kernels.cpu.resample.Along` has it for one of them."""
 
     start: NDArray[Any]  #: (M,)
     end: NDArray[Any]  #: (M,)
@@ -81,8 +81,8 @@ def resampled(source: Images, target: Images, down: Along, across: Along) -> Non
     Args:
         source: Images that have pixels.
         target: Images of as many channels each.
-        down: What happens along the rows of pixels.
-        across: What happens along the columns.
+        down: The resampling along the rows of pixels.
+        across: The resampling along the columns.
     """
     used = sorted({*down.filters.tolist(), *across.filters.tolist()} - {"nn"})
     parts = [numpy.append(filter_values(name), numpy.zeros(2, numpy.float32)) for name in used]
@@ -109,7 +109,7 @@ def resampled_arrays(
     """
     starts, ends = bounds[:, :, 0], bounds[:, :, 1]
     resized = (source.shapes != target.shapes) | (starts != 0) | (ends != source.shapes)
-    moved = resized | (filters == "gaussian")  # which blurs what keeps its size
+    moved = resized | (filters == "gaussian")  # which blurs without resizing too
     if moved.sum(axis=1).max(initial=0) > 2:
         raise DeviceError(
             "tensor_resize() along more than two dimensions runs on cpu; its input is on a GPU. Move it with .cpu()."

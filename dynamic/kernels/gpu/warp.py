@@ -48,7 +48,7 @@ def affine(
         source: Images.
         target: Of as many channels each.
         matrices: For each image, from points of the result to points of the input: (M, 2, 3).
-        fill: What is outside, one value or one for each channel, saturated to the type of the source; if None, the
+        fill: Pixels outside, one value or one for each channel, saturated to the type of the source; if None, the
             nearest pixel.
         nearest: Take the pixel that a point lies in; otherwise interpolate linearly between the centres around it.
     """

@@ -1,4 +1,4 @@
-"""From what a decoder gives to what is asked for: channels, orientation, range of values."""
+"""From decoded pixels to the wanted ones: channels, orientation, range of values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def colours(pixels: Array, have: Colours, want: str) -> Array:
 
 
 def _from_ink(cmyk: Array) -> Array:
-    """Red, green and blue of what is left of the paper's white under two layers of ink."""
+    """Red, green and blue of the paper's white under two layers of ink."""
     paper = (255 - cmyk).astype(numpy.uint16)
     return ((paper[..., :3] * paper[..., 3:] + 127) // 255).astype(numpy.uint8)
 
@@ -75,7 +75,7 @@ _TURNS: dict[int, Callable[[Any, Any], Any]] = {
 
 
 def upright(pixels: Array, orientation: int, out: Array) -> None:
-    """What `values` does, for pixels (H, W, C) in an EXIF orientation of 2 to 8: they are turned the right way up."""
+    """As `values`, for pixels (H, W, C) in an EXIF orientation of 2 to 8: they are turned the right way up."""
     if pixels.shape[2] > _MOST_TURNED:
         for first in range(0, pixels.shape[2], _MOST_TURNED):
             some = slice(first, first + _MOST_TURNED)

@@ -1,6 +1,6 @@
 """JPEG 2000, a bare codestream or in its JP2 container: taken apart here, and OpenJPEG (in OpenCV) sees a plain one.
 
-What only indexes, comments or orders is left out of it, every tile is of one part, and every packet has been walked
+Indices, comments and orders are left out of it, every tile is of one part, and every packet has been walked
 over: of these OpenJPEG has had most of its faults.
 """
 
@@ -36,7 +36,7 @@ __all__ = ["FORMAT", "decode", "header"]
 FORMAT = "JPEG 2000"
 _START, _SIZE, _PART, _DATA, _END = 0xFF4F, 0xFF51, 0xFF90, 0xFF93, 0xFFD9
 _CODING, _CODING_OF_ONE, _STEPS, _STEPS_OF_ONE = 0xFF52, 0xFF53, 0xFF5C, 0xFF5D
-#: What decoding does without: lengths of tiles and packets, places of components, comments.
+#: Segments that decoding does without: lengths of tiles and packets, places of components, comments.
 _LEFT_OUT = frozenset([0xFF55, 0xFF57, 0xFF58, 0xFF63, 0xFF64])
 _REFUSED = {
     0xFF50: "high-throughput coding",
@@ -129,7 +129,7 @@ def header(data: Buffer, limits: Limits) -> Header:
 
 
 def _codestream(data: Buffer) -> tuple[Buffer, _Container]:
-    """The codestream in a container, and what is said of it."""
+    """The codestream in a container, and its description."""
     container = _Container()
     for name, content in _boxes(data):
         if name == b"jp2c" and container is None:
@@ -188,7 +188,7 @@ def _box(name: bytes, content: bytes) -> bytes:
 
 
 def _contained(stream: bytes, head: Header) -> bytes:
-    """A codestream in a container that says what the file's did, and nothing else."""
+    """A codestream in a container with the description of the file's, and nothing else."""
     found: _Stream = head.detail
     container = found.container
     if container is None:
@@ -305,7 +305,7 @@ def _collect(marker: int, content: bytes, into: _Segments, components: int, *, a
 
 
 def _codings(main: _Segments, own: _Segments, components: int) -> tuple[bytes, list[Coding]]:
-    """How a tile is coded: what holds for all its components, and how each is."""
+    """The coding of a tile: of all its components, and of each."""
     general = own.get((_CODING, -1)) or main.get((_CODING, -1)) or b""
     if len(general) < 10:
         raise corrupt(FORMAT, "there is no coding style, or it is too short")

@@ -270,7 +270,7 @@ def _part(directory: _Directory, strip: Buffer, rows: int) -> Array:
 def _unpacked(strip: Buffer, compression: int, rows: int, row: int) -> bytes:
     """The bytes of a strip or tile that is packed in another way.
 
-    Of values of 8 bits libtiff would fill up what is missing, of larger ones it refuses to. So it is told that there
+    libtiff would fill up missing values of 8 bits, and refuses larger ones. So it is told that there
     are values of 16 bits; where a row has an odd number of bytes, that they are of a size that makes such rows, and
     then, when all are there, the truth.
     """
