@@ -35,8 +35,8 @@ def way_back(value: Stateful) -> Callable[[], None]:
     """A function that returns an object to where it stands now, whatever is done to its place in between.
 
     A state is for others that go on from it, and does not tell all: neither the samples given to a shard before, nor
-    why samples were skipped. So a class that defines `set_state` may define `_way_back` beside it; others are given their
-    state.
+    why samples were skipped. So a class that defines `set_state` may define `_way_back` beside it; others are given
+    their state.
     """
     kind = next((kind for kind in type(value).__mro__ if "set_state" in vars(kind)), object)
     if "_way_back" in vars(kind):
