@@ -301,7 +301,7 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
 @pytest.mark.parametrize(("data", "told"), [
     (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
-    (b'{"format": NaN}', "NaN is not JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
+    (b'{"format": NaN}', "NaN is not a JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),
     (b"[" + b"1," * 4_200_000 + b"1]", "it has 4200001 values, where a checkpoint has at most 4194304"),
     (b"[" + b"[]," * 1_100_000 + b"1]", "it has 1100001 lists and dicts, where a checkpoint has at most 1048576"),
     (b"[" + b"{}," * 1_100_000 + b"1]", "1100001 lists and dicts"), (b"[" * 1_100_000, "1100000 lists and dicts"),

@@ -202,7 +202,7 @@ def test_a_pipeline_that_is_fed_loses_nothing(at_once):
                     received.append(batch)
 
             interrupted(interruption, take)
-            assert [*pipe._fed.waiting["x"]] == [3]  # those before it are free
+            assert [*pipe._course.fed.waiting["x"]] == [3]  # those before it are free
             states = pipe.checkpoint()
         return [[output.tolist() for output in outputs] for outputs in received], states
 

@@ -270,7 +270,7 @@ def test_what_is_no_pickle_is_none():
     for data in (b"", b'{"a": 1}', b"[1]", b"hello", b"Note: this is text.\n", b"(c) 2026 nobody\n", b"\xff\xd8\xff",
                  b"cats\nand dogs\nand more\n", b"0", b"2", b"t", b"\x89PNG\r\n\x1a\n", "Ä".encode()):  # fmt: skip
         assert legacy.recognise(data) is None
-        with pytest.raises(StateError, match="is no pickle"):
+        with pytest.raises(StateError, match="is not a pickle"):
             legacy.read(data, allow="plain")
 
 

@@ -114,7 +114,7 @@ def test_a_pair_is_pickled_lazily_listed_and_verified(root):
     ({"on_error": "skip"}, {}, "'order_of' must be a reader with on_error='raise', of which every sample comes"),
     ({"on_error": "replace"}, {}, "'order_of' must be a reader with on_error='raise'"),
     ({}, {"on_error": "replace"}, "'on_error' must be 'raise' in a reader paired with readers"),
-    ({}, {"random_shuffle": True}, "'random_shuffle' must be left out, or False as of the reader"),
+    ({}, {"random_shuffle": True}, "'random_shuffle' must be left out, or False like the reader"),
     ({"random_shuffle": True, "seed": 3}, {"seed": 4}, "'seed' must be left out, or 3"),
     ({"num_shards": 2}, {"num_shards": 3}, "'num_shards' must be left out, or 2"),
     ({"num_shards": 2}, {"num_shards": 2, "shard_id": 1}, "'shard_id' must be left out, or 0"),

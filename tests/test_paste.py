@@ -144,7 +144,7 @@ def test_parts_of_extents_are_cut_off_for_places_and_rounded_up_for_sizes():
     ({"in_ids": [1]}, "'in_ids' must be numbers of samples, less than 1"), ({"in_ids": [-1]}, "'in_ids'"),
     ({"in_anchors": [[0, 0]], "in_anchors_rel": [[0, 0]]}, "'in_anchors_rel' must be left out"),
     ({"out_anchors": [[0, 0], [1, 1]]}, "'out_anchors' must be 1 rows of 2 numbers"), ({"shapes": [[1]]}, "'shapes'"),
-    ({"out_anchors": [[1, 0]]}, "'out_anchors' must be such that window 0 is inside"),
+    ({"out_anchors": [[1, 0]]}, "'out_anchors' must be inside of"),
     ({"shapes": [[5, 1]]}, "'in_anchors'"), ({"shapes": [[-1, 1]]}, "'in_anchors'"),
     ({"output_size": [3]}, "'output_size' must be 2 extents"),
     ({"output_size": [4, 5, 3]}, "'output_size' must be 2 extents")])  # fmt: skip

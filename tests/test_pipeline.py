@@ -179,7 +179,7 @@ def test_all_ranks_are_at_the_same_place_at_the_end_of_an_epoch(
         for epoch in range(epochs, epochs + 3):
             found = [[label for labels, _ in shard.next_epoch() for label in labels.tolist()] for shard in shards]
             assert sorted(label for each in found for label in each) == [[i] for i in range(files)]
-            assert {shard._epoch for shard in shards} == {epoch + 1}
+            assert {shard._course.epoch for shard in shards} == {epoch + 1}
             for shard in shards:
                 states = {k: entry["state"] for k, entry in json.loads(shard.checkpoint())["states"].items()}
                 assert {state["epoch"] for state in states.values() if "epoch" in state} == {epoch + 1}
@@ -199,16 +199,16 @@ def test_the_first_reader_tells_the_epoch(folder, rank):
         return fn.readers.file(file_root=str(folder), files=files, name="reader", shard_id=rank, num_shards=4)
 
     pipe = numbers()
-    while pipe._epoch < 2:
+    while pipe._course.epoch < 2:
         list(pipe.next_epoch())
     states = ndd.checkpoint.Checkpoint()
     states.deserialize(pipe.checkpoint().decode())
     states.set_state("pipeline", {**states.get_state("pipeline"), "epoch": 1})
     again = numbers(checkpoint=states.serialize())
     assert [*again.next_epoch()] == []
-    assert again._epoch == 2
+    assert again._course.epoch == 2
     assert [plain(outputs) for outputs in again.next_epoch()] == [plain(outputs) for outputs in pipe.next_epoch()]
-    assert again._epoch == pipe._epoch == 3
+    assert again._course.epoch == pipe._course.epoch == 3
 
 
 def test_epochs_end_where_they_did(folder):
@@ -869,9 +869,9 @@ def test_a_stop_iteration_that_no_source_raised_ends_no_epoch(folder, depth, whe
     with pipeline() as pipe:
         with pytest.raises(RuntimeError, match="StopIteration"):
             list(pipe.next_epoch())
-        assert pipe._epoch == 0
+        assert pipe._course.epoch == 0
         assert sum(len(outputs[0]) for outputs in pipe.next_epoch()) == COUNT
-        assert pipe._epoch == 1
+        assert pipe._course.epoch == 1
 
 
 INTERRUPTED = """

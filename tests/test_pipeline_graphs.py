@@ -372,7 +372,7 @@ def test_what_is_not_there_is_not_there():
     for module, name in ((fn.readers, "fiel"), (fn.io, "fil"), (ops, "Rotat"), (ops.readers, "MXNet"), (ops, "rotate")):
         with pytest.raises(AttributeError, match=r"(fn|ops) has no"):
             getattr(module, name)
-    with pytest.raises(TypeError, match="no operator: call one of its family"):
+    with pytest.raises(TypeError, match="not an operator: call one of its family"):
         fn.random()
 
 

@@ -55,10 +55,10 @@ def given_rows(outputs):
 
 def steps(pipes, epochs=EPOCHS):
     """What all ranks together give in each step, to the end of some epochs."""
-    while pipes[0]._epoch < epochs:
+    while pipes[0]._course.epoch < epochs:
         for batches in itertools.zip_longest(*(pipe.next_epoch() for pipe in pipes)):
             yield [row for batch in batches if batch is not None for row in given_rows(batch)]
-        assert len({pipe._epoch for pipe in pipes}) == 1
+        assert len({pipe._course.epoch for pipe in pipes}) == 1
 
 
 def states(pipe):
@@ -155,10 +155,10 @@ def test_a_source_of_samples_makes_none_to_fill_up_a_batch(folder, shards, sizes
         if not iterable:
             texts = [pipe.checkpoint() for pipe in pipes]
             pipes = [padded(shard, batch_size=size, checkpoint=texts[shard]) for shard in range(shards)]
-        while stop and pipes[0]._epoch < EPOCHS:
+        while stop and pipes[0]._course.epoch < EPOCHS:
             for shard, pipe in enumerate(pipes):
                 for (label,), number in zip(*(output.tolist() for output in pipe.run()), strict=True):
-                    *before, share = [range((shard + e) % shards, 9, shards) for e in range(pipe._epoch + 1)]
+                    *before, share = [range((shard + e) % shards, 9, shards) for e in range(pipe._course.epoch + 1)]
                     assert label not in share or number == sum(map(len, before)) + share.index(label)
             stop -= 1
 
@@ -279,7 +279,7 @@ def test_readers_beside_a_source_are_paired_with_each_other(folder):
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize(("first", "second", "told"), [
     ({}, {"on_error": "replace"}, "'on_error' must be 'raise' as of 'one', which has as many samples"),
-    ({"on_error": "replace"}, {}, "'on_error' must be 'raise' in 'one', as a sample in the place of another"),
+    ({"on_error": "replace"}, {}, "'on_error' must be 'raise' in 'one', because a replaced sample would break"),
 ])  # fmt: skip
 def test_no_sample_of_a_pair_is_replaced(folder, shuffled, first, second, told):
     @pipeline_def(batch_size=1, prefetch_queue_depth=0)
@@ -328,7 +328,7 @@ def test_a_checkpoint_of_readers_that_were_not_paired_is_refused(folder):
 
 @pytest.mark.parametrize(("first", "second", "told"), [
     ({}, {"on_error": "skip"}, r"'on_error' must be 'raise' or 'replace' beside 'one'"),
-    ({"num_shards": 2}, {}, r"'num_shards' must be 2, as of the first reader 'one'"),
+    ({"num_shards": 2}, {}, r"'num_shards' must be 2, like the first reader 'one'"),
     ({}, {"num_shards": 2}, r"'num_shards' must be 1"),
     ({"num_shards": 2}, {"num_shards": 2, "stick_to_shard": True}, r"'stick_to_shard' must be False beside 'one'"),
     ({"num_shards": 2, "stick_to_shard": True}, {"num_shards": 2, "stick_to_shard": True}, "another number of samples"),

@@ -81,7 +81,7 @@ def test_batches_that_are_made_again_take_what_an_iterable_gave_already():
 
     with counted(iter([[0], [1], [2], [3], [4]])) as pipe:
         pipe.reader_meta()
-        pipe._end_epochs("pad")
+        pipe._course.end_epochs("pad")
         assert pipe.run()[0].tolist() == [0]
         pipe.feed_input("nobody", [1])
         with pytest.raises(ArgumentError, match="'nobody'"):
@@ -125,7 +125,7 @@ def test_a_forked_child_goes_on_with_what_an_iterable_gave():
 
     with numbers(iter([[0], [1], [2], [3]])) as pipe:
         assert pipe.run()[0].tolist() == [0]
-        pipe._peek()
+        pipe._course.peek()
         time.sleep(0.2)  # until what is made ahead is made
         child = os.fork()
         if not child:
@@ -309,8 +309,8 @@ def test_a_source_that_is_fed_repeats_its_last_batch_where_it_is_told_to():
 
 
 @pytest.mark.parametrize(("call", "told"), [
-    (lambda: fn.external_source(), "'source' must be given, or 'name', to feed it by; got neither"),
-    (lambda: fn.external_source(None), "'source' must be given, or 'name', to feed it by; got neither"),
+    (lambda: fn.external_source(), "takes either 'source' or 'name'; got neither"),
+    (lambda: fn.external_source(None), "takes either 'source' or 'name'; got neither"),
     (lambda: fn.external_source([[1]], repeat_last=True), "'repeat_last' must be False, but for a source that is fed"),
     (lambda: fn.external_source([[1]], laoyut="X"), "'laoyut'"),
     (lambda: fn.external_source([[1]], ndim=-1), "'ndim' must be an integer of 0 or more; got int -1"),

@@ -350,7 +350,7 @@ def test_ranks_stay_in_one_epoch_where_there_are_fewer_samples_than_shards(folde
     whole = [step(ranks) for _ in range(6)]
     again = iterators(texts[rank % shards])
     assert [step(again) for _ in range(6)] == whole
-    assert len({rank._pipelines[0]._epoch for rank in again}) == 1
+    assert len({rank._courses[0].epoch for rank in again}) == 1
 
 
 def test_a_source_that_ends_with_the_size_ends_one_epoch():

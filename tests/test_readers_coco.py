@@ -440,11 +440,11 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, change, told):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("", "no JSON file"), ("[]", "JSON object"), ("3", "JSON object"), ('{"images": [NaN]}', "NaN is no number"),
+    ("", "not a JSON file"), ("[]", "JSON object"), ("3", "JSON object"), ('{"images": [NaN]}', "NaN is no number"),
     ('{"images": [-Infinity]}', "no number"), ("[" * 100_000, "nested too deeply"),
-    ('{"images":' + '{"a":' * 100_000, "nested too deeply"), ('{"images": [1' + "0" * 5000 + "]}", "no JSON file"),
-    ('{"images": []} x', "Extra data"), ('{"images": ["\\ud800', "no JSON file"),
-    ("\xff\x00", "no JSON file")])  # fmt: skip
+    ('{"images":' + '{"a":' * 100_000, "nested too deeply"), ('{"images": [1' + "0" * 5000 + "]}", "not a JSON file"),
+    ('{"images": []} x', "Extra data"), ('{"images": ["\\ud800', "not a JSON file"),
+    ("\xff\x00", "not a JSON file")])  # fmt: skip
 def test_what_is_no_json_is_refused(tmp_path, text, told):
     (tmp_path / "objects.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=told):
@@ -874,7 +874,7 @@ def test_dali_reads_half_a_file(dali, tmp_path):
     text = (tmp_path / "objects.json").read_text()
     (tmp_path / "objects.json").write_text(text[: text.index('"categories"')])
     assert of_dali(dali, **where)[1][2].tolist() == [0]
-    with pytest.raises(DataError, match="no JSON file"):
+    with pytest.raises(DataError, match="not a JSON file"):
         COCO(**where)
 
 

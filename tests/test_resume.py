@@ -469,9 +469,9 @@ def test_an_epoch_that_was_not_whole_is_told(root):
     with pytest.raises(ArgumentError, match="'states'"):
         checkpoint.verify_epoch([])
     for name, kind in (("epoch", str), ("position", float), ("samples", bool), ("skipped", str), ("given", list)):
-        with pytest.raises(StateError, match="no state of a reader"):
+        with pytest.raises(StateError, match="not a state of a reader"):
             checkpoint.verify_epoch([{**states[0], name: kind(states[0][name])}, states[1]])
-    with pytest.raises(StateError, match="no state of a reader"):
+    with pytest.raises(StateError, match="not a state of a reader"):
         checkpoint.verify_epoch([{"epoch": 1}])
 
 
@@ -741,13 +741,13 @@ def test_an_epoch_that_can_be_reached_can_be_saved_and_drawn_in(root, epoch):
 def test_what_lacks_and_what_is_too_much_in_a_state_are_told_apart(root):
     reader = reader_of(root, NAMES[:3])
     state = reader.get_state()
-    with pytest.raises(StateError, match=r"no state of a reader: it lacks 'contents', 'dealt', .*; it has 'algorithm', "
+    with pytest.raises(StateError, match=r"not a state of a reader: it lacks 'contents', .*; it has 'algorithm', "
                                          r"'state', as no reader's state\. Use one") as told:  # fmt: skip
         reader.set_state(RNG(1).get_state())
     assert "'epoch'" in str(told.value)
-    with pytest.raises(StateError, match=r"no state of a reader: it lacks 'late'\. Use one"):
+    with pytest.raises(StateError, match=r"not a state of a reader: it lacks 'late'\. Use one"):
         reader.set_state({key: value for key, value in state.items() if key != "late"})
-    with pytest.raises(StateError, match=r"no state of a reader: it has 'more', 3, as no reader's state\. Use"):
+    with pytest.raises(StateError, match=r"not a state of a reader: it has 'more', 3, as no reader's state\. Use"):
         reader.set_state(state | {"more": 1, 3: 4})
 
 

@@ -253,7 +253,7 @@ def test_an_input_may_have_values_for_each_frame():
     (lambda: flip(as_batch([VIDEO, VIDEO]), horizontal=per_frame(as_batch([[1] * 4, [0] * 3]))),
      r"'horizontal\[1\]' must be a value for each of the 4"),
     (lambda: flip(VIDEO[0], horizontal=per_frame([1, 0])), "'horizontal' must be given only with a video"),
-    (lambda: resize(VIDEO, resize_x=per_frame([3, 4, 3, 3])), "resize.*'resize_x' must be such that all"),
+    (lambda: resize(VIDEO, resize_x=per_frame([3, 4, 3, 3])), "resize.*'resize_x' must be a value that gives all"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(call, told):
     with pytest.raises(ArgumentError, match=told):
@@ -378,7 +378,7 @@ def test_an_image_with_a_matrix_for_each_frame_may_have_arguments_for_all():
 
 def test_frames_of_several_shapes_by_an_input_are_named_by_it():
     video = as_tensor(VIDEO[:2], layout="FHWC")
-    with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be such that all frames"):
+    with pytest.raises(ArgumentError, match=r"slice\(\): argument 'anchor' must be a value that gives all frames"):
         ndd.slice(video, per_frame([[0], [0]]), per_frame([[1], [2]]), axes=0)
 
 

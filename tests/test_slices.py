@@ -67,7 +67,7 @@ def test_a_window_may_go_on_with_the_array(policy, starts, shape, data):
 @pytest.mark.parametrize("policy", PADS)
 def test_nothing_cannot_be_repeated(policy):
     empty = np.zeros((0, 3), np.uint8)
-    with pytest.raises(ArgumentError, match=rf"'out_of_bounds_policy' must be 'pad' of an image .* got '{policy}'"):
+    with pytest.raises(ArgumentError, match=rf"'out_of_bounds_policy' must be 'pad' for an image .* got '{policy}'"):
         ndd.slice(empty, start=0, shape=2, axes=0, out_of_bounds_policy=policy)
     assert ndd.slice(empty, start=-5, shape=0, axes=0, out_of_bounds_policy=policy).shape == (0, 3)
     for around in (np.zeros((0, 5, 3)), np.zeros((2, 0, 3))):  # nothing is asked for of the dimension that is empty
@@ -143,7 +143,7 @@ def test_without_a_layout_dimensions_are_those_of_images_up_to_three_and_then_th
     ({"rel_start": -0.5, "rel_end": 2.0, "axes": 0}, r"'rel_start' must be inside of 0\.\.5 in H, .*; got -3\.\.10"),
 ])  # fmt: skip
 def test_where_a_window_is_not_inside_is_told(arguments, told):
-    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+    with pytest.raises(ArgumentError, match=rf"slice\(\):? (argument )?{told}"):
         ndd.slice(IMAGE, **arguments)
 
 
@@ -166,8 +166,8 @@ def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    ({}, "'start' must be given"), ({"start": 1, "rel_start": 0.5}, "'rel_start' must be left out beside 'start'"),
-    ({"end": 3, "shape": 1}, "'shape' must be left out beside 'end'"), ({"shape": -1}, "'shape' must be such"),
+    ({}, "takes a start"), ({"start": 1, "rel_start": 0.5}, "'rel_start' must be left out when 'start' is given"),
+    ({"end": 3, "shape": 1}, "'shape' must be left out when 'end' is given"), ({"shape": -1}, "'shape' must be at or"),
     ({"start": (1, 2, 3)}, "'start' must be one value, or 2"),
     ({"start": 3, "end": 1}, "'end' must be at or after the start of the window"),
     ({"start": 0, "axis_names": "Q"}, "'axis_names' must be different letters of the layout 'HWC'"),
@@ -177,7 +177,7 @@ def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
     ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out when 'axes' is given; got 'W'"),
 ])  # fmt: skip
 def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told):
-    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+    with pytest.raises(ArgumentError, match=rf"slice\(\):? (argument )?{told}"):
         ndd.slice(IMAGE, **arguments)
 
 
@@ -186,9 +186,9 @@ def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told
     (([1, 2], [1, 2, 3]), "'shape' must be 2 numbers"), (([np.nan, 0.0], [0.0, 1.0]), "'anchor' must be finite"),
 ])  # fmt: skip
 def test_wrong_anchors_are_named(inputs, told):
-    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+    with pytest.raises(ArgumentError, match=rf"slice\(\):? (argument )?{told}"):
         ndd.slice(IMAGE, *inputs)
-    with pytest.raises(ArgumentError, match="'start' must be left out beside an anchor"):
+    with pytest.raises(ArgumentError, match="'start' must be left out when an anchor"):
         ndd.slice(IMAGE, [1, 2], [1, 2], start=1)
 
 
@@ -290,7 +290,7 @@ def test_a_relative_window_without_extent_ends_where_it_begins():
     (([0, 0, 0], [1, 1]), "'shape' must be 3 numbers"), (([[0, 0, 0]], [1, 1, 1]), "'anchor' must be 3 numbers"),
     (([False] * 3, [1, 1, 1]), "'anchor' must be 3 numbers")])  # fmt: skip
 def test_wrong_anchors_for_all_dimensions_are_named(inputs, told, axes):
-    with pytest.raises(ArgumentError, match=rf"slice\(\): argument {told}"):
+    with pytest.raises(ArgumentError, match=rf"slice\(\):? (argument )?{told}"):
         ndd.slice(IMAGE, *inputs, axes=axes)
 
 
@@ -306,5 +306,5 @@ def test_a_relative_anchor_for_all_dimensions_goes_with_a_shape_in_pixels(starts
     "arguments", [{"rel_start": 1e300}, {"rel_start": 0.0, "rel_end": -1e300}, {"rel_shape": 1e39}]
 )
 def test_windows_out_of_reach_are_named(arguments):
-    with pytest.raises(ArgumentError, match="must be within reach"):
+    with pytest.raises(ArgumentError, match="must be between -2"):
         ndd.slice(IMAGE, **arguments)

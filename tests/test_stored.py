@@ -274,7 +274,7 @@ def test_a_state_may_be_given_back_as_a_text(kind, told, roots):
     other.set_state(told(reader.get_state()))
     assert other.get_state() == reader.get_state()
     for wrong in ("", "{", "{'version': __import__('os')}", "{" * 10_000, "[1]", told({})):
-        with pytest.raises(StateError, match="no state of a reader"):
+        with pytest.raises(StateError, match="not a state of a reader"):
             other.set_state(wrong)
     assert other.get_state() == reader.get_state()
 

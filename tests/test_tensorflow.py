@@ -276,7 +276,7 @@ def test_what_is_refused(folder):
     of_reader = Dataset(functools.partial(reader_of, folder)).state_dict()
     other_seed = Dataset(functools.partial(numbers, folder, seed=13), NAMES).serialize()
     for text in ("", "5", "{}", json.dumps({**before, "version": 2}), '{"version": 1, "states": 5}', "\x80"):
-        with pytest.raises(StateError, match="no state of a data set"):
+        with pytest.raises(StateError, match="not a state of a data set"):
             data.deserialize(text)
     with pytest.raises(StateMismatch, match="of no pipeline"):
         data.load_state_dict(of_reader)

@@ -282,16 +282,16 @@ def test_places_of_windows_are_drawn_evenly_and_by_the_keys():
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    ({"roi_start": [1]}, "'roi_end' must be given, or 'roi_shape'"), ({"roi_end": [5]}, "'roi_start'"),
-    ({"roi_start": [1], "roi_end": [5], "roi_shape": [4]}, "'roi_end' must be given, or 'roi_shape', and not both"),
+    ({"roi_start": [1]}, "takes either 'roi_end' or 'roi_shape'; got neither"), ({"roi_end": [5]}, "'roi_start'"),
+    ({"roi_start": [1], "roi_end": [5], "roi_shape": [4]}, "takes either 'roi_end' or 'roi_shape'; got both"),
     ({"roi_start": [1, 2], "roi_end": [5, 6]}, "'roi_start' must be 1 numbers"),
-    ({"roi_start": [3], "roi_end": [2]}, "'roi_start' must be such that the region ends after"),
+    ({"roi_start": [3], "roi_end": [2]}, "'roi_start' must be at most the end"),
     ({"roi_start": [3], "roi_end": [6], "in_shape": [5]}, "'roi_start' must be .* within 0..5"),
     ({"roi_start": [0], "roi_end": [1], "in_shape": [1]}, "'crop_shape' must be between 0 and the 1"),
     ({"roi_start": [2**64], "roi_shape": [4]}, "'roi_start' must be in the range of int64"),
     ({"roi_start": [0], "roi_end": [1], "in_shape": []}, "'in_shape'")])  # fmt: skip
 def test_wrong_regions_are_named(arguments, told):
-    with pytest.raises(ArgumentError, match=rf"roi_random_crop\(\): argument {told}"):
+    with pytest.raises(ArgumentError, match=rf"roi_random_crop\(\):? (argument )?{told}"):
         roi_random_crop(crop_shape=[2], **arguments)
 
 

@@ -10,11 +10,11 @@ from typing import Any, Self
 from dynamic.auto_aug._draws import recorder
 
 from ._calls import function_of
-from ._graph import Step, current
+from ._graph import current
 from ._nodes import DataNode, Drawn, drawing
 from ._output import Declared
 
-__all__ = ["Drawing", "of_function", "set_up"]
+__all__ = ["Drawing", "of_function"]
 
 
 class Drawing:
@@ -88,10 +88,6 @@ class Drawing:
 
         return end
 
-    @property
-    def _is_drawn_here(self) -> bool:
-        return drawing.get() is self._drawn
-
     def output_dtype(self) -> list[Any]:
         """The element type that each output must have, None for any."""
         return self._declared.of_each("dtype", self.num_outputs)
@@ -129,17 +125,3 @@ class Drawing:
 def of_function(function: Any) -> str:
     """The name of a function."""
     return str(getattr(getattr(function, "func", function), "__name__", "function"))
-
-
-def set_up(whose: Callable[[], Any], step: Callable[[], Step]) -> Step:
-    """Call `iter_setup`, and make a step; where that fails, nothing was fed."""
-    pipe = whose()
-    pipe._feeding = object()
-    try:
-        pipe.iter_setup()
-        return step()
-    except BaseException:
-        pipe._fed.take_back(pipe._feeding)
-        raise
-    finally:
-        pipe._feeding = None

@@ -29,7 +29,7 @@ from dynamic.readers._reader import (
 )
 
 from ._ahead import Ahead
-from ._graph import Ended, Graph, Step, of_pipeline, seed_here
+from ._graph import Ended, Graph, Step, of_pipeline
 from ._pipeline import Pipeline
 from ._run import OWN, columns
 
@@ -80,7 +80,7 @@ class Epochs:
             if batch_size is not None:
                 hint = "A pipeline knows its batch size."
                 raise ArgumentError(operator, "batch_size", "left out for a pipeline", shown(batch_size), hint)
-            self.first = dict(made._own_states())
+            self.first = made._course.own_states()
         else:
             expected = "a function that makes a Pipeline or a reader, or a reader"
             raise ArgumentError(operator, "source", expected, shown(made))
@@ -142,8 +142,8 @@ class Epochs:
             place: Any = {**first.get_state(), "epoch": first.epoch + epoch - here, "iteration": 0, "sample": 0}
             return {**states, OWN: {**own, "epoch": epoch}, name: place} if first.resumable else states
         pipeline, seed = self._pipeline(states)
-        graph = pipeline._graphed(states, seed)
-        step = of_pipeline(weakref.ref(pipeline), pipeline._context.num_threads, graph.step)
+        graph = pipeline._course.graph_at(states, seed)
+        step = of_pipeline(weakref.ref(pipeline), pipeline.num_threads, graph.step)
         started = graph.start(epoch) if step.epoch < epoch else step.ends[here].next
         beside = {name: state for name, state in states.items() if name != OWN and name not in graph.readers}
         return {**started, **beside}
@@ -176,8 +176,8 @@ class Epochs:
     def _first(self, states: States) -> tuple[str, Any, int]:
         """The first reader or source of a pipeline at states, its name, and the batch size."""
         pipeline, seed = self._pipeline(states)
-        graph = pipeline._graphed(states, seed)
-        name, first = of_pipeline(weakref.ref(pipeline), pipeline._context.num_threads, graph.first_source)
+        graph = pipeline._course.graph_at(states, seed)
+        name, first = of_pipeline(weakref.ref(pipeline), pipeline.num_threads, graph.first_source)
         return name, first, pipeline.batch_size
 
     def _of_states(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X:
@@ -228,14 +228,14 @@ class Epochs:
         """A new pipeline, which only lends its function, and the seed."""
         pipeline = self._source() if callable(self._source) else None
         assert isinstance(pipeline, Pipeline)
-        return pipeline, seed_here(pipeline._seed if pipeline._seeded else None, states)
+        return pipeline, pipeline._course.seed_at(states)
 
     def _of_pipeline(self, states: States, skip: int, stride: int) -> Generator[Item]:
         pipeline, seed = self._pipeline(states)
-        graph = pipeline._graphed(states, seed)
-        threads = pipeline._context.num_threads
+        graph = pipeline._course.graph_at(states, seed)
+        threads = pipeline.num_threads
         share = _Share(graph, states, skip, stride)
-        ahead = Ahead(functools.partial(share.step, weakref.ref(pipeline), threads), pipeline._depth)
+        ahead = Ahead(functools.partial(share.step, weakref.ref(pipeline), threads), pipeline.prefetch_queue_depth)
         try:
             ahead.start()
             while True:

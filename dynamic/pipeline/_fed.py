@@ -149,7 +149,7 @@ class _FedSource(_Source):
 def check_given(inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
     """Refuse a source without a function and without a name."""
     if (inputs[0] if inputs else arguments.get("source")) is None:
-        raise ArgumentError(_OPERATOR, "source", "given, or 'name', to feed it by", "neither")
+        raise ArgumentError.either(_OPERATOR, "source", "name", both=False)
 
 
 def for_each_output(arguments: Mapping[str, Any]) -> list[dict[str, Any]] | None:

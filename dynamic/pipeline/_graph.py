@@ -183,7 +183,7 @@ class Graph:
             raise
         self._to_end = set()
         ends = self._ends(before, run.epoch)
-        begun = run.epoch if self._first is None else self._begun[self.primary or ""].place.epoch
+        begun = run.epoch if self.first_reader is None else self._begun[self.primary or ""].place.epoch
         self._runs, self._given = self._runs + 1, dict(self._waiting)
         end = self.at_the_end(run.epoch) if self.ended else None
         return Step(outputs, self.states(run.epoch), run.epoch, begun, end, ends)
@@ -196,7 +196,7 @@ class Graph:
             epoch: The epoch of the run's batch.
         """
         progress, ends = dict(self._begun), {}
-        while self._first is not None and (over := progress[self.primary or ""].place.epoch) < epoch:
+        while self.first_reader is not None and (over := progress[self.primary or ""].place.epoch) < epoch:
             ends[over], progress = self._end({**self._given, **before}, progress, over)
         return ends
 
@@ -223,7 +223,7 @@ class Graph:
             progress: Where its readers are there.
             epoch: Its number.
         """
-        first, primary = self._first, self.primary or ""
+        first, primary = self.first_reader, self.primary or ""
         rows = 0 if first is None else left(first, progress[primary])
         readers = self.readers
         last = {name: passed(reader, progress[name], rows) for name, reader in readers.items()}
@@ -249,7 +249,7 @@ class Graph:
         return {name: progress_of(reader) for name, reader in self.readers.items()}
 
     @property
-    def _first(self) -> Reader[Any] | None:
+    def first_reader(self) -> Reader[Any] | None:
         """The reader whose epochs these are; None where there is none, or it has not been made."""
         primary = self.sources.get(self.primary or "")
         return primary if isinstance(primary, Reader) else None
@@ -257,10 +257,10 @@ class Graph:
     @property
     def _between(self) -> bool:
         """Whether the first reader stood between two epochs before the run."""
-        if self._first is None:
+        if self.first_reader is None:
             return False
         place = self._begun[self.primary or ""].place
-        return place.position == 0 or not has_step(self._first, place, self.batch_size)
+        return place.position == 0 or not has_step(self.first_reader, place, self.batch_size)
 
     @property
     def has_run(self) -> bool:
@@ -270,7 +270,7 @@ class Graph:
     @property
     def ended(self) -> bool:
         """Whether the first reader has no more batches in the epoch; False as long as it has not been made."""
-        return self._first is not None and not steps_left(self._first, self.batch_size)
+        return self.first_reader is not None and not steps_left(self.first_reader, self.batch_size)
 
     def first_source(self) -> tuple[str, Source]:
         """The first reader or source of the function, and its name. The function is left there, and nothing is read."""
@@ -287,9 +287,9 @@ class Graph:
 
     def skip(self) -> Step | None:
         """Do as if the function had been run; it is, unless a reader is all that would move, and was made before."""
-        if len(self.sources) > 1 or self.streams or self._first is None:
+        if len(self.sources) > 1 or self.streams or self.first_reader is None:
             return self.step()
-        if pass_over_step(self._first, self.batch_size):
+        if pass_over_step(self.first_reader, self.batch_size):
             self._runs += 1
         return None
 

@@ -6,27 +6,25 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from dynamic import ArgumentError, EvalContext, batch
-from dynamic._base.locks import new_lock
 from dynamic._base.state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
 from dynamic.readers._answers import Answers
 from dynamic.readers._checks import natural
-from dynamic.readers._reader import LastBatch, Reader
+from dynamic.readers._reader import Reader
 
-from ._ahead import Ahead, depth_of
+from ._ahead import depth_of
 from ._calls import seed_of
-from ._drawing import Drawing, of_function, set_up
-from ._fed import Fed
-from ._graph import End, Ended, Graph, Step, current, entries, of_pipeline, own_state, seed_here
+from ._course import Course
+from ._drawing import Drawing, of_function
+from ._graph import Ended, Graph, current, entries
 from ._nodes import DataNode
 from ._output import Declared
 from ._rest import Rest
-from ._run import ITERATOR, OWN, Outputs
+from ._run import ITERATOR, Outputs
 from ._settings import Settings
 
 __all__ = ["Pipeline"]
@@ -99,27 +97,17 @@ class Pipeline(Drawing, Settings):
         Drawing.__init__(self, function)
         size = batch_size if max_batch_size is None else max_batch_size
         self._batch_size = natural("Pipeline", "batch_size", size, 1)
-        self._depth = 0 if self._sets_up else depth_of(prefetch_queue_depth)
         self._declared = Declared(output_dtype, output_ndim, output_layout)
         self._context = EvalContext(num_threads=None if num_threads == -1 else num_threads)
         self._conditionals = bool(enable_conditionals)
-        self._states = None if checkpoint is None else entries(checkpoint)
         self._restored = checkpoint is not None
-        self._iterator = None if self._states is None else self._states.pop(ITERATOR, None)
-        seed = seed_of("Pipeline", seed)
-        self._seed, self._seeded = seed_here(seed, self._states), seed is not None
-        self._epoch = 0 if self._states is None else own_state(self._states)["epoch"]
         self._scheduled = 0  # runs whose outputs have not been shared
-        self._end_of_epoch: End | None = None  # once its last batch was taken
-        self._last_batch: LastBatch | None = None
-        self._fed = Fed()
-        self._feeding: object | None = None  # the owner of batches that are fed now
-        self._answers: dict[str, Answers[Any]] = {}  # of iterables, since the batch that was taken last
         self.device_id = device_id
-        self._lock = new_lock()  # who holds it starts, takes and moves the place: each batch goes to one thread
-        self._ahead: Ahead[Step] | None = None
-        self._end: Any = None  # closes it once nobody refers to this any more
-        self._graph: Graph | None = None
+        whose, sets_up = weakref.ref(self), type(self).iter_setup is not Pipeline.iter_setup
+        depth = 0 if sets_up else depth_of(prefetch_queue_depth)
+        states = None if checkpoint is None else entries(checkpoint)
+        graph = functools.partial(_graph_of, whose)
+        self._course = Course(whose, graph, self._drawn, depth, states, seed_of("Pipeline", seed), sets_up=sets_up)
 
     @property
     def batch_size(self) -> int:
@@ -131,7 +119,7 @@ class Pipeline(Drawing, Settings):
     @property
     def epoch(self) -> int:
         """The number of the epoch of the first reader that `next_epoch` goes on with or begins, from 0 on."""
-        return self._epoch + (self._end_of_epoch is not None)
+        return self._course.epoch + (self._course.end is not None)
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -147,12 +135,12 @@ class Pipeline(Drawing, Settings):
     @property
     def prefetch_queue_depth(self) -> int:
         """How many batches are made ahead."""
-        return self._depth
+        return self._course.depth
 
     @property
     def seed(self) -> int:
         """Of readers and random numbers."""
-        return self._seed
+        return self._course.seed
 
     @property
     def is_restored_from_checkpoint(self) -> bool:
@@ -163,106 +151,16 @@ class Pipeline(Drawing, Settings):
     def num_outputs(self) -> int:
         """How many outputs it has; for a function the next batch tells it."""
         self._function_to_run()
-        return len(self._peek_anew().outputs) if self._drawn.outputs is None else len(self._drawn.outputs)
+        return len(self._course.peek_anew().outputs) if self._drawn.outputs is None else len(self._drawn.outputs)
 
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""
-        with self._alone():
-            self._started()
-
-    def _alone(self) -> AbstractContextManager[Any]:
-        """A lock that one thread holds at a time."""
-        if current.get()() is self and not self._is_drawn_here:
-            raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
-        return self._lock
+        with self._course.alone():
+            self._course.start()
 
     @property
     def _is_running(self) -> bool:
-        return self._ahead is not None
-
-    def _started(self) -> Ahead[Step]:
-        if self._ahead is None or self._ahead.pid != os.getpid():  # a forked child goes on from the last consumed batch
-            graph = self._graphed(self._states, answers=self._answers)
-            make = functools.partial(set_up, weakref.ref(self), graph.step) if self._sets_up else graph.step
-            step = functools.partial(of_pipeline, weakref.ref(self), self._context.num_threads, make)
-            ahead = Ahead(step, self._depth)
-            if self._end is not None:
-                self._end.detach()
-            self._end = weakref.finalize(self, ahead.close)
-            ahead.start()
-            self._graph, self._ahead = graph, ahead
-        return self._ahead
-
-    def _graphed(
-        self, states: Mapping[str, JSON] | None, seed: int | None = None, answers: dict[str, Answers[Any]] | None = None
-    ) -> Graph:
-        """The state that its runs share, at a place."""
-        seed = self._seed if seed is None else seed
-        function, check = self._function_to_run(), self._declared.check
-        return Graph(
-            function,
-            self._batch_size,
-            seed,
-            states,
-            self._last_batch,
-            self._fed,
-            check,
-            conditionals=self._conditionals,
-            answers=answers,
-        )
-
-    def _peek(self) -> Step:
-        """The next batch, which stays the next."""
-        with self._alone():
-            return self._asked(Ahead.peek)
-
-    def _peek_anew(self) -> Step:
-        """The same for the first batch of an epoch: a source beside the first may have ended with the epoch before."""
-        try:
-            return self._peek()
-        except Ended as end:
-            if not end.between:
-                raise
-            return self._peek()
-
-    def _take(self) -> Step:
-        """The next batch, as far as making it goes."""
-        states: Any = self._states or {}
-        for name, answers in list(self._answers.items()):
-            answers.held = states[name]["sample"] if name in states else answers.held
-        if self._fed.unknown:
-            self._peek()
-        if unknown := self._fed.unknown:
-            self._ahead = None  # batches made ahead may have used inputs that are taken back
-            self._fed.forget(unknown)
-            names = ", ".join(map(repr, unknown))
-            raise ArgumentError("Pipeline.feed_input", "data_node", "the name of a source without a function", names)
-        return self._asked(Ahead.take)
-
-    def _asked(self, ask: Callable[[Ahead[Step]], Step]) -> Step:
-        """The batch made ahead. If a source has ended instead, that is told once, and noted."""
-        ahead = self._started()
-        try:
-            return ask(ahead)
-        except Ended as end:
-            self._states = end.states
-            self._epoch = self._epoch if end.epoch is None else end.epoch
-            raise
-        except BaseException as error:
-            if not (self._depth or isinstance(error, Exception)):  # the batch may be over: go on after the last
-                self._ahead = None
-            raise
-
-    def _end_epochs(self, last_batch: LastBatch) -> None:
-        """Let the first reader end its epochs so, whatever it is told in the function."""
-        if self._last_batch != last_batch:
-            self._last_batch = last_batch
-            self._forget_what_is_ahead()
-
-    def _forget_what_is_ahead(self) -> None:
-        """Make the batches made ahead again."""
-        self.close()
-        self._ahead = None
+        return self._course.is_running
 
     def feed_input(
         self,
@@ -287,7 +185,7 @@ class Pipeline(Drawing, Settings):
             ArgumentError: There is no such source, or there are more samples than the pipeline's batch size.
         """
         name = data_node.name if isinstance(data_node, DataNode) else data_node
-        self._feed(name, data, layout, object() if self._feeding is None else self._feeding)
+        self._feed(name, data, layout, self._course.feeding or object())
 
     def input_feed_count(self, input_name: str) -> int:  # noqa: ARG002 - DALI's
         """How often `feed_input` must be called for a source before the first run: once."""
@@ -296,13 +194,10 @@ class Pipeline(Drawing, Settings):
     def iter_setup(self) -> None:
         """Called before each run, for classes that override it: to `feed_input`. StopIteration ends the epoch."""
 
-    @property
-    def _sets_up(self) -> bool:
-        return type(self).iter_setup is not Pipeline.iter_setup
-
     def _feed(self, data_node: str, data: Any, layout: str | None, by: object) -> None:
-        states = self._states or {}
-        names = sorted(self._fed.asked & states.keys())  # once a whole run has asked for them
+        course = self._course
+        states = course.states or {}
+        names = sorted(course.fed.asked & states.keys())  # once a whole run has asked for them
         if not isinstance(data_node, str) or (names and data_node not in names):
             known = f"; the pipeline has {names}" if names else ""
             expected = f"the name of a source without a function{known}"
@@ -316,11 +211,11 @@ class Pipeline(Drawing, Settings):
         if len(given) > self._batch_size:
             expected = f"at most {self._batch_size} samples, the batch size"
             raise ArgumentError("Pipeline.feed_input", "data", expected, str(len(given)))
-        if self._depth:
-            self._forget_what_is_ahead()
-            self._depth = 0
+        if course.depth:
+            course.forget_ahead()
+            course.depth = 0
         state: Any = states.get(data_node, {})
-        self._fed.put(data_node, given, state.get("iteration", 0), by)
+        course.fed.put(data_node, given, state.get("iteration", 0), by)
 
     def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
         """The next batch: the results of the function, as a tuple of Batches.
@@ -334,20 +229,20 @@ class Pipeline(Drawing, Settings):
             StopIteration: A source has ended; after `reset` its next epoch begins.
             Exception: The function raised it; it has its traceback. Nothing is lost: the next call tries again.
         """
-        this, step = object(), None
-        place: tuple[Any, ...] = ()
+        this, step, course = object(), None, self._course
+        place = course.place
         try:
-            with self._alone():
+            with course.alone():
                 for name, data in pipeline_inputs.items():
                     self._feed(name, data, None, this)
-                place = self._place
-                step = self._take()
-                self._states, self._epoch, self._end_of_epoch = step.states, step.epoch, step.end
+                place = course.place
+                step = course.take()
+                course.states, course.epoch, course.end = step.states, step.epoch, step.end
         except BaseException:
             if step is not None:  # Ctrl-C as the lock was let go: nobody has the batch
-                self._go_back(*place)
+                course.go_back(place)
             if pipeline_inputs:
-                self._fed.take_back(this)
+                course.fed.take_back(this)
             raise
         return step.outputs
 
@@ -365,7 +260,7 @@ class Pipeline(Drawing, Settings):
         """
         taken = 0
         try:
-            with self._alone():
+            with self._course.alone():
                 if not self._scheduled:
                     raise RuntimeError("Pipeline.share_outputs(): no run is scheduled; call schedule_run() first.")
                 self._scheduled -= (taken := 1)
@@ -392,37 +287,6 @@ class Pipeline(Drawing, Settings):
         """
         return Rest(self)
 
-    @property
-    def _place(self) -> tuple[Any, ...]:
-        """Where it is, for `_go_back`: its states, its epoch, the end of that, and the state of its iterator."""
-        return self._states, self._epoch, self._end_of_epoch, self._iterator, self._seed, self._answers
-
-    def _go_back(self, *place: Any) -> None:
-        """Return to where it was."""
-        self._forget_what_is_ahead()
-        self._states, self._epoch, self._end_of_epoch, self._iterator, self._seed, self._answers = place
-
-    def _restore(self, states: dict[str, JSON], seed: int) -> None:
-        """Go on from the states of a checkpoint, as a pipeline that is made with it."""
-        iterator = states.pop(ITERATOR, None)
-        self._go_back(states, own_state(states)["epoch"], None, iterator, seed, {})
-
-    def _leave_epoch(self) -> None:
-        """Go to the start of the next epoch, where the last batch of this one was taken."""
-        end = self._end_of_epoch
-        if end is not None:
-            self._states, self._epoch, self._end_of_epoch = end.next, self._epoch + 1, None
-
-    @property
-    def _ended(self) -> bool:
-        """Whether its first reader has no more batches in the epoch."""
-        return self._end_of_epoch is not None or self._peek().epoch != self._epoch
-
-    def _stand_at_the_end(self) -> None:
-        """Let the place be the end of the epoch, of which nothing is left, and not yet the next one."""
-        end = self._end_of_epoch or self._peek().ends.get(self._epoch)
-        self._states = self._states if end is None else end.last
-
     def __iter__(self) -> Self:
         return self
 
@@ -448,19 +312,19 @@ class Pipeline(Drawing, Settings):
         Raises:
             ArgumentError: There is no reader of that name.
         """
-        place = self._place
-        ended = False
-        if self._graph is None or not self._graph.has_run:
+        course = self._course
+        place, ended = course.place, False
+        if course.graph is None or not course.graph.has_run:
             try:
-                self._peek()
+                course.peek()
             except Ended:  # which is told again where a batch is asked for
-                self._peek()
+                course.peek()
                 ended = True
-        assert self._graph is not None
-        readers = {key: value for key, value in self._graph.sources.items() if isinstance(value, Reader)}
+        assert course.graph is not None
+        readers = {key: value for key, value in course.graph.sources.items() if isinstance(value, Reader)}
         found = {key: reader.get_metadata(self._batch_size) for key, reader in readers.items()}
         if ended:
-            self._go_back(*place)
+            course.go_back(place)
         if name is not None and (not isinstance(name, str) or name not in found):
             raise ArgumentError("Pipeline", "name", f"that of a reader, one of {sorted(found)}", shown(name))
         return found if name is None else found[name]
@@ -475,24 +339,17 @@ class Pipeline(Drawing, Settings):
             The text of the checkpoint, for the argument `checkpoint` of a pipeline like this one.
         """
         states = Checkpoint()
-        for name, state in self._own_states().items():
+        for name, state in self._course.own_states().items():
             states.set_state(name, state)
-        if self._iterator is not None:
-            states.set_state(ITERATOR, self._iterator)
+        if self._course.iterator is not None:
+            states.set_state(ITERATOR, self._course.iterator)
         if filename is not None:
             states.save(filename)
         return states.serialize().encode()
 
-    def _own_states(self) -> Mapping[str, JSON]:
-        states = dict(self._states or self._graphed(None).states(0))
-        own = dict(own_state(states))
-        own["epoch"] = self._epoch
-        return {**states, OWN: own}
-
     def close(self) -> None:
         """Stop making batches. A pipeline that is closed, or no longer referred to, leaves no thread behind."""
-        if self._ahead is not None:
-            self._ahead.close()
+        self._course.close()
 
     def empty(self) -> bool:
         """Whether no run is scheduled."""
@@ -500,4 +357,26 @@ class Pipeline(Drawing, Settings):
 
     def __repr__(self) -> str:
         name = "graph" if self._function is None else of_function(self._function)
-        return f"<Pipeline {name}: batch size {self._batch_size}, seed {self._seed}, epoch {self._epoch}>"
+        return f"<Pipeline {name}: batch size {self._batch_size}, seed {self.seed}, epoch {self._course.epoch}>"
+
+
+def _graph_of(
+    whose: Callable[[], Any],
+    course: Course,
+    states: Mapping[str, JSON] | None,
+    seed: int,
+    answers: dict[str, Answers[Any]] | None,
+) -> Graph:
+    """The state that the runs of a pipeline share, at a place."""
+    pipeline: Pipeline = whose()
+    return Graph(
+        pipeline._function_to_run(),
+        pipeline.batch_size,
+        seed,
+        states,
+        course.last_batch,
+        course.fed,
+        pipeline._declared.check,
+        conditionals=pipeline._conditionals,
+        answers=answers,
+    )

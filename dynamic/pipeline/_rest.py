@@ -8,6 +8,7 @@ from typing import Any
 from dynamic.readers._place import Place
 from dynamic.readers._reader import steps_left
 
+from ._course import Course
 from ._graph import Ended
 from ._run import Outputs
 
@@ -30,7 +31,7 @@ class Rest(Iterator[Outputs]):
     def __next__(self) -> Outputs:
         if self._steps is None:
             self._epoch = self._pipeline.epoch if self._epoch is None else self._epoch
-            self._steps = _steps(self._pipeline, self._epoch)
+            self._steps = _steps(self._pipeline._course, self._epoch)
         for outputs in self._steps:  # `next` would look for Ctrl-C when it has the batch
             return outputs
         self._ended = True
@@ -46,20 +47,21 @@ class Rest(Iterator[Outputs]):
         """
         pipeline = self._pipeline
         pipeline.reader_meta()  # makes the readers known
-        reader, primary = pipeline._graph._first, pipeline._graph.primary
+        course = pipeline._course
+        reader, primary = course.graph.first_reader, course.graph.primary
         if reader is None:
             raise TypeError("An epoch of a pipeline has a length where its first source is a reader.")
-        with pipeline._alone():
+        with course.alone():
             if self._ended or self._epoch not in (None, pipeline.epoch):
                 return 0
-            pipeline._leave_epoch()
-            epoch = pipeline._epoch
-            state: dict[str, Any] = (pipeline._states or {}).get(primary, {})
+            course.leave_epoch()
+            epoch = course.epoch
+            state: dict[str, Any] = (course.states or {}).get(primary, {})
             position = state["position"] if state.get("epoch") == epoch else 0
             steps = steps_left(reader, pipeline.batch_size, Place(epoch, position))
             if self._epoch is None:
                 self._epoch = epoch
-                pipeline._end_of_epoch = None if steps else pipeline._peek_anew().ends.get(epoch)
+                course.end = None if steps else course.peek_anew().ends.get(epoch)
             return steps
 
     def __bool__(self) -> bool:
@@ -70,38 +72,38 @@ class Rest(Iterator[Outputs]):
         return f"<the rest of epoch {epoch} of {self._pipeline!r}>"
 
 
-def _steps(pipeline: Any, epoch: int) -> Generator[Outputs]:
+def _steps(course: Course, epoch: int) -> Generator[Outputs]:
     """The batches of the rest of an epoch; then the pipeline stands at the start of the next."""
-    with pipeline._alone():
-        pipeline._leave_epoch()
+    with course.alone():
+        course.leave_epoch()
     begun = False
     while True:
         taken = None
-        place: tuple[Any, ...] = ()
+        place = course.place
         try:
-            with pipeline._alone():
-                if pipeline._epoch != epoch:  # another thread has ended it
+            with course.alone():
+                if course.epoch != epoch:  # another thread has ended it
                     return
                 try:
-                    step = pipeline._peek() if begun else pipeline._peek_anew()
+                    step = course.peek() if begun else course.peek_anew()
                 except StopIteration as end:
                     beside = isinstance(end, Ended) and end.epoch is None  # the epoch is not that source's
-                    pipeline._epoch = epoch if beside else epoch + 1
+                    course.epoch = epoch if beside else epoch + 1
                     return
                 if step.epoch != epoch:
-                    pipeline._states = step.ends[epoch].next if epoch in step.ends else pipeline._states
-                    pipeline._epoch, pipeline._end_of_epoch = epoch + 1 if epoch in step.ends else step.begun, None
+                    course.states = step.ends[epoch].next if epoch in step.ends else course.states
+                    course.epoch, course.end = epoch + 1 if epoch in step.ends else step.begun, None
                     return
-                place = pipeline._place
-                taken = step = pipeline._take()
+                place = course.place
+                taken = step = course.take()
                 begun = True
-                pipeline._states, pipeline._end_of_epoch = step.states, step.end
+                course.states, course.end = step.states, step.end
         except BaseException:
             if taken is not None:  # Ctrl-C as the lock was let go: nobody has the batch
-                pipeline._go_back(*place)
+                course.go_back(place)
             raise
         yield step.outputs
-        with pipeline._alone():
-            if step.end is not None and (pipeline._states is step.states or pipeline._states is step.end.last):
-                pipeline._leave_epoch()
+        with course.alone():
+            if step.end is not None and (course.states is step.states or course.states is step.end.last):
+                course.leave_epoch()
                 return

@@ -450,7 +450,7 @@ def _renamed(path: str, arguments: dict[str, Any], takes: frozenset[str]) -> dic
     for former, now in _FORMERLY.items():
         if former in arguments and (now is None or now in takes):
             if now in arguments:
-                expected = f"left out beside {now!r}, of which it is a former name"
+                expected = f"left out when {now!r} is given, its present name"
                 raise ArgumentError(f"fn.{path}", former, expected, "both")
             value = arguments.pop(former)
             arguments |= {} if now is None else {now: value}

@@ -16,8 +16,9 @@ from dynamic._base.state import MOST_COUNTED, State
 from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
+from dynamic.pipeline._course import Course
 from dynamic.pipeline._epochs import Epochs
-from dynamic.pipeline._graph import entries, seed_here
+from dynamic.pipeline._graph import entries
 from dynamic.pipeline._output import named, names
 from dynamic.pipeline._rest import Rest
 from dynamic.pipeline._run import Outputs
@@ -102,9 +103,10 @@ class GenericIterator:
         self._dynamic_shape = bool(dynamic_shape)
         self._reader_name, self._told = reader_name, size
         self._check()
+        self._courses = [pipeline._course for pipeline in self._pipelines]
         if reader_name is not None:
-            for pipeline in self._pipelines:
-                pipeline._end_epochs(_OF_READER[self._last_batch_policy])
+            for course in self._courses:
+                course.end_epochs(_OF_READER[self._last_batch_policy])
         self._epochs: list[Iterator[Outputs]] | None = None
         self._steps = 0  # of the epoch that are left for any shard, where shards may have different numbers of batches
         self._ended = self._begun = False
@@ -146,12 +148,12 @@ class GenericIterator:
 
     def _resumed(self) -> Any:
         """How many samples each pipeline has given in the epoch, which counts where `size` does: int64, shape (P,)."""
-        epochs = [pipeline._epoch for pipeline in self._pipelines]
+        epochs = [course.epoch for course in self._courses]
         if len(set(epochs)) > 1:
             raise StateMismatch(
                 f"{self._operator}: the pipelines are in different epochs: {epochs}.", [f"epochs: {epochs}"]
             )
-        state: Any = self._pipelines[0]._iterator
+        state: Any = self._courses[0].iterator
         if self._told < 0 or state is None:
             return numpy.zeros(len(self._pipelines), numpy.int64)
         known = isinstance(state, dict) and state.keys() == {"version", "size", "given"} and state["version"] == 1
@@ -171,10 +173,10 @@ class GenericIterator:
         """The metadata of the first reader, where it makes the epochs."""
         if self._reader_name is None or self._meta is not None:
             return self._meta
-        for pipeline in self._pipelines:
+        for pipeline, course in zip(self._pipelines, self._courses, strict=True):
             known = pipeline.reader_meta()
-            assert pipeline._graph is not None
-            first = pipeline._graph.primary
+            assert course.graph is not None
+            first = course.graph.primary
             if first != self._reader_name or first not in known:
                 expected = "the name of the pipeline's first reader, which makes its epochs"
                 hint = f"That is {first!r}." if first in known else "The first source of this pipeline is not a reader."
@@ -198,7 +200,7 @@ class GenericIterator:
         """
         if self._ended:
             raise StopIteration
-        places = [pipeline._place for pipeline in self._pipelines]
+        places = [course.place for course in self._courses]
         given = self._given.copy()
         try:
             outputs = self._outputs()
@@ -212,8 +214,8 @@ class GenericIterator:
             self._count([0 if output is None else len(output[0]) for output in outputs])
             return self._dicts(outputs)
         except BaseException:  # batches that nobody gets are made again
-            for pipeline, place in zip(self._pipelines, places, strict=True):
-                pipeline._go_back(*place)
+            for course, place in zip(self._courses, places, strict=True):
+                course.go_back(place)
             self._epochs, self._given = None, given
             raise
 
@@ -243,13 +245,13 @@ class GenericIterator:
         natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED)
         if self._reader_name is None or epoch <= self._pipelines[0].epoch:
             return
-        for pipeline in self._pipelines:
+        for pipeline, course in zip(self._pipelines, self._courses, strict=True):
 
             def made(pipeline: Pipeline = pipeline) -> Pipeline:
                 return pipeline
 
             epochs = Epochs(self._operator, made, None)
-            pipeline._restore(epochs.start(epochs.first, epoch), pipeline._seed)
+            course.restore(epochs.start(epochs.first, epoch), course.seed)
         self._epochs, self._ended, self._begun = None, False, False
 
     @property
@@ -261,7 +263,7 @@ class GenericIterator:
         """Whether the epoch has no more batches."""
         if self._told > 0:
             return bool(self._wanted() <= 0)
-        return self._reader_name is not None and self._steps <= 0 and all(each._ended for each in self._pipelines)
+        return self._reader_name is not None and self._steps <= 0 and all(course.has_ended for course in self._courses)
 
     def _wanted(self) -> int:
         """How many samples of `size` are to come; none where the next batch would be the one to drop."""
@@ -279,35 +281,36 @@ class GenericIterator:
                 self._drop()
                 raise StopIteration
             return list(self._runs())
-        for pipeline in self._pipelines if not self._begun else ():
-            pipeline._leave_epoch()
-        for pipeline in self._pipelines:
-            if self._epochs is None and pipeline._end_of_epoch is None:
-                pipeline._peek_anew()
-            if not pipeline._ended:
-                self._named(pipeline._peek().outputs)  # if one fails, all stay where they are
+        for course in self._courses if not self._begun else ():
+            course.leave_epoch()
+        for course in self._courses:
+            if self._epochs is None and course.end is None:
+                course.peek_anew()
+            if not course.has_ended:
+                self._named(course.peek().outputs)  # if one fails, all stay where they are
         if self._epochs is None:
-            self._steps = max(map(self._steps_of, self._pipelines))
-            self._epochs = [Rest(pipeline, pipeline._epoch) for pipeline in self._pipelines]
-        pairs = zip(self._pipelines, self._epochs, strict=True)
-        outputs = [None if pipeline._ended else next(epoch, None) for pipeline, epoch in pairs]
+            self._steps = max(map(self._steps_of, self._courses))
+            pipelines = zip(self._pipelines, self._courses, strict=True)
+            self._epochs = [Rest(pipeline, course.epoch) for pipeline, course in pipelines]
+        pairs = zip(self._courses, self._epochs, strict=True)
+        outputs = [None if course.has_ended else next(epoch, None) for course, epoch in pairs]
         if self._steps <= 0 and all(output is None for output in outputs):
             self._go_to_the_next()
             raise StopIteration
         self._steps -= 1
-        for pipeline, output in zip(self._pipelines, outputs, strict=True):
+        for course, output in zip(self._courses, outputs, strict=True):
             if output is None and self._steps <= 0:
-                pipeline._stand_at_the_end()  # where the other shards are
+                course.stand_at_the_end()  # where the other shards are
         return outputs
 
-    def _steps_of(self, pipeline: Pipeline) -> int:
+    def _steps_of(self, course: Course) -> int:
         """How many steps are left until all shards of a pipeline's reader have ended."""
-        meta, states = self._reader(), pipeline._states
+        meta, states = self._reader(), course.states
         if meta is None or self._last_batch_policy is not LastBatchPolicy.PARTIAL:  # else all have as many batches
             return 0
-        start = {"epoch": pipeline._epoch, "position": 0}
+        start = {"epoch": course.epoch, "position": 0}
         state: Any = (states or {}).get(self._reader_name or "", start)
-        left = meta["epoch_size"] - state["position"] if state["epoch"] == pipeline._epoch else 0
+        left = meta["epoch_size"] - state["position"] if state["epoch"] == course.epoch else 0
         return _up(left, self.batch_size * meta["number_of_shards"])
 
     def _go_to_the_next(self) -> None:
@@ -323,9 +326,9 @@ class GenericIterator:
 
     def _runs(self) -> Sequence[Outputs]:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
-        for pipeline in self._pipelines:
+        for course in self._courses:
             try:
-                self._named(pipeline._peek().outputs)
+                self._named(course.peek().outputs)
             except StopIteration:
                 if self._told < 0 or self._given.any():
                     raise
@@ -335,8 +338,8 @@ class GenericIterator:
         """Count samples that were given, where `size` says when an epoch ends."""
         if self._told > 0:
             self._given += given
-            for pipeline in self._pipelines:
-                pipeline._iterator = {"version": 1, "size": self._told, "given": array_to_json(self._given)}
+            for course in self._courses:
+                course.iterator = {"version": 1, "size": self._told, "given": array_to_json(self._given)}
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
@@ -361,12 +364,12 @@ class GenericIterator:
     def _at_the_last(self) -> bool:
         """Whether the batch that was taken is the last of the epoch: others are small where samples were skipped."""
         if self._reader_name is not None:
-            return all(pipeline._end_of_epoch is not None for pipeline in self._pipelines)
+            return all(course.end is not None for course in self._courses)
         return self._told > 0 and self._wanted() <= 0
 
     def _some(self, outputs: Sequence[Outputs | None]) -> Outputs:
         """The outputs of any pipeline, for their properties: those of the next batch where no pipeline has any."""
-        return next((output for output in outputs if output is not None), None) or self._pipelines[0]._peek().outputs
+        return next((output for output in outputs if output is not None), None) or self._courses[0].peek().outputs
 
     def _cut(self, dicts: Dicts) -> Dicts:
         """Without the samples beyond `size`, from the end."""
@@ -447,21 +450,21 @@ class GenericIterator:
             difference = f"pipelines: {len(texts)} in the state, {len(self._pipelines)} here"
             raise StateMismatch(f"{self._operator}: the state is of another iterator. {difference}.", [difference])
         found = [entries(text) for text in texts]
-        pairs = list(zip(self._pipelines, found, strict=True))
-        seeds = [seed_here(pipeline._seed if pipeline._seeded else None, states) for pipeline, states in pairs]
-        given, places = self._given, [pipeline._place for pipeline in self._pipelines]
+        pairs = list(zip(self._courses, found, strict=True))
+        seeds = [course.seed_at(states) for course, states in pairs]
+        given, places = self._given, [course.place for course in self._courses]
         try:
-            for (pipeline, states), seed in zip(pairs, seeds, strict=True):
-                pipeline._restore(states, seed)
+            for (course, states), seed in zip(pairs, seeds, strict=True):
+                course.restore(states, seed)
             self._given = self._resumed()
-            self._steps = max(map(self._steps_of, self._pipelines)) if self._reader() is not None else 0
+            self._steps = max(map(self._steps_of, self._courses)) if self._reader() is not None else 0
             over = self._over()
             if over and self._reader_name is not None:
-                for pipeline in self._pipelines:
-                    pipeline._end_of_epoch = pipeline._peek().ends.get(pipeline._epoch)
+                for course in self._courses:
+                    course.end = course.peek().ends.get(course.epoch)
         except BaseException:
-            for pipeline, place in zip(self._pipelines, places, strict=True):
-                pipeline._go_back(*place)
+            for course, place in zip(self._courses, places, strict=True):
+                course.go_back(place)
             self._given, self._epochs = given, None
             raise
         self._epochs, self._ended, self._begun = None, False, over and self._told > 0
