@@ -213,5 +213,5 @@ def test_layouts_are_words():
 
 
 def test_dalis_word_for_decoding_on_the_gpu_is_explained():
-    with pytest.raises(ArgumentError, match="What pipelines of DALI call 'mixed' is 'gpu' here"):
+    with pytest.raises(ArgumentError, match="Write 'gpu' for DALI's 'mixed'"):
         ndd.as_tensor([1], device="mixed")

@@ -30,6 +30,7 @@ from dynamic import ArgumentError, Batch, StateMismatch, StateWarning
 from dynamic.checkpoint._file import decoded, encoded
 from dynamic.errors import DecodeError, StateError
 from dynamic.pipeline import Pipeline, fn, newaxis, pipeline_def, types
+from dynamic.pipeline._course import Course
 
 COUNT = 23
 
@@ -508,7 +509,7 @@ def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
         pipe.run()
     with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
         rotated(folder, checkpoint=text, seed=13)
-    with pytest.raises(StateMismatch, match="of no pipeline"):
+    with pytest.raises(StateMismatch, match="not of a pipeline"):
         rotated(folder, checkpoint=_of_an_rng())
     for damaged in (text[:-9], b"\x80\x04N.", b"", text.decode()[:-9]):
         with pytest.raises(StateError):
@@ -763,8 +764,8 @@ def test_threads_share_a_pipeline(folder, monkeypatch, depth, take):
             return [first, *epoch]
         return [pipe.run() for _ in range(2)]
 
-    graphed = Pipeline._graphed
-    monkeypatch.setattr(Pipeline, "_graphed", lambda *given, **named: (time.sleep(0.01), graphed(*given, **named))[1])
+    graph_at = Course.graph_at
+    monkeypatch.setattr(Course, "graph_at", lambda *given, **named: (time.sleep(0.01), graph_at(*given, **named))[1])
     with rotated(folder, prefetch_queue_depth=depth) as alone, rotated(folder, prefetch_queue_depth=depth) as shared:
         taken = []
 

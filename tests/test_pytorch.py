@@ -838,7 +838,7 @@ def test_what_a_data_set_refuses(folder):
     state, of_reader = next(iter(dataset)).state, next(iter(other)).state
     with pytest.raises(StateMismatch, match="of a pipeline, and this has a reader"):
         other.load_state_dict(state)
-    with pytest.raises(StateMismatch, match="of no pipeline"):
+    with pytest.raises(StateMismatch, match="not of a pipeline"):
         dataset.load_state_dict(of_reader)
     with pytest.raises(StateMismatch, match="seed: 12 in the state, 13 here"):
         Dataset(pipelines(folder, seed=13), NAMES).load_state_dict(state)

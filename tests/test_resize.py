@@ -558,7 +558,9 @@ def test_numbers_beyond_float32_and_any_memory_are_refused_by_name(number):
             ):
                 resize(image, **{name: value})
     for arguments in ({"size": [0, number]}, {"size": [2, 3], "crop": [2, 2], "max_size": number}):
-        with pytest.raises(ArgumentError, match=r"resize_crop_mirror\(\): argument '(size|max_size)' must be (numbers|a size)"):
+        with pytest.raises(
+            ArgumentError, match=r"resize_crop_mirror\(\): .*'(size|max_size)' must be (numbers|a size)"
+        ):
             resize_crop_mirror(image, **arguments)
     for name in ("roi_start", "roi_end"):
         region = {"roi_start": [0, 0], "roi_end": [1, 1], name: [1, number]}
@@ -571,7 +573,7 @@ def test_numbers_beyond_float32_and_any_memory_are_refused_by_name(number):
             tensor_resize(image, **{name: value})
     with pytest.raises(ArgumentError, match="'alignment' must be numbers in the range of float32"):
         tensor_resize(image, sizes=[2.5, 3, 3], alignment=number)
-    with pytest.raises(MemoryError, match="No memory has room"):
+    with pytest.raises(MemoryError, match="Not enough memory"):
         resize_crop_mirror(image, size=9, crop=[abs(number), 2])
 
 

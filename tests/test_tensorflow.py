@@ -278,7 +278,7 @@ def test_what_is_refused(folder):
     for text in ("", "5", "{}", json.dumps({**before, "version": 2}), '{"version": 1, "states": 5}', "\x80"):
         with pytest.raises(StateError, match="not a state of a data set"):
             data.deserialize(text)
-    with pytest.raises(StateMismatch, match="of no pipeline"):
+    with pytest.raises(StateMismatch, match="not of a pipeline"):
         data.load_state_dict(of_reader)
     with pytest.raises(StateMismatch, match="seed: 13 in the state, 12 here"):
         data.deserialize(other_seed)
