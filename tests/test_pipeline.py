@@ -515,7 +515,7 @@ def test_checkpoints_of_other_pipelines_are_refused_by_name(folder):
         with pytest.raises(StateError):
             rotated(folder, checkpoint=damaged)
     for path in (str(folder / "nothing.json"), str(folder), "", "a\0b", text.decode()[9:]):
-        with pytest.raises(StateError, match="and is the path of no file"):
+        with pytest.raises(StateError, match="which is the path of no file"):
             rotated(folder, checkpoint=path)
 
 

@@ -742,10 +742,10 @@ def test_what_lacks_and_what_is_too_much_in_a_state_are_told_apart(root):
     reader = reader_of(root, NAMES[:3])
     state = reader.get_state()
     with pytest.raises(StateError, match=r"not a state of a reader: it lacks 'contents', .*; it has 'algorithm', "
-                                         r"'state', as no reader's state\. Use one") as told:  # fmt: skip
+                                         r"'state', as no reader's state\. Use a state") as told:  # fmt: skip
         reader.set_state(RNG(1).get_state())
     assert "'epoch'" in str(told.value)
-    with pytest.raises(StateError, match=r"not a state of a reader: it lacks 'late'\. Use one"):
+    with pytest.raises(StateError, match=r"not a state of a reader: it lacks 'late'\. Use a state"):
         reader.set_state({key: value for key, value in state.items() if key != "late"})
     with pytest.raises(StateError, match=r"not a state of a reader: it has 'more', 3, as no reader's state\. Use"):
         reader.set_state(state | {"more": 1, 3: 4})

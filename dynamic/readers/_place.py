@@ -125,8 +125,8 @@ def checked(operator: str, given: Any) -> dict[str, Any]:
     version: Any = state.get("version", VERSION)
     if type(version) is not int or not 1 <= version <= VERSION:
         raise StateError(
-            f"{operator}: the state has version {shown(version)}, and this library "
-            f"knows 1 to {VERSION}. Use the version that wrote it, or a newer one."
+            f"{operator}: the state has version {shown(version)}; this library "
+            f"reads 1 to {VERSION}. Use the version that wrote it, or a newer one."
         )
     if version < _SIZED_SINCE and "sized" not in state:
         state = state | {"sized": state.get("samples")}
