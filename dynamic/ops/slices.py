@@ -61,7 +61,7 @@ def _slice_on_gpu(call: Call, inputs: list[Described], target: Described) -> Non
 
 
 def copy_on_gpu(call: Call, source: Described, target: Described, starts: Any, argument: str) -> None:
-    """Copy windows; what is outside is an argument of all samples, or of each."""
+    """Copy windows; the fill outside is an argument of all samples, or of each."""
     place = channels_of(call.layout, source.ndim)
     fills = _fills(call, argument, target, place)
     gpu_copies.window(source, target, starts, None, fills if argument in call.varying else fills[0], place)
@@ -72,7 +72,7 @@ def _fills(call: Call, argument: str, data: Described, place: int | None) -> Any
     counts = data.shapes[:, place].tolist() if place is not None else [1] * call.count
     values = [numpy.asarray(each, numpy.float64).reshape(-1) for each in call.column(argument)]
     for size, count in set(zip(map(len, values), counts, strict=True)):
-        _fill(call.name, (0.0,) * size, count, place, data.ndim, argument)  # which refuses what does not fit
+        _fill(call.name, (0.0,) * size, count, place, data.ndim, argument)  # which refuses values that do not fit
     most = max(map(len, values))
     return numpy.stack([numpy.resize(each, most) for each in values])
 
@@ -112,10 +112,10 @@ def slice(
         axis_names: The same by the letters of the layout, where `axes` is not given. Width comes first by default.
         dtype: Element type of the result, by default the input's; values are rounded and saturated to it.
         end: Where the window ends; by default where the array does.
-        fill_values: What is outside of the array, one value or one for each channel.
+        fill_values: Values outside of the array, one value or one for each channel.
         normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
         normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
-        out_of_bounds_policy: What to do with a window that is not inside: "error", "pad" it with `fill_values` (or
+        out_of_bounds_policy: Treatment of a window that is not inside: "error", "pad" it with `fill_values` (or
             "constant"), "trim_to_shape", or go on with the array: "edge" (or "clamp") repeats its last elements,
             "reflect_1001" (or "reflect") goes back from there, "reflect_101" too without repeating them, and "wrap"
             begins again at the other edge.
@@ -198,10 +198,10 @@ def pad(
     """Extend each array at its ends, to the largest extents in the batch or to a given shape.
 
     Args:
-        align: What the extents shall be a multiple of: one number, or one for each of the axes.
+        align: Divisor of the extents: one number, or one for each of the axes.
         axes: The dimensions that are extended, by number; by default all.
         axis_names: The same by the letters of the layout, where `axes` is not given.
-        fill_value: What to fill with, one value or one for each channel, saturated to the type of the input.
+        fill_value: The fill, one value or one for each channel, saturated to the type of the input.
         shape: The least extents, one for each of the axes; -1 is the largest extent in the batch.
 
     Returns:
@@ -295,14 +295,14 @@ def erase(
         axes: The dimensions that a region is bounded in, by number.
         axis_names: The same by the letters of the layout, where `axes` is not given.
         centered_anchor: Whether an anchor is the middle of its region.
-        fill_value: What to fill with, one value or one for each channel, saturated to the type of the input.
+        fill_value: The fill, one value or one for each channel, saturated to the type of the input.
         normalized: Both of the next two, in place of them.
         normalized_anchor: Whether anchors are parts of the whole, and not positions.
         normalized_shape: Whether shapes are parts of the whole, and not sizes.
         shape: How large each region is, like `anchor`. Nothing is erased where there is none.
 
     Returns:
-        Arrays of the same shape, dtype and layout. What of a region is outside of the array does not matter; begins and
+        Arrays of the same shape, dtype and layout. Parts of a region outside of the array do not matter; begins and
         ends are cut off to integers.
 
     Raises:

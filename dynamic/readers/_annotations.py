@@ -38,7 +38,7 @@ damaged = functools.partial(unlisted, _OPERATOR)
 
 
 class Wanted(NamedTuple):
-    """What to take of which annotations, and how."""
+    """The selection of annotations."""
 
     source: str  #: a JSON file, or a folder of binary files
     root: str  #: of the images
@@ -65,7 +65,7 @@ class Runs(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """The masks of the objects of samples; what belongs to sample i is that of ``starts[i]`` to ``starts[i + 1]``."""
+    """The masks of the objects of samples; those of sample i are ``starts[i]`` to ``starts[i + 1]``."""
 
     polygon_starts: Array  #: int64 of shape (N + 1,), as the other starts
     polygons: Array  #: int32 of shape (P, 3): the object, and where its vertices begin and end, counted in the sample
@@ -168,7 +168,7 @@ class _Rows:
             self._rows = None if self._rows is None else [self._rows[row] for row in rows.tolist()]
 
     def refused(self, row: int, key: str, expected: str, value: Any) -> DataError:
-        """The error that a value of a row is not what it must be."""
+        """The error for a wrong value of a row."""
         name = self.rows[row].get("id")
         known = f" (id {shown(name).partition(' ')[2]})" if isinstance(name, (int, float, str)) else ""
         got = shown(value) if key in self.rows[row] else "no such key"
@@ -246,7 +246,7 @@ def _are_numbers(values: Any) -> bool:
 
 
 def _document(path: str, *, polygons: bool) -> dict[str, Any]:
-    """What is in a JSON file, perhaps without polygons: they are most of it, and parsing takes most of the time."""
+    """The document of a JSON file, perhaps without polygons, which are most of it and take most of the time."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no number")
@@ -385,7 +385,7 @@ def _boxes(objects: _Rows, ids: Array, wanted: Wanted) -> tuple[Array, Array]:
 
 
 def _categories(objects: _Rows, document: dict[str, Any], wanted: Wanted) -> Array:
-    """What the categories of objects are given out as: int32."""
+    """The labels of the categories of objects: int32."""
     ids = objects.integers("category_id")
     if wanted.remapped:
         table: dict[int, int] = {}
@@ -404,7 +404,7 @@ def _categories(objects: _Rows, document: dict[str, Any], wanted: Wanted) -> Arr
 
 
 def _classes(document: dict[str, Any], *, remapped: bool) -> dict[int, str]:
-    """The names of categories by what they are given out as. Nothing else needs them, so those that are none may be."""
+    """The names of categories by their labels. Nothing else needs them, so those that are none may be."""
     found: dict[int, str] = {}
     places: dict[int, int] = {}  # of the first of each id
     rows = document.get("categories")

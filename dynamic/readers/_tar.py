@@ -31,7 +31,7 @@ __all__ = [
 BLOCK = 512  # bytes, of which an archive is made
 _ZEROS = bytes(BLOCK)
 _AHEAD = 1 << 12  # bytes that are read with a header: small files, and the headers after them
-_FILES = b"0\0007"  # types of what has bytes and a name
+_FILES = b"0\0007"  # types of files
 _LINKS = b"123456"  # types of links, devices and folders: of them there are no bytes, whatever size they have
 _AHEAD_OF_FILES = b"LKxXg"  # types of headers that tell more of the file after them
 DIGITS = 18  # of a size in text, at most
@@ -165,7 +165,7 @@ def members(file: BinaryIO, at: int = 0) -> Iterator[tuple[str, int, int, int]]:
         ValueError: The archive is damaged; the message says where.
     """
     whole, part = os.fstat(file.fileno()).st_size, 0
-    records: dict[bytes, bytes] = {}  # what headers of their own say of the next file
+    records: dict[bytes, bytes] = {}  # fields for the next file in headers of their own
     told = 0  # bytes in these headers
     while True:
         file.seek(at)
@@ -211,7 +211,7 @@ def _behind_zeros(file: BinaryIO, at: int) -> int:
 
 
 def _header(block: bytes, at: int, records: dict[bytes, bytes]) -> tuple[bytes, bytes, int]:
-    """The type, name and size of what follows a header, by its fields and the records of headers before it."""
+    """The type, name and size of the file after a header, by its fields and the records of headers before it."""
     kind, size = block[156:157], _octal(block[124:136])
     summed = block[:148] + block[156:]
     total = 256 + sum(summed.translate(None, b"\0"))  # most bytes are 0
@@ -252,7 +252,7 @@ def _octal(field: bytes) -> int | None:
 
 
 def _records(kind: bytes, data: bytes, at: int) -> dict[bytes, bytes]:
-    """What a header of its own says of the next file: its name alone, or lines "length key=value"."""
+    """The fields for the next file in a header of its own: its name alone, or lines "length key=value"."""
     if kind == b"L":
         return {b"path": data.partition(b"\0")[0]}
     found: dict[bytes, bytes] = {}
@@ -271,7 +271,7 @@ def _records(kind: bytes, data: bytes, at: int) -> dict[bytes, bytes]:
 
 
 def text(name: bytes) -> str:
-    """A name as text; what is none is surrogates (PEP 383)."""
+    """A name as text; other bytes are surrogates (PEP 383)."""
     return name.decode("utf-8", "surrogateescape")
 
 

@@ -21,9 +21,9 @@ _Values: TypeAlias = float | Sequence[float]
 
 _FAR = 2.0**62  # beyond any array
 _EXACT = 2.0**53  # integers up to here float64 holds
-#: Dimensions by their number, where an input does not say what they are.
+#: Layouts by the number of dimensions, of inputs without one.
 _USUAL = {2: "HW", 3: "HWC", 4: "FHWC", 5: "FDHWC"}
-#: What says the extent of a window along a dimension by itself.
+#: The argument for the extent of a window along one dimension.
 _EXTENTS_OF = {"F": "crop_d", "D": "crop_d", "H": "crop_h", "W": "crop_w"}
 _ARE_EXTENTS = {"crop", *_EXTENTS_OF.values(), "shape", "rel_shape"}
 
@@ -238,7 +238,7 @@ def _sliced(
     }
     given = {name: value for name, value in named.items() if value is not None}
     if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
-        axes = (1, 0)  # as DALI does, which asks nobody what four dimensions are
+        axes = (1, 0)  # as DALI does for four dimensions without a layout
     elif axes == () or (axes is None and axis_names == ""):  # as in DALI
         axes, axis_names = tuple(range(len(shape))), "WH"
     chosen = axes_of(operator, layout, len(shape), axes, axis_names, "WH")

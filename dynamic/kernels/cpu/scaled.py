@@ -31,7 +31,7 @@ _MOST_PADDING = 4096  # pixels; a window farther outside of the image is compute
 
 
 class Along(NamedTuple):
-    """What happens along one dimension: the part that is shown, and the filter."""
+    """The resampling along one dimension: the part that is shown, and the filter."""
 
     start: float
     end: float  #: less than `start` to mirror
@@ -54,7 +54,7 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
 
     Args:
         image: Any array that has pixels, of a dtype whose digits float32 has.
-        steps: What happens along each dimension, by its number, where something does.
+        steps: The resampling along dimensions, by their numbers.
         out: Memory for the result.
     """
     if not out.flags.c_contiguous:
@@ -73,10 +73,10 @@ def scale(image: Array, steps: dict[int, Along], out: Array) -> bool:
 
 
 class _Way(NamedTuple):
-    """What resizes images."""
+    """A way of resizing images."""
 
     resize: Callable[[Array, Sequence[Along], Array], bool]  #: one image (H, W, C); it says whether it could
-    both: tuple[Along, Along]  #: what happens to rows and columns
+    both: tuple[Along, Along]  #: the resampling of rows and columns
     first: int  #: the dimension of the rows, which that of the columns follows
 
 
@@ -84,7 +84,7 @@ class _Way(NamedTuple):
 def _way(
     steps: tuple[tuple[int, Along], ...], shape: tuple[int, ...], made: tuple[int, ...], of_bytes: bool
 ) -> _Way | None:
-    """What resizes images in such a way, if anything does."""
+    """A way of resizing images so, if there is one."""
     known = dict(steps)
     first = min(known) if len(known) > 1 else max(0, max(known) - 1)
     channels = math.prod(shape[first + 2 :])
@@ -165,7 +165,7 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
 
 @functools.lru_cache(256)
 def _window(vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
-    """What is to be done to resize an image at once, unless it is too large or too far outside."""
+    """The window that resizes an image at once, unless it is too large or too far outside."""
     down, across = _Axis.of(vertical, made[0], shape[0]), _Axis.of(horizontal, made[1], shape[1])
     lines, columns = down.part(), across.part()
     if max(lines.padding + columns.padding) > _MOST_PADDING or _rows(down, across, shape[2]) < down.size:
@@ -197,7 +197,7 @@ def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrore
     """Resize one image in the two steps of cykooz-resizer: few rows are made of many, and then the columns of these."""
     (left, right), sides, start = across.part()
     made, box = right - left, (start, 0.0, across.scale * across.size)
-    most = max(1.0, down.scale / 4)  # so that threads have something to share of what is made much smaller, too
+    most = max(1.0, down.scale / 4)  # so that threads share strong reductions too
     rows = -(-down.size // math.ceil(down.size * made * frame.shape[2] * most / _BAND))
 
     def one(i: int) -> None:
@@ -332,7 +332,7 @@ def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) ->
 
 
 class _Axis(NamedTuple):
-    """One dimension of an image and of what it becomes."""
+    """One dimension of an image and of its result."""
 
     low: float  #: where the result begins
     scale: float  #: how many pixels of the image are one of the result
@@ -342,7 +342,7 @@ class _Axis(NamedTuple):
 
     @staticmethod
     def of(step: Along, size: int, extent: int) -> _Axis:
-        """What a step says."""
+        """The axis of a step."""
         return _Axis(min(step.start, step.end), step.scale(size), size, extent, step.filter)
 
     def some(self, first: int, last: int) -> _Axis:
@@ -366,7 +366,7 @@ class _Axis(NamedTuple):
         return _Part((start, stop), (before, after), low - start + before)
 
     def edges(self) -> tuple[int, int]:
-        """How many pixels of the result, at its start and at its end, need what is outside of the image."""
+        """How many pixels of the result, at its start and at its end, need pixels outside of the image."""
         reach = self.reach - 0.5
         rooms = self.low, self.extent - self.low - self.scale * self.size
         before, after = (max(0, math.ceil((reach - room) / self.scale - 0.5)) for room in rooms)
