@@ -184,6 +184,19 @@ def test_batches(data: st.DataObject, layout: str, *, dense: bool) -> None:
     alike(lambda: called(name, given, arguments, **seed), shared=data.draw(st.booleans()))
 
 
+@given(data=st.data(), samples=st.lists(images(3), min_size=1, max_size=3))
+def test_one_size(data: st.DataObject, samples: list[np.ndarray]) -> None:
+    """A size of all images is as that size of each."""
+    size = data.draw(st.tuples(_SIDES, _SIDES) | _SIDES)
+    arguments = {"dtype": data.draw(st.sampled_from([None, "float32"])), "antialias": data.draw(st.booleans())}
+    given = batch(samples, "HWC", dense=data.draw(st.booleans()))
+    both = size if isinstance(size, tuple) else (size, size)
+    found, expected = (
+        ndd.resize(given, size=x, **arguments) for x in (size, ndd.as_batch([list(both)] * len(samples)))
+    )
+    assert all(map(np.array_equal, found.samples, expected.samples))
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("shape", "arguments"),

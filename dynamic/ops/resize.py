@@ -58,6 +58,8 @@ _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
 _FILTERS = ("interp_type", "min_filter", "mag_filter")
 _LINEAR = {"linear", "triangular", None}
 _MANY = 16  # samples that are worth columns
+_MOST_WHOLE = 1 << 20  # pixels
+_OTHER_SIZES = frozenset(SIZE_ARGUMENTS) - {"size", "mode", "roi_relative", "subpixel_scale"}
 _OF_FRAMES = ("FHWC", "FHW", "CHW")  # each is resized by itself
 _NATIVE_LAYOUTS = ("HWC", "HW", *_OF_FRAMES)
 
@@ -202,9 +204,28 @@ def _plan_resize(call: Call) -> Plan:
     def spans(image: Array, /, *, layout: str, **arguments: Any) -> dict[int, Span]:
         return image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
 
-    plan = _plan_spans(call, call.each(spans))
+    found = _whole_spans(call)
+    plan = _plan_spans(call, call.each(spans) if found is None else found)
     plan.native = _resize_natively if _may_be_native(call) else None
     return plan
+
+
+def _whole_spans(call: Call) -> list[dict[int, Span]] | None:
+    """The spans of whole images at one size; None where the size is given in another way."""
+    fixed, layout = call.fixed, call.layout or ""
+    size, usual = fixed.get("size"), fixed["mode"] == "default" and call.varying.keys().isdisjoint(SIZE_ARGUMENTS)
+    if size is None or "D" in layout or not usual or any(fixed[name] is not None for name in _OTHER_SIZES):
+        return None
+    sizes = size if isinstance(size, tuple) else (size, size)
+    if len(sizes) != 2 or not all(0 < each <= _MOST_WHOLE and each == int(each) for each in sizes):
+        return None
+    first, (down, across) = layout.index("H"), map(int, sizes)
+    if any(0 in shape for shape in call.shapes):
+        return None
+    return [
+        {first: Span(down, 0.0, float(shape[first])), first + 1: Span(across, 0.0, float(shape[first + 1]))}
+        for shape in call.shapes
+    ]
 
 
 def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
