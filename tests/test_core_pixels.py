@@ -52,7 +52,9 @@ def alike(call: Callable[[], Any], *, shared: bool) -> None:
     assert outcome(call) == expected
     if shared:
         with pool.sharing_all(), pool.limited(3):
-            assert outcome(call) == expected
+            found = outcome(call)
+        refused = isinstance(expected[0], type)  # a note tells which samples a thread had
+        assert found[: 2 if refused else None] == expected[: 2 if refused else None]
 
 
 @st.composite
@@ -89,12 +91,14 @@ def batch(samples: list[np.ndarray], layout: str | None, *, dense: bool) -> ndd.
 @pytest.mark.parametrize("name", OPERATORS)
 @given(data=st.data())
 def test_any_call(name: str, data: st.DataObject) -> None:
-    """Any call of an operator."""
+    """Any call of an operator, of so many samples that it is done natively, or of few."""
     samples, layout, varying, fixed = data.draw(calls(registry[name]))
+    times = data.draw(st.sampled_from([1, 32, 32]))
+    samples, varying = samples * times, {name: list(values) * times for name, values in varying.items()}
     if name == "crop_mirror_normalize" and data.draw(st.booleans()):
         samples = [sample.astype(np.uint8) for sample in samples]
     images = batch(samples, layout, dense=data.draw(st.booleans()))
-    arguments = fixed | {key: ndd.as_batch(list(values)) for key, values in varying.items()}
+    arguments = fixed | {key: ndd.as_batch(values) for key, values in varying.items()}
     alike(lambda: getattr(ndd, name)(images, **arguments), shared=data.draw(st.booleans()))
 
 
@@ -105,7 +109,7 @@ _NUMBERS = st.sampled_from([0.0, 0.5, 123.675, -3.0, 1e-3, 255.0]) | st.floats(-
 @examples(4)
 def test_normalised_photos(data: st.DataObject, images: tuple[list[np.ndarray], str]) -> None:
     """Of all types, orders and windows, mirrored or not."""
-    samples, layout = images
+    samples, layout = images[0] * data.draw(st.sampled_from([1, 4])), images[1]
     channels, count = samples[0].shape[layout.index("C")], len(samples)
     one_each = st.lists(_NUMBERS, min_size=channels, max_size=channels)
     flags = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
@@ -137,6 +141,7 @@ def test_normalised_photos(data: st.DataObject, images: tuple[list[np.ndarray], 
 def test_joined(data: st.DataObject) -> None:
     """Samples as one array, smaller ones with zeros behind them."""
     samples, layout, _, _ = data.draw(calls(registry["copy"]))
+    samples = samples * data.draw(st.sampled_from([1, 16]))
     pad = data.draw(st.booleans())
     alike(lambda: ndd.as_tensor(ndd.as_batch(samples, layout=layout).dense(pad)), shared=data.draw(st.booleans()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ __all__ = ["copied", "equalized", "normalised"]
 _DEEPEST = 6  # dimensions of what is copied
 _SIZES = frozenset((1, 2, 4, 8))
 _PARTS = 4  # of the work of a thread, where samples are so few that they are cut to pieces
-_INTEGER, _INT, _ARRAY = ctypes.c_int64, ctypes.c_int, numpy.ndarray
+_INTEGER, _INT, _BYTES, _ARRAY = ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, numpy.ndarray
 
 
 def _pieces(count: int, work: int) -> tuple[int, int]:
@@ -71,31 +72,39 @@ def copied(
 def normalised(
     source: Described,
     target: Described,
-    mirrored: NDArray[Any],
+    mirrored: bytes,
     tables: NDArray[Any],
     factors: Sequence[float],
     shifts: Sequence[float],
     *,
     floats: bool,
+    work: int,
 ) -> None:
     """Replace bytes by the values of tables, one for each channel: as `dynamic.kernels.cpu.windows.normalised`.
 
     Args:
         source: Images of uint8, (H, W, C).
         target: The same shapes, of any strides.
-        mirrored: For each whether to swap left and right.
+        mirrored: For each 1 to swap left and right, else 0.
         tables: (C, 256) values of the results.
         factors: One for each channel.
         shifts: One for each channel.
         floats: Whether the values are ``bytes * factor + shift`` in float64, rounded to float32 and maybe to float16.
+        work: Bytes that are read and written, times their weight.
     """
-    count, size = len(source), tables.itemsize
-    columns = [*_columns(source, target), column(mirrored, numpy.uint8), tables]
-    numbers = numpy.array((factors, shifts)) if floats and numpy.isfinite((factors, shifts)).all() else None
-    places = (None, None) if numbers is None else tuple(map(address, numbers))
-    work = 2 * (1 + size) * int(target.shapes.prod(axis=1).sum())
-    call = function("core_normalise", _INTEGER, *[_ARRAY] * 7, _INTEGER, _ARRAY, _ARRAY, _INTEGER, _INT)
-    call(count, *map(address, columns), size, *places, *_pieces(count, work))
+    count = len(source)
+    numbers = _numbers(tuple(factors), tuple(shifts)) if floats else None
+    places = (None, None) if numbers is None else (address(numbers), address(numbers) + numbers.strides[0])
+    columns = list(map(address, _columns(source, target)))
+    call = function("core_normalise", _INTEGER, *[_ARRAY] * 5, _BYTES, _ARRAY, _INTEGER, _ARRAY, _ARRAY, _INTEGER, _INT)
+    call(count, *columns, mirrored, address(tables), tables.itemsize, *places, *_pieces(count, work))
+
+
+@functools.lru_cache(64)
+def _numbers(factors: tuple[float, ...], shifts: tuple[float, ...]) -> NDArray[Any] | None:
+    """Both as an array; None where one is not finite: NaN has many bits."""
+    numbers = numpy.array((factors, shifts))
+    return numbers if numpy.isfinite(numbers).all() else None
 
 
 def equalized(source: Described, target: Described, work: int) -> None:

@@ -36,7 +36,7 @@ def joined(
     if isinstance(samples, Views) or not isinstance(samples[0], numpy.ndarray):
         return _on_gpu(samples, (len(samples), *extents), dtype)
     out = empty((len(samples), *extents), dtype)
-    if _core.in_use() and ndim and _joined_natively(samples, out):
+    if len(samples) >= _MANY and ndim and _core.in_use() and _joined_natively(samples, out):
         return out
     for target, sample in zip(out, samples, strict=True) if ndim else ():
         if sample.shape != extents:
@@ -45,6 +45,9 @@ def joined(
     if not ndim:
         out[...] = numpy.stack(samples)
     return out
+
+
+_MANY = 16  # samples from which on a native call is faster
 
 
 def _joined_natively(samples: Sequence[Array], out: Array) -> bool:

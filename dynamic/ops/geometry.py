@@ -182,7 +182,8 @@ def _frames(image: Array, layout: str) -> Array:
 def _plan_flip(call: Call) -> Plan:
     # One array whose rows, or whose pixels in rows, are in reverse order NumPy and OpenCV make as fast.
     several = bool(call.varying) or bool(call.fixed["horizontal"] and call.fixed["vertical"])
-    native = _flip_natively if several or call.scattered(GATHERED) else None
+    many = call.count >= copies.MANY
+    native = _flip_natively if many and (several or call.scattered(GATHERED)) else None
     return Plan(call.shapes, call.dtype, native=native)
 
 

@@ -43,12 +43,14 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
 def _plan_equalization(call: Call) -> Plan:
     plan = _plan_same(call)
     photos = call.dtype == numpy.uint8 and "D" not in (call.layout or "")
-    if photos and call.is_batch and max(map(math.prod, set(call.shapes)), default=0) <= _LARGEST:
+    worth = call.count >= _FEW or call.bytes() >= _MANY
+    if photos and worth and max(map(math.prod, set(call.shapes)), default=0) <= _LARGEST:
         plan.native = _equalize_natively
     return plan
 
 
 _LARGEST = (1 << 31) - 1  # numbers that are counted
+_FEW, _MANY = 4, 1 << 20  # images, and bytes of fewer, from which on a native call is faster
 
 
 def _equalize_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:

@@ -64,7 +64,7 @@ def _plan_stack(call: Call) -> Plan:
         return (*inputs[0].shape[:place], len(inputs), *inputs[0].shape[place:])
 
     layout = _inserted(call.layout, place, name)
-    native = _stack_natively if not place and call.scattered(SMALL) else None
+    native = _stack_natively if call.count >= copies.MANY and not place and call.scattered(SMALL) else None
     return Plan(call.each(shape_of), call.dtype, layout, call.ndim + 1, data=(call.ndim, place), native=native)
 
 
@@ -120,7 +120,7 @@ def _plan_cat(call: Call) -> Plan:
         extent = sum(x.shape[place] for x in inputs)
         return (*inputs[0].shape[:place], extent, *inputs[0].shape[place + 1 :])
 
-    native = _cat_natively if not place and call.scattered(SMALL) else None
+    native = _cat_natively if call.count >= copies.MANY and not place and call.scattered(SMALL) else None
     return Plan(call.each(shape_of), call.dtype, data=(call.ndim, place), native=native)
 
 

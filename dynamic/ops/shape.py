@@ -82,7 +82,7 @@ def _plan_transpose(call: Call) -> Plan:
     size = max(map(math.prod, set(shapes)), default=0) * call.dtype.itemsize
     apart = size > SMALL and call.device.device_type == "cpu"  # then a sample is one call of OpenCV, but not several
     kernel = functools.partial(_transpose_many, places=places)
-    colours = apart and size <= _CACHED and _are_colours(call, places)
+    colours = apart and call.count >= copies.MANY // 2 and size <= _CACHED and _are_colours(call, places)
     native = functools.partial(_transposed, places=places) if colours else None
     data = [places] * call.count if apart else places
     return Plan(shapes, call.dtype, wanted, data=data, kernel=kernel, native=native)

@@ -146,7 +146,8 @@ def slice(
 
 def _plan_pad(call: Call) -> Plan:
     largest = tuple(map(max, zip(*call.shapes, strict=True)))
-    return Plan(call.each(functools.partial(_padded, largest=largest)), call.dtype, native=_pad_natively)
+    native = _pad_natively if call.count >= copies.MANY else None
+    return Plan(call.each(functools.partial(_padded, largest=largest)), call.dtype, native=native)
 
 
 def _pad_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
@@ -225,7 +226,8 @@ def _plan_erasure(call: Call) -> Plan:
     def regions(input: Array, /, *, fill_value: Any, layout: Any, **arguments: Any) -> list[tuple[Any, ...]]:
         return _regions(input.shape, layout, **arguments)
 
-    return Plan(call.shapes, call.dtype, data=call.each(regions), native=_erase_natively)
+    native = _erase_natively if call.count >= 2 * copies.MANY else None  # in two calls
+    return Plan(call.shapes, call.dtype, data=call.each(regions), native=native)
 
 
 def _erase_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:

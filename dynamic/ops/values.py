@@ -26,7 +26,8 @@ __all__ = ["cast", "cast_like", "copy"]
 
 
 def _plan_copy(call: Call) -> Plan:
-    apart = call.asked == call.dtype and call.scattered(SMALL) and not are_small(call.columns()[0])
+    many = call.count >= copies.MANY and call.asked == call.dtype
+    apart = many and call.scattered(SMALL) and not are_small(call.columns()[0])
     return Plan(call.shapes, call.asked, native=_copy_natively if apart else None)
 
 

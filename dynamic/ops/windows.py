@@ -142,7 +142,8 @@ def plan_windows(call: Call, found: Sequence[Window]) -> Plan:
     plan = Plan(extents, call.asked, data=starts, gpu=policy not in windows.REPEATED)
     if policy in {"error", "trim_to_shape"} and plan.dtype == call.dtype and not isinstance(fill, tuple):
         plan.kernel = _copy_windows
-    if policy == "pad" and plan.dtype == call.dtype and (call.name == "slice" or call.varying or not call.dense()):
+    many = call.count >= copies.MANY and (call.name == "slice" or call.varying or not call.dense())
+    if policy == "pad" and plan.dtype == call.dtype and many:
         plan.native = _copy_windows_natively
     return plan
 
@@ -271,13 +272,15 @@ def _plan_normalisation(call: Call) -> Plan:
         plan.shapes, plan.data = shapes[0], found[0]
     if layout not in ("HWC", "CHW") or isinstance(fixed["fill_values"], tuple) or not _PIXELS.isdisjoint(call.varying):
         return plan
-    if call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV and _core.in_use():
+    worth = call.count >= _FEW or call.bytes() >= _LARGE
+    if worth and call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV and _core.in_use():
         plan.native = _normalise_natively
     elif len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
         plan.kernel = _normalise_all
     return plan
 
 
+_FEW, _LARGE = 4, 1 << 17  # images, and bytes of fewer, from which on a native call is faster
 _PIXELS = frozenset(("mean", "std"))  # arguments of each sample that keep images from being normalised together
 
 
@@ -340,22 +343,35 @@ def _frames(data: Described, place: int, starts: Any, counts: Any) -> Described:
 
 def _normalise_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
     """`crop_mirror_normalize` of images of bytes that have as many channels."""
-    layout, fixed = call.layout or "", call.fixed
-    made, found = _normalised_layout(layout, fixed["output_layout"]), call.plan.data
-    (source,), target = inputs, memory.described()
-    source, target = (
-        table.ordered([of.index(letter) for letter in "HWC"]) for table, of in ((source, layout), (target, made))
-    )
+    layout, fixed, kind = call.layout or "", call.fixed, call.plan.dtype
+    source = _in_order(inputs[0], layout)
+    target = _in_order(memory.described(), _normalised_layout(layout, fixed["output_layout"]))
     channels = int(source.shapes[0, 2])
-    if (source.shapes[:, 2] != channels).any():
+    if not call.alike() and (source.shapes[:, 2] != channels).any():
         return False
     try:
-        numbers = _factors(channels, *[fixed[name] for name in ("mean", "std", "scale", "shift")])
+        numbers = _factors(channels, fixed["mean"], fixed["std"], fixed["scale"], fixed["shift"])
     except ArgumentError:  # which names its sample there
         return False
-    starts = numpy.array([starts for starts, _ in (found if isinstance(found, list) else [found])], numpy.int64)
-    starts = starts[:, [layout.index(letter) for letter in "HWC"]]
-    mirrored = numpy.array(list(map(bool, call.column("mirror"))))
+    mirrored = bytes(map(bool, call.column("mirror")))
+    if not call.alike() or call.plan.data != ((0, 0, 0), call.shapes[0]) or target.shapes[0, 2] != channels:
+        source, target = _overlapping(call, memory, source, target, mirrored)
+    tables = windows.tables_of(*numbers, kind)
+    pixels.normalised(source, target, mirrored, tables, *numbers, floats=kind.kind == "f", work=2 * memory.nbytes)
+    return True
+
+
+def _in_order(table: Described, layout: str) -> Described:
+    return table if layout == "HWC" else table.ordered([layout.index(letter) for letter in "HWC"])
+
+
+def _overlapping(
+    call: Call, memory: Memory, source: Described, target: Described, mirrored: bytes
+) -> tuple[Described, Described]:
+    """The overlap of each image with its window, in both, where the rest of the window is filled."""
+    found, layout, fixed = call.plan.data, call.layout or "", call.fixed
+    rows = numpy.array([starts for starts, _ in (found if isinstance(found, list) else [found])], numpy.int64)
+    starts = rows[:, [layout.index(letter) for letter in "HWC"]]
     first, last = numpy.maximum(starts, 0), numpy.minimum(starts + target.shapes, source.shapes)
     sizes = numpy.maximum(last - first, 0)
     if (sizes != target.shapes).any():
@@ -364,11 +380,10 @@ def _normalise_natively(call: Call, inputs: list[Described], memory: Memory) -> 
         for result in memory.storages[0] if isinstance(memory.storages[0], list) else memory.storages:
             result[...] = fill
         there = numpy.broadcast_to(first - starts, target.shapes.shape).copy()
-        there[:, 1] = numpy.where(mirrored, target.shapes[:, 1] - (last - starts)[:, 1], there[:, 1])
+        turned = numpy.frombuffer(mirrored, bool)
+        there[:, 1] = numpy.where(turned, target.shapes[:, 1] - (last - starts)[:, 1], there[:, 1])
         target = target.window(there, sizes)
-    tables, floats = windows.tables_of(*numbers, call.plan.dtype), call.plan.dtype.kind == "f"
-    pixels.normalised(source.window(first, sizes), target, mirrored, tables, *numbers, floats=floats)
-    return True
+    return source.window(first, sizes), target
 
 
 def _normalise_all(call: Call, memory: Memory) -> None:
