@@ -104,8 +104,6 @@ static int orientation(const uint8_t *tiff, int64_t size)
             return SHORT(entry + 2) == 3 && LONG(entry + 4) == 1 && value >= 1 && value <= 8 ? value : -1;
         }
     return 0;
-#undef SHORT
-#undef LONG
 }
 
 static int64_t blocks(int64_t extent, int factor, int most) { return (extent * factor + 8 * most - 1) / (8 * most); }
@@ -200,6 +198,23 @@ static bool check_scans(const struct file *f, int64_t most)
     return seen == (1 << f->components) - 1 && coded * 8 >= f->needed;
 }
 
+/* A file of a batch: a row of the table in jpeg.py. The window is one of the upright image. */
+struct sample {
+    const uint8_t *data;
+    int64_t size, known, corner[2], shape[3];
+    uint8_t *target;
+    int64_t stride[3], done;
+};
+
+/* What is the same for all files of a batch, and a reader for each thread. */
+struct batch {
+    const struct libjpeg *lib;
+    struct sample *samples;
+    struct reader *readers;
+    int64_t most_scans;
+    int threads, colours, fast, upright;
+};
+
 /* What decodes a file, and then another. The decoder is the first, so that its address is that of the whole. */
 struct reader {
     struct decoder jpeg;
@@ -213,7 +228,8 @@ struct reader {
     int64_t top, left, height, width; /* the window, of the image as stored */
     int64_t down, across;             /* the steps to its next row and column in the memory for it */
     uint8_t *to, *strip;              /* its first pixel there; rows on their way */
-    int channels, colours, fast;
+    int channels;
+    const struct batch *batch;
 };
 
 enum { STRIP = 16, MARGIN = 2 }; /* rows; columns from which colours of half the width are interpolated */
@@ -236,17 +252,16 @@ static void pass_over(struct decoder *jpeg, long n)
 /* Whether work ended without an error. After one the decoder is made anew. */
 static bool attempted(struct reader *r, void (*work)(struct reader *))
 {
-    volatile bool fine = false;
-    if (!_setjmp(r->stop)) {
+    if (_setjmp(r->stop)) {
+        r->lib->destroy(&r->jpeg);
+        r->ready = false;
+    } else {
         work(r);
-        fine = true;
+        r->ready = true;
     }
     free(r->strip);
     r->strip = NULL;
-    r->ready = fine;
-    if (!fine)
-        r->lib->destroy(&r->jpeg);
-    return fine;
+    return r->ready;
 }
 
 static void create(struct reader *r)
@@ -280,9 +295,8 @@ static void place(const struct reader *r, const uint8_t *from, int64_t pitch, in
     }
 }
 
-/* Decode a window as `_whole` and `_window` of images/jpeg.py: of files with one scan without the rows below, where
- * nothing but the end of the file follows, and without most of the pixels around it. Damage counts in all rows that
- * are decoded there. */
+/* Decode a window as `_whole` and `_window` of images/jpeg.py: a part of a file with one scan without most pixels around
+ * it, and without the rows below where nothing but the end follows. Damage counts in all rows that are decoded there. */
 static void decode(struct reader *r)
 {
     const struct libjpeg *lib = r->lib;
@@ -294,11 +308,10 @@ static void decode(struct reader *r)
     r->source.left = f->size;
     require(r, lib->read_header(jpeg, 1) == HEADER_OK && jpeg->width == f->width && jpeg->height == f->height &&
                    jpeg->components == f->components && jpeg->file_colours >= GRAY && jpeg->file_colours <= YCBCR);
-    jpeg->colours = r->channels == 1 ? GRAY : r->colours;
-    jpeg->dct = r->fast ? FASTEST : 0;
+    jpeg->colours = r->channels == 1 ? GRAY : r->batch->colours;
+    jpeg->dct = r->batch->fast ? FASTEST : 0;
     require(r, lib->start(jpeg) && jpeg->out_width == f->width && jpeg->out_height == f->height &&
                    jpeg->channels == r->channels);
-
     int64_t bottom = r->top + r->height, end = f->plain ? f->height : bottom;
     uint32_t first = 0, columns = f->width;
     bool part = f->plain && r->height * r->width * 32 <= 31 * f->height * f->width;
@@ -317,7 +330,6 @@ static void decode(struct reader *r)
         lib->crop(jpeg, &from, &wanted);
         require(r, from == first && wanted == columns && (!r->top || lib->skip(jpeg, r->top) == r->top));
     }
-
     int64_t pitch = (int64_t)columns * r->channels, in_strip = (r->left - first) * r->channels;
     bool direct = r->across == r->channels && r->down > 0 && columns == r->width;
     require(r, (r->strip = malloc(pitch * STRIP)) != NULL);
@@ -330,33 +342,15 @@ static void decode(struct reader *r)
         uint8_t *rows[STRIP];
         for (uint32_t k = 0; k < n; k++)
             rows[k] = wanted && direct ? r->to + (row - r->top + k) * r->down : r->strip + k * pitch;
-        uint32_t got = lib->read(jpeg, rows, n);
-        require(r, got > 0);
+        require(r, (n = lib->read(jpeg, rows, n)) > 0);
         if (wanted && !direct)
-            place(r, r->strip + in_strip, pitch, row - r->top, got);
+            place(r, r->strip + in_strip, pitch, row - r->top, n);
     }
     if (end == f->height)
         lib->finish(jpeg);
     lib->abort(jpeg);
     memset(jpeg->tables, 0, sizeof jpeg->tables); /* else the next file would be lent those that it lacks */
 }
-
-/* A file of a batch: a row of the table in jpeg.py. The window is one of the upright image. */
-struct sample {
-    const uint8_t *data;
-    int64_t size, known, corner[2], shape[3];
-    uint8_t *target;
-    int64_t stride[3], done;
-};
-
-/* What is the same for all files of a batch, and a reader for each thread. */
-struct batch {
-    struct sample *samples;
-    struct reader *readers;
-    int threads;
-    int64_t most_scans;
-    int colours, fast, upright;
-};
 
 static bool decoded(const struct batch *b, const struct sample *s, struct reader *r)
 {
@@ -365,8 +359,8 @@ static bool decoded(const struct batch *b, const struct sample *s, struct reader
     const struct file *f = &r->file;
     int way = b->upright ? ways[f->orientation] : 0, turned = way & TURNED;
     int64_t top = s->corner[turned], left = s->corner[!turned];
-    r->colours = b->colours;
-    r->fast = b->fast;
+    r->batch = b;
+    r->lib = b->lib;
     r->height = s->shape[turned];
     r->width = s->shape[!turned];
     r->channels = (int)s->shape[2];
@@ -405,8 +399,7 @@ EXPORT int core_jpeg_fits(const struct libjpeg *lib)
     return sizeof(void *) == 8 && attempted(&r, create) && (lib->destroy(&r.jpeg), true);
 }
 
-/* `jpeg.header`: whether each file is an ordinary one within the limits, and its whole image as the window. Channels are
- * 1 or 3, or 0 for those of the file. */
+/* `jpeg.header`: whether each file is ordinary and within the limits; its image is the window. Channels 0: as it has. */
 EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_bytes, int64_t most_pixels, int channels,
                               int upright)
 {
@@ -421,19 +414,16 @@ EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_by
     }
 }
 
-/* `jpeg.decode` and `convert.upright`: the window of each file to its target, uint8 of shape (height, width, channels),
- * and whether that went well, of which all are told no before. */
+/* `jpeg.decode` and `convert.upright`: the window of each file to its target, and whether that went well. */
 EXPORT void core_jpeg_decode(const struct libjpeg *lib, struct sample *samples, int64_t n, int64_t most_scans,
                              int colours, int fast, int upright, int threads)
 {
-    struct batch b = {samples, calloc(threads, sizeof *b.readers), threads, most_scans, colours, fast, upright};
-    if (!b.readers)
-        return;
-    for (int k = 0; k < threads; k++)
-        b.readers[k].lib = lib;
-    core_share(decode_one, &b, n, threads);
-    for (int k = 0; k < threads; k++)
-        if (b.readers[k].ready)
-            lib->destroy(&b.readers[k].jpeg);
-    free(b.readers);
+    struct reader *readers = calloc(threads, sizeof *readers);
+    struct batch b = {lib, samples, readers, most_scans, threads, colours, fast, upright};
+    if (readers)
+        core_share(decode_one, &b, n, threads);
+    for (int k = 0; readers && k < threads; k++)
+        if (readers[k].ready)
+            lib->destroy(&readers[k].jpeg);
+    free(readers);
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 
 import numpy
@@ -23,6 +24,7 @@ from ._files import File, Refused, for_each, opened
 __all__ = ["Photos", "is_exact", "photos"]
 
 
+_OF_FILES = frozenset(inspect.signature(opened).parameters)  # arguments that no window depends on
 _FEW, _LARGE = 4, 1 << 16  # files for which one call pays; bytes of files in which leaving parts out does
 _CHANNELS = {"RGB": 3, "BGR": 3, "YCbCr": 3, "GRAY": 1, "ANY_DATA": 0}  # 0: as many as the file has
 
@@ -116,20 +118,34 @@ def photos(call: Call, window: Callable[..., Window] | None = None, *, parts: bo
         channels=_CHANNELS[kind],
         upright=fixed["adjust_orientation"],
     )
+    try:
+        return Photos(files, _placed(call, files, window))
+    except DataError:
+        return None  # so that one error names all that are refused
+
+
+def _placed(call: Call, files: core.Files, window: Callable[..., Window] | None) -> dict[int, File | Refused]:
+    """The files that C does not read, as Python does; all windows are set."""
     others: dict[int, File | Refused] = {}
-    for i in numpy.flatnonzero(~files.known).tolist() if window is None else range(call.count):
+    known, sizes, columns = files.known.tolist(), files.shapes[:, :2].tolist(), call.columns()[1:]
+    varying = {name: values for name, values in call.varying.items() if name not in _OF_FILES}
+    fixed = {name: value for name, value in call.fixed.items() if name not in _OF_FILES}
+    for i in range(call.count) if window is not None else numpy.flatnonzero(~files.known).tolist():
         try:
+            if window is not None and known[i]:
+                own = {name: values[i] for name, values in varying.items()}
+                inputs = [column[i] for column in columns]
+                files.corners[i], files.shapes[i, :2] = window(tuple(sizes[i]), *inputs, **fixed, **own)
+                continue
             files.shapes[i], file = _opened(call, window, i)
-        except DataError:
-            return None  # so that one error names all that are refused
-        except Exception as error:
-            error.add_note(call.note(i))
-            raise
-        if isinstance(file, File) and file.corner is not None:
-            files.corners[i] = file.corner
-        if not files.known[i]:
             others[i] = file
-    return Photos(files, others)
+            if isinstance(file, File) and file.corner is not None:
+                files.corners[i] = file.corner
+        except Exception as error:
+            if not isinstance(error, DataError):
+                error.add_note(call.note(i))
+            raise
+    return others
 
 
 @functools.cache
