@@ -99,7 +99,7 @@ def test_the_last_batch(folder, policy, shards, size):
                              last_batch_policy=policy)  # fmt: skip
     chunk = size * shards
     if policy is DROP and chunk > COUNT:
-        with pytest.raises(ArgumentError, match="so small that there is a batch"):
+        with pytest.raises(ArgumentError, match="small enough for this shard"):
             make()
         return
     iterator = make()
@@ -607,7 +607,7 @@ def test_wrong_arguments_are_named(folder):
             pass
         with pytest.raises(StateMismatch, match=r"different epochs: \[1, 0\]"):
             GenericIterator([pipe, numbers(folder)], NAMES, reader_name="reader")
-    with counted() as pipe, pytest.raises(ArgumentError, match="no reader"):
+    with counted() as pipe, pytest.raises(ArgumentError, match="not a reader"):
         GenericIterator(pipe, ["x"], reader_name="source")
 
 
