@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import queue
 import random
@@ -92,6 +93,61 @@ def test_a_block_in_frequent_use_outlives_those_that_were_lent_before_it_was_las
         array = empty((1 << 25,), BYTE)
         empty((size,), BYTE)
     assert np.shares_memory(array, often)
+
+
+@pytest.fixture
+def other_memory(monkeypatch):
+    """Blocks are made of buffers of this list."""
+    made = []
+
+    def memory_for(size):
+        if size < 1 << 20:
+            return None
+        made.append(np.empty(size, np.uint8))
+        return made[-1]
+
+    monkeypatch.setattr(memory, "_memory_for", None)
+    monkeypatch.setattr(memory, "_kept", 0)
+    monkeypatch.setattr(memory, "_loans", collections.OrderedDict())
+    monkeypatch.setattr(memory, "_free", collections.defaultdict(collections.deque))
+    free = [empty((1 << 20,), BYTE), empty((1 << 16,), BYTE)]
+    del free
+    memory.make_blocks_of(memory_for)
+    return made
+
+
+def test_blocks_are_made_of_other_memory_from_then_on(other_memory):
+    """None that was made before is lent again."""
+    assert not other_memory
+    small, large = empty((1 << 16,), BYTE), empty((1 << 20,), BYTE)
+    assert [np.shares_memory(each, other_memory[0]) for each in (small, large)] == [False, True]
+    where = address(large)
+    del large
+    assert address(empty((1 << 20,), BYTE)) == where
+    assert len(other_memory) == 1
+
+
+@pytest.mark.parametrize("holder", ["nobody", *HOLDERS])
+def test_memory_is_lent_again_where_nobody_else_refers_to_it(holder, other_memory):
+    held = [empty((1 << 20,), BYTE)]
+    held[0][:] = 7
+    else_where = HOLDERS[holder](held[0]) if holder in HOLDERS else None
+    owner, nobody_else = memory.lend_again(other_memory[0], held.clear)
+    assert nobody_else == (holder == "nobody")
+    assert (owner == 7).all()
+    assert np.shares_memory(owner, other_memory[0])
+    others = [empty((1 << 20,), BYTE) for _ in range(3)]
+    assert not any(np.shares_memory(owner, other) for other in others)
+    where = address(owner)
+    del owner, else_where
+    assert address(empty((1 << 20,), BYTE)) == where
+
+
+def test_what_is_not_lent_is_not_lent_again(other_memory):
+    held = [empty((1 << 20,), BYTE)]
+    memory._loans.clear()  # as of a block that was forgotten
+    assert memory.lend_again(other_memory[0], held.clear) is None
+    assert len(held) == 1
 
 
 def stress(seconds_of_work, threads=8):

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -22,7 +22,7 @@ from dynamic.errors import ArgumentError, shown
 
 from .array import DEEPEST, Array
 
-__all__ = ["check_room", "checked_extents", "empty", "keep_blocks"]
+__all__ = ["check_room", "checked_extents", "empty", "keep_blocks", "lend_again", "make_blocks_of"]
 
 _ADDRESSED = 1 << 60  # bytes
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
@@ -46,6 +46,7 @@ _loans: collections.OrderedDict[int, _Loan] = collections.OrderedDict()  # of ea
 _free: collections.defaultdict[int, collections.deque[_Loan]] = collections.defaultdict(collections.deque)  # by bytes
 _kept = 0
 _lock = new_lock()
+_memory_for: Callable[[int], Any] | None = None  # where blocks are not NumPy's own
 
 
 def checked_extents(operator: str, extents: tuple[int, ...]) -> tuple[int, ...]:
@@ -77,16 +78,59 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         if block is None:
             if size > _KEPT:
                 return numpy.empty(shape, dtype)
-            block = _Block(size, numpy.uint8)
-        owner: Any = block[:]
-        loan = _Loan(owner, _free[block.nbytes].append)
-        loan.block = block
-        _loans[id(block)] = loan
-        _loans.move_to_end(id(block))
+            block = _Block(size, numpy.uint8, _memory_for and _memory_for(size))
+        owner = _lent(block)
         if fresh:
             keep_blocks()
             _forget_oldest(size)
         return numpy.ndarray(shape, dtype, buffer=owner)
+
+
+def _lent(block: _Block) -> _Block:
+    """The owner of a block from now on."""
+    owner: _Block = block[:]  # type: ignore[assignment] # of the class of the block
+    loan = _Loan(owner, _free[block.nbytes].append)
+    loan.block = block
+    _loans[id(block)] = loan
+    _loans.move_to_end(id(block))
+    return owner
+
+
+def make_blocks_of(memory_for: Callable[[int], Any]) -> None:
+    """Make blocks of other memory from now on, and lend none again that was made before.
+
+    Args:
+        memory_for: Gives a buffer for so many bytes; None is NumPy's own.
+    """
+    global _memory_for, _kept
+    with _lock:
+        _memory_for, _kept = memory_for, 0
+        _loans.clear()
+        _free.clear()
+
+
+def lend_again(memory: Any, drop: Callable[[], object]) -> tuple[Any, bool] | None:
+    """Find out whether nobody else refers to a result.
+
+    Args:
+        memory: That `make_blocks_of` got for its block.
+        drop: Drops all references to the result that the caller knows of.
+
+    Returns:
+        An owner of its memory, and whether `drop` dropped the last reference; None, and nothing is dropped, where the
+        block is none that will be lent again.
+    """
+    with _lock:
+        loan = next((each for each in _loans.values() if each.block.base is memory), None)
+        if loan is None:
+            return None
+        drop()
+        owner = loan()
+        if owner is not None:
+            return owner, False
+        with contextlib.suppress(ValueError):  # another thread has dropped the last reference, this instant
+            _free[loan.block.nbytes].remove(loan)
+        return _lent(loan.block), True
 
 
 def check_room(shape: Sequence[int], dtype: Any, nbytes: int) -> None:

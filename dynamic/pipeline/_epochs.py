@@ -214,14 +214,14 @@ class Epochs:
         while True:
             for _ in range(skip):
                 pass_over_step(reader, size)
-            outputs = next(rest, None)
-            if outputs is None:
+            made = [next(rest, None)]  # of which nothing stays here while the consumer has it
+            if made[0] is None:
                 yield Item(None, {"reader": reader.get_state()})
                 return
             progress = progress_of(reader)
             over = not steps_left(reader, size, progress.place)
             following: States | None = {"reader": state_at(reader, epoch_ended(progress))} if over else None
-            yield Item(columns(outputs), {"reader": state_at(reader, progress)}, following)
+            yield Item(columns(made.pop()), {"reader": state_at(reader, progress)}, following)
             skip = stride - 1
 
     def _pipeline(self, states: Mapping[str, JSON]) -> tuple[Pipeline, int]:
@@ -238,11 +238,11 @@ class Epochs:
         ahead = Ahead(functools.partial(share.step, weakref.ref(pipeline), threads), pipeline.prefetch_queue_depth)
         try:
             ahead.start()
-            while True:
-                step = ahead.take()
-                yield Item(step.outputs or None, step.states, step.end and step.end.next)
-                if not step.outputs:
-                    return
+            ended = False
+            while not ended:
+                made = [ahead.take()]  # of which nothing stays here while the consumer has it
+                ended = not made[0].outputs
+                yield _item(made.pop())
         finally:
             ahead.close()
 
@@ -257,6 +257,10 @@ class Epochs:
         if self._length is None:
             raise TypeError(f"{self._operator} has no length: the first source of its pipeline is not a reader.")
         return self._length
+
+
+def _item(step: Step) -> Item:
+    return Item(step.outputs or None, step.states, step.end and step.end.next)
 
 
 class _Share:

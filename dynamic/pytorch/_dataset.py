@@ -19,6 +19,7 @@ from dynamic.pipeline._epochs import Epochs, Item, Source
 from dynamic.pipeline._output import named, names
 from dynamic.readers._checks import natural
 
+from ._handover import alone, hand_over_results
 from ._shared import Shared, Worker
 
 __all__ = ["Batches", "Loading", "Outputs", "made"]
@@ -247,6 +248,8 @@ class Batches:
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of an epoch that are this process's, from the place that was loaded or the start."""
         worker, shared = Worker.here(), self._shared
+        if worker.total:
+            hand_over_results()
         loaded, self._own = self._own, None
         if not worker.number:
             self._warn_where_batches_are_passed_over()
@@ -280,13 +283,16 @@ class Batches:
                 return
             varying = self.output_map if self._dynamic_shape else ()
             found = named(_OPERATOR, self.output_map, self._transformed(item.outputs), varying)
-            batch = Outputs({name: output.torch(pad=self._dynamic_shape) for name, output in found.items()})
-            batch.state = _state(Place(item.states))
-            self._now = Place(item.states, stride - 1, worker.total)
+            tensors = {name: output.torch(pad=self._dynamic_shape) for name, output in found.items()}
+            _, states, following = item
+            del _, item, found  # or their memory would not be the tensors' alone
+            batch = Outputs(alone(tensors) if worker.total else tensors)
+            batch.state = _state(Place(states))
+            self._now = Place(states, stride - 1, worker.total)
             if not worker.total:
                 shared.begun = True
-            if item.following is not None:
-                shared.follow(item.following)
+            if following is not None:
+                shared.follow(following)
             yield batch
 
     def _end(self, item: Item, worker: Worker) -> None:
