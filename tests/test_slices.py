@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from dali_oracle import Laid, Oracle, Samples, dali_fixture  # noqa: F401
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from strategies import examples
 
 import dynamic as ndd
 from dynamic import ArgumentError, as_batch, as_tensor, erase, pad
@@ -308,3 +311,41 @@ def test_a_relative_anchor_for_all_dimensions_goes_with_a_shape_in_pixels(starts
 def test_windows_out_of_reach_are_named(arguments):
     with pytest.raises(ArgumentError, match="must be between -2"):
         ndd.slice(IMAGE, **arguments)
+
+
+@given(data=st.data(), count=st.integers(2, 4), kind=st.sampled_from(["int32", "uint8", "float32", "float64"]))
+@examples(5)
+def test_windows_of_many_anchors(data: st.DataObject, count: int, kind: str) -> None:
+    """Windows that are found in columns are those of each sample alone; errors too."""
+    whole = st.integers(-3, 12) if kind == "int32" else st.integers(0, 12)
+    number = (
+        whole if "int" in kind else st.floats(-0.5, 2, width=32) | st.sampled_from([0.5, 1.5, -0.5, 2.0**60, 1e300])
+    )
+    if kind == "float32":
+        number = number.filter(lambda value: abs(value) < 1e38)
+    axes = data.draw(st.sampled_from([{}, {"axis_names": "HW"}, {"axes": [0]}, {"axes": [2, -3]}, {"axes": []}]))
+    pairs = st.tuples(*[number] * (len(axes["axes"]) or 3 if "axes" in axes else 2))
+    anchors, sizes = (np.array(data.draw(st.lists(pairs, min_size=count, max_size=count)), kind) for _ in "ab")
+    shapes = data.draw(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=count, max_size=count))
+    images = [np.arange(np.prod(shape), dtype="int32").reshape(shape) for shape in shapes]
+    arguments = axes | {
+        "normalized_anchor": data.draw(st.booleans()),
+        "normalized_shape": data.draw(st.booleans()),
+        "out_of_bounds_policy": data.draw(st.sampled_from(["pad", "trim_to_shape", "error"])),
+    }
+    expected: list[np.ndarray] = []
+    refused = ""
+    for image, anchor, size in zip(images, anchors, sizes, strict=True):
+        assume(max(map(abs, [*anchor.tolist(), *size.tolist()])) < 99 or arguments["out_of_bounds_policy"] != "pad")
+        try:
+            expected.append(ndd.slice(as_tensor(image, layout="HWC"), anchor, size, **arguments).numpy())
+        except ArgumentError as error:
+            refused = refused or str(error)
+    batches = as_batch(images, layout="HWC"), as_batch(anchors), as_batch(sizes)
+    if refused:
+        with pytest.raises(ArgumentError, match=re.escape(refused)):
+            ndd.slice(*batches, **arguments)
+        return
+    for one, other in zip(ndd.slice(*batches, **arguments).samples, expected, strict=True):
+        assert one.shape == other.shape
+        assert (one == other).all()

@@ -14,6 +14,7 @@ from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSam
 from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
+from dynamic.data import Tensor, as_one
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import places, regions, windows
 from dynamic.kernels.gpu import copies as gpu_copies
@@ -37,7 +38,24 @@ def filling(operator: str, values: Any, image: Array, layout: str | None, argume
 
 
 def _plan_slice(call: Call) -> Plan:
-    return plan_windows(call, call.each(_window, of_values=len(call.inputs) > 1))
+    found = _windows(call) if len(call.inputs) == 3 and call.count > 1 else None
+    return plan_windows(call, call.each(_window, of_values=len(call.inputs) > 1) if found is None else found)
+
+
+_NAMED = "start", "rel_start", "end", "rel_end", "shape", "rel_shape"  # they say a window without an anchor
+
+
+def _windows(call: Call) -> list[places.Window] | None:
+    """The windows by anchors and extents; None where they are found one by one."""
+    fixed = call.fixed
+    anchors, sizes = (x.array[None] if isinstance(x, Tensor) else as_one(x) for x in call.inputs[1:])
+    if call.varying or any(fixed[name] is not None for name in _NAMED):
+        return None
+    if not isinstance(anchors, numpy.ndarray) or not isinstance(sizes, numpy.ndarray):
+        return None
+    relative = fixed["normalized_anchor"], fixed["normalized_shape"]
+    how = fixed["axes"], fixed["axis_names"], relative, fixed["out_of_bounds_policy"]
+    return places.sliced_at_once(call.shapes, call.layout, anchors, sizes, *how)
 
 
 def _window(

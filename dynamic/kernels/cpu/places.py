@@ -13,7 +13,7 @@ from dynamic._arrays.array import Array
 from dynamic._base.layout import spatial
 from dynamic.errors import ArgumentError, shown
 
-__all__ = ["Window", "axes_of", "cropped", "cropped_at_once", "each", "placed", "sliced"]
+__all__ = ["Window", "axes_of", "cropped", "cropped_at_once", "each", "placed", "sliced", "sliced_at_once"]
 
 #: Where a window begins in each dimension, and its extents.
 Window: TypeAlias = tuple[Sequence[int], Sequence[int]]
@@ -104,18 +104,70 @@ def cropped_at_once(
     starts, extents = numpy.zeros((2, len(shapes), len(layout)), numpy.int64)
     extents[:] = shapes
     for place, own, position in zip(places, wanted, reversed(positions), strict=True):
-        whole, limits = extents[:, place].copy(), numpy.array(own)
+        whole, limits = extents[:, place], numpy.array(own)
         if limits.max() >= _EXACT:
             return None
         extent = numpy.where(limits < 1, whole, limits.astype(numpy.int64))
         room = numpy.array(position, numpy.float32).astype(numpy.float64) * (whole - extent)
-        first = numpy.trunc(room + numpy.copysign(0.5, room) if rounding == "round" else room).astype(numpy.int64)
-        end = first + extent
-        if out_of_bounds_policy == "trim_to_shape":
-            first, end = first.clip(0, whole), end.clip(0, whole)
-        elif out_of_bounds_policy in {"error", "inside"} and ((first < 0) | (end > whole)).any():
+        first = _all_rounded(room) if rounding == "round" else numpy.trunc(room).astype(numpy.int64)
+        if not _place_all(starts, extents, place, first, first + extent, out_of_bounds_policy):
             return None
-        starts[:, place], extents[:, place] = first, numpy.maximum(end - first, 0)
+    return list(zip(map(tuple, starts.tolist()), map(tuple, extents.tolist()), strict=True))
+
+
+def _all_rounded(values: Array) -> Array:
+    """The nearest integers, halves away from zero."""
+    return numpy.trunc(values + numpy.copysign(0.5, values)).astype(numpy.int64)
+
+
+def _place_all(starts: Array, extents: Array, place: int, first: Array, end: Array, policy: str) -> bool:
+    """Set where windows begin in a dimension, and their extents, as `placed`; False where it refuses one."""
+    whole = extents[:, place]
+    if policy == "trim_to_shape":
+        first, end = first.clip(0, whole), end.clip(0, whole)
+    elif policy in {"error", "inside"} and ((first < 0) | (end > whole)).any():
+        return False
+    starts[:, place], extents[:, place] = first, numpy.maximum(end - first, 0)
+    return True
+
+
+def sliced_at_once(
+    shapes: Sequence[tuple[int, ...]],
+    layout: str | None,
+    anchors: Array,
+    sizes: Array,
+    axes: int | tuple[int, ...] | None,
+    axis_names: str,
+    relative: tuple[bool, bool],
+    policy: str,
+) -> list[Window] | None:
+    """`sliced` by an anchor and an extent for many arrays, in columns; None where it refuses one.
+
+    Args:
+        shapes: Of the arrays.
+        layout: Their layout.
+        anchors: (N, axes) numbers, or (1, axes) for all.
+        sizes: The same.
+        axes: As there.
+        axis_names: As there.
+        relative: Whether anchors and sizes of floats are parts of the whole.
+        policy: As there.
+    """
+    chosen = _sliced_axes("slice", layout, len(shapes[0]), axes, axis_names)
+    if any(each.ndim != 2 or each.shape[1] != len(chosen) or each.dtype.kind not in "iuf" for each in (anchors, sizes)):
+        return None
+    starts, extents = numpy.zeros((2, len(shapes), len(shapes[0])), numpy.int64)
+    extents[:] = shapes
+    for axis, *columns in zip(chosen, anchors.T, sizes.T, strict=True):
+        low, size = (
+            column.astype(numpy.float64) * (extents[:, axis] if parts and column.dtype.kind == "f" else 1)
+            for column, parts in zip(columns, relative, strict=True)
+        )
+        if not ((numpy.abs(low) < _EXACT) & (numpy.abs(low + size) < _EXACT)).all():
+            return None
+        first, end = _all_rounded(low), _all_rounded(low + size)
+        if (end < first).any() or not _place_all(starts, extents, axis, first, end, policy):
+            return None
     return list(zip(map(tuple, starts.tolist()), map(tuple, extents.tolist()), strict=True))
 
 
@@ -237,11 +289,7 @@ def _sliced(
         "rel_shape": rel_shape,
     }
     given = {name: value for name, value in named.items() if value is not None}
-    if axes is None and not layout and len(shape) > 3 and axis_names == "WH":
-        axes = (1, 0)  # as DALI does for four dimensions without a layout
-    elif axes == () or (axes is None and axis_names == ""):  # as in DALI
-        axes, axis_names = tuple(range(len(shape))), "WH"
-    chosen = axes_of(operator, layout, len(shape), axes, axis_names, "WH")
+    chosen = _sliced_axes(operator, layout, len(shape), axes, axis_names)
     _check_together(operator, given, anchor, extent)
     starts, extents = [0] * len(shape), list(shape)
     wholes = [shape[axis] for axis in chosen]
@@ -265,6 +313,17 @@ def _sliced(
             raise ArgumentError(operator, ending, "at or after the start of the window", f"{low:g} to {high:g}")
     arguments = [(beginning, ending)] * len(shape)
     return placed(operator, arguments, shape, layout, (starts, extents), out_of_bounds_policy)
+
+
+def _sliced_axes(
+    operator: str, layout: str | None, ndim: int, axes: int | tuple[int, ...] | None, axis_names: str
+) -> tuple[int, ...]:
+    """The dimensions that are sliced."""
+    if axes is None and not layout and ndim > 3 and axis_names == "WH":
+        axes = (1, 0)  # as DALI does for four dimensions without a layout
+    elif axes == () or (axes is None and axis_names == ""):  # as in DALI
+        axes, axis_names = tuple(range(ndim)), "WH"
+    return axes_of(operator, layout, ndim, axes, axis_names, "WH")
 
 
 def _check_together(operator: str, given: dict[str, Any], anchor: _Numbers | None, extent: _Numbers | None) -> None:
