@@ -18,7 +18,7 @@ from dynamic import checkpoint
 from dynamic.errors import ArgumentError, DataError
 from dynamic.io import _bytes
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import File, files
+from dynamic.readers import File, _stored
 
 NAMES = [f"{i:02d}.jpg" for i in range(20)]
 
@@ -203,7 +203,7 @@ def test_the_folder_may_change_while_it_is_listed(root):
     thread.start()
     try:
         for _ in range(30):
-            names = File(file_root=root)._listing.names
+            names = list(File(file_root=root)._listing.names)
             assert len(set(names)) == len(names)
             assert {f"class/{name}" for name in NAMES} <= set(names)
             assert names == sorted(names)
@@ -244,14 +244,17 @@ def test_a_file_that_memory_does_not_hold_is_one_that_cannot_be_read(root, monke
 def slow(monkeypatch):
     """Files come when they are let, and it is counted how many were begun."""
     let, begun = threading.Event(), []
-    original = files.contents
 
-    def contents_of(path):
-        begun.append(path)
-        let.wait()
-        return original(path)
+    def waited_for(original):
+        def read(some):
+            begun.extend([some] if isinstance(some, str) else some)
+            let.wait()
+            return original(some)
 
-    monkeypatch.setattr(files, "contents", contents_of)
+        return read
+
+    for name in ("contents", "together"):
+        monkeypatch.setattr(_stored, name, waited_for(getattr(_stored, name)))
     yield let, begun
     let.set()
 
@@ -312,12 +315,12 @@ import signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dynamic import set_num_threads
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import files
-original, begun = files.contents, threading.Event()
+from dynamic.readers import _stored
+original, begun = _stored.contents, threading.Event()
 def contents(path):
     begun.set()
     threading.Event().wait()
-files.contents = contents
+_stored.contents = contents
 set_num_threads(3)
 @pipeline_def(batch_size=2, seed=5)
 def made():

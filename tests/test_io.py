@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -118,9 +119,9 @@ def test_files_are_those_that_dali_reads(dali: Oracle, tmp_path, contents):
     assert [sample.tobytes() for sample in found.samples] == contents
 
 
-def one_by_one(path):
+def one_by_one(span):
     try:
-        return _bytes.contents(path).tobytes()
+        return _bytes.contents(*((span,) if isinstance(span, str) else span)).tobytes()
     except OSError as error:
         return repr(error)
 
@@ -174,3 +175,43 @@ def test_a_handler_that_ends_what_takes_too_long_ends_many_reads(tmp_path, monke
     with pytest.raises(TimeoutError):
         _bytes.together([str(tmp_path / "a")])
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_parts_that_memory_does_not_hold_are_noted_each(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"abcdef")
+    real = _bytes.empty
+    monkeypatch.setattr(
+        _bytes, "empty", lambda shape, dtype: real(shape, dtype) if shape[0] < 4 else real((1 << 62,), dtype)
+    )
+    spans = [(str(path), 0, 3), (str(path), 3, 2), (str(path), 0, 5), (str(tmp_path / "none"), 0, 1)]
+    for at_once, told in [(1 << 20, {0, 1, 2, 3}), (3, {2, 3})]:
+        monkeypatch.setattr(_bytes, "_AT_ONCE", at_once)
+        errors, found = {}, []
+        with _bytes.Opened({}) as files:
+            for piece in files.pieces(spans):
+                assert piece.first == len(found)
+                errors |= piece.errors
+                found += [piece.memory[i:k].tobytes() for i, k in itertools.pairwise(piece.offsets)]
+        assert errors.keys() == told
+        assert all("memory" in error.strerror for i, error in errors.items() if i < 3)
+        assert at_once > 3 or found[:2] == [b"abc", b"de"]
+
+
+@SHARED
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 12)), max_size=12), st.integers(0, 30))
+def test_parts_at_once_are_those_one_by_one(tmp_path, spans, at_once):
+    """Also those that are in no file, beyond its end, or follow each other."""
+    for i in range(2):
+        (tmp_path / str(i)).write_bytes(bytes(range(i, 30 + i)))
+    spans = [(str(tmp_path / str(i)), start, size) for i, start, size in spans]
+    spans += [(path, start + size, 3) for path, start, size in spans]
+    found, errors = [], {}
+    with pytest.MonkeyPatch.context() as patch, _bytes.Opened({}) as files:
+        patch.setattr(_bytes, "_AT_ONCE", at_once)
+        patch.setattr(_bytes, "_MOST_OPEN", at_once % 3)
+        for piece in files.pieces(spans):
+            errors |= piece.errors
+            assert piece.first == len(found)
+            found += [piece.memory[i:k].tobytes() for i, k in itertools.pairwise(piece.offsets)]
+    assert [repr(errors[i]) if i in errors else data for i, data in enumerate(found)] == list(map(one_by_one, spans))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -193,10 +194,13 @@ def _some_together(paths: Sequence[str], first: int, errors: dict[int, OSError])
                     room += -(-(size + 1) // _ALIGNED) * _ALIGNED
             except OSError as error:
                 _note(first + i, error, errors)
-        memory = empty((room,), _BYTE)
+        memory: Array | None = None  # each has its own where there is not enough for all
+        with contextlib.suppress(MemoryError):
+            memory = empty((room,), _BYTE)
         for i, descriptor, start, end in begun:
             try:
-                found[i] = _whole(memory[start:end], descriptor)
+                data = _room(end - start - 1, 1) if memory is None else memory[start:end]
+                found[i] = _whole(data, descriptor)
             except OSError as error:
                 _note(first + i, error, errors)
     finally:
@@ -278,16 +282,18 @@ class Opened:
                 if offsets[-1] + size > _AT_ONCE:
                     break
                 offsets.append(offsets[-1] + size)
-            memory = _NOTHING
-            if len(offsets) > 1:
-                memory = _room(offsets[-1])
-                self._fill_all(spans[first : first + len(offsets) - 1], memory, first, errors)
-            else:  # a large one: its place is checked before memory is taken
+            alone = len(offsets) == 1  # it is large: its place is checked before memory is taken
+            if alone:
                 offsets.append(spans[first][2])
-                try:
-                    memory = self.part(*spans[first])
-                except OSError as error:
-                    _note(first, error, errors)
+            memory = _NOTHING
+            try:
+                memory = self.part(*spans[first]) if alone else _room(offsets[-1])
+            except OSError as error:
+                for i in range(first, first + len(offsets) - 1):
+                    _note(i, error, errors)
+            else:
+                if not alone:
+                    self._fill_all(spans[first : first + len(offsets) - 1], memory, first, errors)
             yield Piece(first, memory, offsets, errors)
             first += len(offsets) - 1
 

@@ -143,7 +143,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
     def _samples(self, piece: Piece, errors: dict[int, Exception]) -> list[Any]:
         """The features of the records of a piece; errors are noted."""
         if not len(piece.memory):
-            return [None]
+            return [None] * (len(piece.offsets) - 1)
         starts, ends = numpy.array(piece.offsets[:-1]) + _BEFORE, numpy.array(piece.offsets[1:]) - _AFTER
         rows: list[Any] = plain_rows(piece.memory, starts, ends, self._columns)
         told = piece.memory.take(starts[:, None] - _BEFORE + numpy.arange(_BEFORE), mode="clip")
