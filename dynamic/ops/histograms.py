@@ -43,7 +43,7 @@ def _equalize_on_gpu(call: Call, inputs: list[Described], target: Described) -> 
 def _plan_equalization(call: Call) -> Plan:
     plan = _plan_same(call)
     photos = call.dtype == numpy.uint8 and "D" not in (call.layout or "")
-    worth = call.count >= _FEW or call.bytes() >= _MANY
+    worth = call.count >= _FEW or (call.count > 0 and call.bytes() >= _MANY)
     if photos and worth and max(map(math.prod, set(call.shapes)), default=0) <= _LARGEST:
         plan.native = _equalize_natively
     return plan

@@ -272,7 +272,7 @@ def _plan_normalisation(call: Call) -> Plan:
         plan.shapes, plan.data = shapes[0], found[0]
     if layout not in ("HWC", "CHW") or isinstance(fixed["fill_values"], tuple) or not _PIXELS.isdisjoint(call.varying):
         return plan
-    worth = call.count >= _FEW or call.bytes() >= _LARGE
+    worth = call.count >= _FEW or (call.count > 0 and call.bytes() >= _LARGE)
     if worth and call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV and _core.in_use():
         plan.native = _normalise_natively
     elif len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
