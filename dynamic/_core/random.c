@@ -26,6 +26,7 @@ enum { WIDE = 2 };
 #define PRODUCT(x, y) (((x) & 0xFFFFFFFF) * (y))
 #endif
 typedef u64 lanes __attribute__((vector_size(8 * WIDE)));
+typedef double reals __attribute__((vector_size(8 * WIDE)));
 
 /* Where the words of n samples lie: `_philox.Draw`. */
 typedef struct {
@@ -301,30 +302,36 @@ static void shot(const call *c, const part *p)
     u64 first = (u64)(p->at - begin_of(c, p->sample));
     const uint8_t *image = c->image + p->at;
     for (int r = 0; r < 4; r++) {
-        u64 block[4][LANES], word = (c->from.phase + first + (u64)r) & 3, have = ~0ull, more = 1;
-        double limit[LANES], product[LANES], found[LANES] = {0}, pair[2][LANES];
+        u64 block[4][LANES], word = (c->from.phase + first + (u64)r) & 3, have = 9;
+        lanes found[LANES / WIDE] = {{0}}, more = {1}, two[2];
+        reals limit[LANES / WIDE] = {{0}}, product[LANES / WIDE];
         for (int j = 0; j < LANES; j++) {
-            limit[j] = 4 * j + r < p->count ? limits[image[4 * j + r]] : 2;
-            product[j] = 1;
+            limit[j / WIDE][j % WIDE] = 4 * j + r < p->count ? limits[image[4 * j + r]] : 2;
+            product[j / WIDE] = (reals){0} + 1;
         }
-        while (more) {
-            for (int half = 0; half < 2; half++, word++) {
-                if (word / 4 != have)
-                    blocks(&c->from, p->sample, STRIDE, first + (u64)r, have = word / 4, block);
-                for (int j = 0; j < LANES; j++)
-                    pair[half][j] = (double)(u32)block[word % 4][j];
+        for (; memcmp(&more, &(lanes){0}, sizeof more); word += 2) {
+            u64 pair[2][LANES];
+            for (u64 half = 0; half < 2; half++) {
+                if ((word + half) / 4 != have)
+                    blocks(&c->from, p->sample, STRIDE, first + (u64)r, have = (word + half) / 4, block);
+                memcpy(pair[half], block[(word + half) % 4], sizeof pair[0]);
             }
-            more = 0;
-            for (int j = 0; j < LANES; j++) {
-                double unit = (pair[1][j] * 0x1p32 + pair[0][j]) * 0x1p-64;
-                product[j] *= unit < 1 - 0x1p-53 ? unit : 1 - 0x1p-53;
-                found[j] += product[j] > limit[j];
-                more |= product[j] > limit[j];
+            more = (lanes){0};
+            for (int i = 0; i < LANES / WIDE; i++) {
+                memcpy(&two[0], pair[0] + WIDE * i, sizeof two[0]);
+                memcpy(&two[1], pair[1] + WIDE * i, sizeof two[1]);
+                reals low = (reals)((two[0] & 0xFFFFFFFF) | 0x4330000000000000) - 0x1p52;
+                reals high = (reals)((two[1] & 0xFFFFFFFF) | 0x4330000000000000) - 0x1p52;
+                reals unit = (high * 0x1p32 + low) * 0x1p-64;
+                product[i] *= (reals)((lanes)unit + (lanes)(unit >= 1)); /* the number before 1 instead of it */
+                more |= (lanes)(product[i] > limit[i]);
+                found[i] -= (lanes)(product[i] > limit[i]);
             }
         }
-        for (int j = 0; j < LANES && 4 * j + r < p->count; j++)
-            c->out[p->at + 4 * j + r] = limit[j] > 1 ? image[4 * j + r]
-                                                     : (uint8_t)narrow((float)found[j] * (float)p->own[0][0], 0, 255);
+        for (int j = 0; j < LANES && 4 * j + r < p->count; j++) {
+            float v = (float)found[j / WIDE][j % WIDE] * (float)p->own[0][0];
+            c->out[p->at + 4 * j + r] = limit[j / WIDE][j % WIDE] > 1 ? image[4 * j + r] : (uint8_t)narrow(v, 0, 255);
+        }
     }
 }
 
