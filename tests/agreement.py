@@ -133,16 +133,21 @@ def closeness(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return found
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+def asked(description: str | None) -> tuple[argparse.Namespace, Oracle]:
+    """The arguments of a script, and DALI."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--show", type=int, default=0, help="calls to print where DALI does not agree")
-    arguments = parser.parse_args()
-    dali = connect()
+    arguments, dali = parser.parse_args(), connect()
     if dali is None:
         sys.exit("set DYNAMIC_DALI_PYTHON to a Python that has DALI")
+    return arguments, dali
+
+
+def main() -> None:
+    """Print the table."""
+    arguments, dali = asked(__doc__)
     print("| operator | calls | bytes | within 1 | other integers | within 1 | floats | within 1e-4 | unlike |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, use in usage.USED.items():

@@ -97,7 +97,7 @@ def failing(sample):
                 with folder() as path, pytest.MonkeyPatch.context() as patch:
                     file = path / "c.json"
                     checkpoint.save(file, a=test_durability.Value("old"))
-                    calls = _fail(patch, call, turn, late, number)
+                    calls = test_checkpoint.fail(patch, call, turn, late, number)
                     with contextlib.suppress(OSError):
                         checkpoint.save(file, a=test_durability.Value("new"))
                     patch.undo()
@@ -109,21 +109,6 @@ def failing(sample):
                     break
                 count += 1
     return f"{count} errors, {wrong} wrong", count > 0 and not wrong
-
-
-def _fail(patch, call, turn, late, number):
-    original, calls = getattr(os, call), [0]
-
-    def failing(*arguments, **keywords):
-        calls[0] += 1
-        if calls[0] - 1 != turn:
-            return original(*arguments, **keywords)
-        if late:
-            original(*arguments, **keywords)
-        raise OSError(number, os.strerror(number))
-
-    patch.setattr(os, call, failing)
-    return lambda: calls[0]
 
 
 @goal("G8 writers", "8 processes save 50 numbered files each at once: 400 whole files, no error", sampled=False)

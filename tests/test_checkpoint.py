@@ -382,7 +382,7 @@ def test_a_call_that_fails_leaves_the_old_file_or_the_new_one_and_nothing_else(t
             pytest.fail("a save makes too many calls to try all of them")
 
 
-def fail(monkeypatch, call, turn, late):
+def fail(monkeypatch, call, turn, late, number=5):
     original, calls = getattr(os, call), [0]
 
     def failing(*arguments, **keywords):
@@ -391,7 +391,7 @@ def fail(monkeypatch, call, turn, late):
             return original(*arguments, **keywords)
         if late:
             original(*arguments, **keywords)
-        raise OSError(5, "Input/output error")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, call, failing)
     return lambda: calls[0]

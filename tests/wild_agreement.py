@@ -8,13 +8,12 @@ refuses all the same is counted and not compared.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from dali_oracle import DaliError, Oracle, Samples, connect
+from agreement import asked
+from dali_oracle import DaliError, Oracle, Samples
 from fitting import FURTHER_INPUTS
 from hypothesis import HealthCheck, Phase, given, settings
 from strategies import calls
@@ -185,14 +184,7 @@ def operators(names: list[str]) -> list[Operator]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--show", type=int, default=0, help="calls to print where DALI does not agree")
-    arguments = parser.parse_args()
-    dali = connect()
-    if dali is None:
-        sys.exit("set DYNAMIC_DALI_PYTHON to a Python that has DALI")
+    arguments, dali = asked(__doc__)
     print("| operator | calls | refused by DALI | values | equal | within 1 level or 1e-4 | calls that differ | why |")
     print("|---|--:|--:|--:|--:|--:|--:|---|")
     for operator in operators(arguments.names):
