@@ -261,7 +261,7 @@ class Call:
     def bytes(self) -> int:
         """Bytes of the inputs; of separate samples as many as the first has, each."""
         total = 0
-        for x in self.inputs:
+        for x in self.inputs if self.count else ():
             if isinstance(x, Tensor):
                 total += self.count * int(x.array.nbytes)
             else:
