@@ -87,6 +87,19 @@ def test_both_ways_decode_alike(given: list[bytes], how: dict[str, Any], shared:
     alike(lambda: decoders.image(given[0], **how), shared=False)
 
 
+@given(
+    given=st.lists(files(), min_size=1, max_size=5),
+    dtype=st.sampled_from(["int64", "int32", "float32", "uint16"]),
+    kind=st.sampled_from(["RGB", "GRAY", "ANY_DATA", "YCbCr"]),
+    upright=st.booleans(),
+    policy=st.sampled_from(["raise", "skip", "null"]),
+)
+def test_both_ways_peek_alike(given: list[bytes], dtype: str, kind: str, upright: bool, policy: str) -> None:
+    """Shapes that headers tell."""
+    how: dict[str, Any] = {"dtype": dtype, "image_type": kind, "adjust_orientation": upright, "on_error": policy}
+    alike(lambda: ndd.peek_image_shape(batch(given), max_pixels=2000, **how), shared=False)
+
+
 @given(given=st.lists(files(), min_size=1, max_size=4), how=arguments, data=st.data())
 def test_both_ways_decode_windows_alike(given: list[bytes], how: dict[str, Any], data: st.DataObject) -> None:
     """Those of `image_crop` and `image_slice`, inside of the images or not."""

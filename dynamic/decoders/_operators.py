@@ -36,7 +36,7 @@ from dynamic.random._windows import drawn
 
 from ._arrays import OPERATOR, plan_arrays
 from ._files import File, Refused, buffer, on_gpu, opened
-from ._photos import Photos, photos
+from ._photos import Photos, peeked, photos
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
@@ -370,7 +370,7 @@ def image_random_crop(
 
 
 def _plan_peek(call: Call) -> Plan:
-    return Plan((3,), call.asked, None, ndim=1, weight=0.0, on_error=call.fixed["on_error"])
+    return Plan((3,), call.asked, None, ndim=1, native=peeked, weight=0.0, on_error=call.fixed["on_error"])
 
 
 @operator(dtypes="uint8", plan=_plan_peek)

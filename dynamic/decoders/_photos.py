@@ -21,7 +21,7 @@ from dynamic.kernels.cpu.places import Window
 
 from ._files import File, Refused, for_each, opened
 
-__all__ = ["Photos", "is_exact", "photos"]
+__all__ = ["Photos", "is_exact", "peeked", "photos"]
 
 
 _OF_FILES = frozenset(inspect.signature(opened).parameters)  # arguments that no window depends on
@@ -101,27 +101,34 @@ def photos(call: Call, window: Callable[..., Window] | None = None, *, parts: bo
         window: As for `opened`.
         parts: Whether other windows follow.
     """
-    fixed, kind, given = call.fixed, call.fixed["output_type"], call.inputs[0]
-    here = call.device.device_type == "cpu" and given.ndim == 1 and core.is_here() and is_exact()
-    limits = images.Limits(fixed["max_pixels"], fixed["max_scans"], fixed["max_encoded_bytes"], fixed["formats"])
-    allowed = limits.formats is None or images.jpeg.FORMAT in limits.formats
     worth = call.count >= _FEW or (call.count and (parts or window is not None) and call.bytes() >= _LARGE)
-    if not (worth and here and allowed):
+    files = _files(call, call.fixed["output_type"]) if worth else None
+    if files is None:
         return None
-    tables = call.tables()
-    if tables is None:
-        return None
-    files = core.Files(
-        tables[0],
-        limits.encoded_bytes,
-        limits.pixels,
-        channels=_CHANNELS[kind],
-        upright=fixed["adjust_orientation"],
-    )
     try:
         return Photos(files, _placed(call, files, window))
     except DataError:
         return None  # so that one error names all that are refused
+
+
+def _files(call: Call, kind: str) -> core.Files | None:
+    """The files of a call, with their headers read for images of an output type; None where C reads none."""
+    fixed, formats = call.fixed, call.fixed["formats"]
+    here = call.device.device_type == "cpu" and call.inputs[0].ndim == 1 and core.is_here() and is_exact()
+    tables = call.tables() if here and (formats is None or images.jpeg.FORMAT in formats) else None
+    if tables is None:
+        return None
+    limits = fixed["max_encoded_bytes"], fixed["max_pixels"]
+    return core.Files(tables[0], *limits, channels=_CHANNELS[kind], upright=fixed["adjust_orientation"])
+
+
+def peeked(call: Call, _: list[Described], memory: Memory) -> bool:
+    """Write the shapes of images as `peek_image_shape` does; False where Python does it."""
+    files = _files(call, call.fixed["image_type"]) if call.count >= _FEW and call.asked.itemsize >= 4 else None
+    if files is None or not files.known.all():
+        return False
+    memory.storages[0][...] = files.shapes
+    return True
 
 
 def _placed(call: Call, files: core.Files, window: Callable[..., Window] | None) -> dict[int, File | Refused]:
