@@ -12,12 +12,13 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias, cast
 import numpy
 
 from ._arrays.array import Array, library
+from ._base.layout import axes_of
 from ._lift.argument import GIVEN, Between, DTypeArgument, Several
 from ._lift.call import Call, Plan, Shape
 from ._lift.kernels import Memory
 from ._lift.operator import Operator, operator
 from .dtypes import convert
-from .errors import ArgumentError, shown
+from .errors import ArgumentError
 from .kernels.cpu import reductions
 from .kernels.cpu.digits import above, level
 from .kernels.gpu import arrays
@@ -41,25 +42,8 @@ _UINT64, _INT64, _FLOAT32, _FLOAT64 = map(numpy.dtype, ("uint64", "int64", "floa
 
 def _places(call: Call) -> _Places:
     """The dimensions of a sample that the arguments name."""
-    ndim, layout, axes, axis_names = call.ndim, call.layout, call.fixed["axes"], call.fixed["axis_names"]
-    if axis_names is not None:
-        if axes is not None:
-            raise ArgumentError(call.name, "axis_names", "left out when 'axes' is given", shown(axis_names))
-        letters = layout or ""
-        if not set(axis_names) <= set(letters) or len(set(axis_names)) < len(axis_names):
-            expected = f"some letters of {layout!r}, each once" if layout else "left out where there is no layout"
-            raise ArgumentError(call.name, "axis_names", expected, shown(axis_names))
-        return tuple(letters.index(letter) - ndim for letter in axis_names)
-    if axes is None:
-        return tuple(range(-ndim, 0))
-    given = (axes,) if isinstance(axes, int) else axes
-    if not all(-ndim <= axis < ndim for axis in given):
-        expected = f"in [{-ndim}, {ndim - 1}]" if ndim else "empty where there are no dimensions"
-        raise ArgumentError(call.name, "axes", expected, shown(axes))
-    places = tuple(axis % ndim - ndim for axis in given)
-    if len(set(places)) < len(places):
-        raise ArgumentError(call.name, "axes", "dimensions, each once", shown(axes))
-    return places
+    found = axes_of(call.name, call.ndim, call.layout, call.fixed["axes"], call.fixed["axis_names"])
+    return tuple(range(-call.ndim, 0)) if found is None else tuple(place - call.ndim for place in found)
 
 
 def _plan(call: Call, kind: Callable[[_Kind], _Kind], adding: Callable[[_Kind], _Kind] | None) -> Plan:

@@ -292,9 +292,9 @@ def test_a_small_deviation_beside_a_large_mean_is_found():
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    ({"axes": [2]}, "'axes' must be different dimensions of the 2"), ({"axes": [0, -2]}, "'axes' must be different"),
-    ({"axes": []}, "'axes' must be different"), ({"axes": 0, "axis_names": "W"}, "'axes' must be left out"),
-    ({"axis_names": "C"}, "'axis_names' must be different letters of the layout, 'HW'"),
+    ({"axes": [2]}, "'axes' must be different dimensions in"), ({"axes": [0, -2]}, "'axes' must be different"),
+    ({"axes": []}, "'axes' must be at least one"), ({"axes": 0, "axis_names": "W"}, "'axis_names' must be left out"),
+    ({"axis_names": "C"}, "'axis_names' must be different letters of the layout 'HW'"),
     ({"axis_names": ""}, "'axis_names' must be"), ({"axis_names": "HH"}, "'axis_names' must be"),
     ({"mean": [1, 2]}, "'mean' must be a number, or an array that broadcasts"), ({"mean": np.nan}, "'mean' must be"),
     ({"stddev": np.zeros((2, 3, 4))}, "'stddev' must be"), ({"epsilon": -1.0}, "'epsilon' must be"),

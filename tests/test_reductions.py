@@ -251,9 +251,10 @@ def test_means_of_samples():
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    ({"axes": 3}, r"'axes' must be in \[-3, 2\]; got int 3"), ({"axes": [0, -4]}, "'axes' must be in"),
-    ({"axes": [0, -3]}, "'axes' must be dimensions, each once"), ({"axis_names": "X"}, "must be some letters of"),
-    ({"axis_names": "HH"}, "each once"), ({"axis_names": "H", "axes": 1}, "left out when 'axes' is given"),
+    ({"axes": 3}, r"'axes' must be different dimensions in \[-3, 2\]; got int 3"),
+    ({"axes": [0, -4]}, "'axes' must be different"),
+    ({"axes": [0, -3]}, "'axes' must be different dimensions"), ({"axis_names": "X"}, "must be different letters of"),
+    ({"axis_names": "HH"}, "different letters"), ({"axis_names": "H", "axes": 1}, "left out when 'axes' is given"),
     ({"axes": 1.5}, "'axes' must be an integer or a sequence")])  # fmt: skip
 @each
 def test_wrong_dimensions_are_named(name, arguments, told):

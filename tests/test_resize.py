@@ -437,7 +437,7 @@ def test_the_extents_are_told_where_they_are_asked_for():
     (tensor_resize, {"scales": 1, "mode": "not_larger"}, "'mode'"), (tensor_resize, {"sizes": 1, "axes": 3}, "'axes'"),
     (tensor_resize, {"sizes": 1, "axes": (0, 0)}, "'axes' must be different"),
     (tensor_resize, {"sizes": 1, "axis_names": "X"}, "'axis_names'"),
-    (tensor_resize, {"sizes": 1, "axis_names": "H", "axes": 0}, "'axes' must be left out"),
+    (tensor_resize, {"sizes": 1, "axis_names": "H", "axes": 0}, "'axis_names' must be left out"),
     (random_resized_crop, {}, "'size'"), (random_resized_crop, {"size": (1, 2, 3)}, "'size'"),
     (random_resized_crop, {"size": 4, "random_area": (0.5, 0.1)}, "'random_area'"),
     (random_resized_crop, {"size": 0}, "'size'")])  # fmt: skip

@@ -177,7 +177,7 @@ def test_channels_that_are_sliced_have_as_many_fill_values_as_come_out():
     ({"start": 0, "axis_names": "HH"}, "'axis_names'"), ({"start": 0, "axes": 3}, "'axes'"),
     ({"start": 0, "axes": (0, -3)}, "'axes' must be different dimensions"),
     ({"start": -1, "out_of_bounds_policy": "pad", "fill_values": (1, 2, 3)}, "'fill_values' must be one value or 2"),
-    ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out when 'axes' is given; got 'W'"),
+    ({"start": 1, "axes": 0, "axis_names": "W"}, "'axis_names' must be left out when 'axes' is given; got str 'W'"),
 ])  # fmt: skip
 def test_arguments_of_slice_that_contradict_each_other_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"slice\(\):? (argument )?{told}"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamic.errors import ArgumentError, LayoutWarning, shown, warn_caller
 
-__all__ = ["after_indexing", "checked", "combined", "fitting", "spatial", "warn_of_channels_first"]
+__all__ = ["after_indexing", "axes_of", "checked", "combined", "fitting", "spatial", "warn_of_channels_first"]
 
 
 def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str | None:
@@ -21,6 +21,28 @@ def checked(layout: Any, ndim: int, operator: str, whose: str = "Tensor") -> str
         expected = f"a letter for each of the {ndim} dimensions of the {whose}"
         raise ArgumentError(operator, "layout", expected, f"{len(layout)} letters, {layout!r}")
     return layout
+
+
+@functools.lru_cache(256)
+def axes_of(
+    operator: str, ndim: int, layout: str | None, axes: int | tuple[int, ...] | None, axis_names: str | None
+) -> tuple[int, ...] | None:
+    """The dimensions that an argument `axes` names by number, or `axis_names` by letters; None without either."""
+    if axes is not None:
+        if axis_names is not None:
+            raise ArgumentError(operator, "axis_names", "left out when 'axes' is given", shown(axis_names))
+        found = (axes,) if isinstance(axes, int) else axes
+        if not all(-ndim <= axis < ndim for axis in found) or len({axis % ndim for axis in found}) < len(found):
+            expected = f"different dimensions in [{-ndim}, {ndim - 1}]" if ndim else "empty: there are no dimensions"
+            raise ArgumentError(operator, "axes", expected, shown(axes))
+        return tuple(axis % ndim for axis in found)
+    if axis_names is None:
+        return None
+    letters = layout or ""
+    if not set(axis_names) <= set(letters) or len(set(axis_names)) < len(axis_names):
+        expected = f"different letters of the layout {layout!r}" if layout else "left out: the input has no layout"
+        raise ArgumentError(operator, "axis_names", expected, shown(axis_names), "as_tensor(x, layout=...) gives one.")
+    return tuple(letters.index(letter) for letter in axis_names)
 
 
 def combined(layouts: Sequence[str | None], ndim: int, operator: str) -> str | None:

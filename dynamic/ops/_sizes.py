@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynamic._base.layout import spatial
+from dynamic._base.layout import axes_of, spatial
 from dynamic.errors import ArgumentError, shown
 
 __all__ = ["ROUNDINGS", "SIZE_ARGUMENTS", "Span", "cut", "filter_of", "image_spans", "tensor_spans"]
@@ -263,29 +263,6 @@ def image_spans(
     return dict(zip(places, found, strict=True))
 
 
-def _axes_of(axes: Any, axis_names: str | None, ndim: int, layout: str | None) -> list[int]:
-    """The dimensions that arguments are about."""
-    name = "tensor_resize"
-    if axes is not None and axis_names is not None:
-        raise ArgumentError(name, "axes", "left out when 'axis_names' is given", shown(axes))
-    if axis_names is not None:
-        if layout is None or any(letter not in layout for letter in axis_names):
-            expected = f"letters of the layout {layout!r}" if layout else "left out where the input has no layout"
-            raise ArgumentError(name, "axis_names", expected, shown(axis_names))
-        found = [layout.index(letter) for letter in axis_names]
-    elif axes is None:
-        found = list(range(ndim))
-    else:
-        given = axes if isinstance(axes, tuple) else (axes,)
-        if not all(-ndim <= axis < ndim for axis in given):
-            raise ArgumentError(name, "axes", f"dimensions in [{-ndim}, {ndim - 1}]", shown(axes))
-        found = [axis % ndim for axis in given]
-    if len(set(found)) < len(found):
-        argument, value = ("axes", axes) if axis_names is None else ("axis_names", axis_names)
-        raise ArgumentError(name, argument, "different dimensions", shown(value))
-    return found
-
-
 def tensor_spans(
     shape: tuple[int, ...],
     layout: str | None,
@@ -310,7 +287,8 @@ def tensor_spans(
         raise ArgumentError.either(name, "sizes", "scales", both=sizes is not None)
     if scales is not None and mode in ("not_larger", "not_smaller"):
         raise ArgumentError(name, "mode", "'default' or 'stretch' beside 'scales'", shown(mode))
-    places = _axes_of(axes, axis_names, len(shape), layout)
+    named = axes_of(name, len(shape), layout, axes, axis_names)
+    places = range(len(shape)) if named is None else named
 
     def spread(argument: str, value: Any, others: Sequence[float], most: float = _LARGEST) -> list[float]:
         full = list(others)

@@ -10,11 +10,12 @@ import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._base import pool
+from dynamic._base.layout import axes_of
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Numbers, PerSample, Several
 from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import float32
-from dynamic.errors import ArgumentError, ScaleWarning, shown, warn_caller
+from dynamic.errors import ArgumentError, ScaleWarning, warn_caller
 from dynamic.kernels.cpu import normalize as kernels
 from dynamic.kernels.cpu.digits import above, level
 from dynamic.kernels.gpu import arrays
@@ -54,21 +55,12 @@ def _axes_of(
     ndim: int, layout: str | None, axes: int | tuple[int, ...] | None, axis_names: str | None, given: list[Array]
 ) -> list[int]:
     """The dimensions over which mean and deviation are found, ascending."""
-    name = "normalize"
-    if axes is not None and axis_names is not None:
-        raise ArgumentError(name, "axes", "left out when 'axis_names' is given", shown(axes))
-    if axis_names is not None:
-        missing = [letter for letter in axis_names if letter not in (layout or "")]
-        if missing or not axis_names or len(set(axis_names)) != len(axis_names):
-            expected = f"different letters of the layout, {layout!r}"
-            raise ArgumentError(name, "axis_names", expected, repr(axis_names), "as_tensor(x, layout=...) gives one.")
-        return sorted((layout or "").index(letter) for letter in axis_names)
-    if axes is not None:
-        places = [axes] if isinstance(axes, int) else list(axes)
-        found = sorted({place % ndim for place in places if -ndim <= place < ndim})
-        if not places or len(found) != len(places):
-            raise ArgumentError(name, "axes", f"different dimensions of the {ndim} of the input", shown(axes))
-        return found
+    found = axes_of("normalize", ndim, layout, axes, axis_names)
+    if found is not None:
+        if not found:
+            argument = "axes" if axis_names is None else "axis_names"
+            raise ArgumentError("normalize", argument, "at least one dimension", "none")
+        return sorted(found)
     arrays = [array for array in given if array.size > 1]
     return [axis for axis in range(ndim) if all(array.shape[axis] == 1 for array in arrays)]
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._base.layout import axes_of as layout_axes
 from dynamic._base.layout import spatial
 from dynamic.errors import ArgumentError, shown
 
@@ -203,7 +204,6 @@ def placed(
     return tuple(starts), tuple(extents)
 
 
-@functools.lru_cache(256)
 def axes_of(
     operator: str,
     layout: str | None,
@@ -212,23 +212,9 @@ def axes_of(
     axis_names: str | None,
     default: str | None = None,
 ) -> tuple[int, ...]:
-    """The dimensions that `axes` says, else those that `axis_names` says, which has a default."""
-    if axes is not None:
-        if axis_names not in (None, default):
-            raise ArgumentError(operator, "axis_names", "left out when 'axes' is given", repr(axis_names))
-        given = [axes] if isinstance(axes, int) else list(axes)
-        if any(not -ndim <= axis < ndim for axis in given) or len({axis % ndim for axis in given}) < len(given):
-            expected = f"different dimensions between {-ndim} and {ndim - 1}"
-            raise ArgumentError(operator, "axes", expected, shown(axes))
-        return tuple(axis % ndim for axis in given)
-    letters = layout or _USUAL.get(ndim, "")
-    names = axis_names or ""
-    if any(name not in letters for name in names) or len(set(names)) < len(names):
-        expected = (
-            f"different letters of the layout {letters!r}" if letters else "left out for axes: there is no layout"
-        )
-        raise ArgumentError(operator, "axis_names", expected, repr(names))
-    return tuple(letters.index(name) for name in names)
+    """The dimensions of `axes`, else those of `axis_names`, which has a default."""
+    names = None if axes is not None and axis_names == default else axis_names
+    return layout_axes(operator, ndim, layout or _USUAL.get(ndim), axes, names) or ()
 
 
 def sliced(
