@@ -97,10 +97,11 @@ def test_windows(data: st.DataObject, image: np.ndarray) -> None:
     part, around = image[slice(*rows), slice(*columns)], np.full((sizes[0], sizes[1] + 2, channels), 5, np.uint8)
     for beyond, target in ((16, found), (0, found[:, ::-1]), (0, around[:, 1:-1])):
         target[...] = 3
-        assert resize.one(part, window.padding, window.box, target, mirrored=mirrored, beyond=beyond)
+        assert resize.shown([(part, window.padding, window.box, target, mirrored)], beyond)
         assert np.array_equal(target, expected)
     assert (around[:, [0, -1]] == 5).all()
-    assert not resize.one(part, window.padding, window.box, np.repeat(found, 2, axis=1)[:, ::2], mirrored=mirrored)
+    apart = np.repeat(found, 2, axis=1)[:, ::2]
+    assert not resize.shown([(part, window.padding, window.box, apart, mirrored)])
 
 
 @given(data=st.data(), image=images())
@@ -126,8 +127,8 @@ def test_filters_that_reach_too_far_are_refused() -> None:
     """There would be values that nobody has set."""
     image, out = np.zeros((1, 60, 3), np.uint8), np.zeros((1, 1, 3), np.uint8)
     box = 0.0, 0.0, 60.0, 1.0
-    assert not resize.one(image, (0, 0, 0, 0), box, out, beyond=16)
-    assert resize.one(image, (0, 0, 0, 0), box, out)
+    assert not resize.shown([(image, (0, 0, 0, 0), box, out, False)], 16)
+    assert resize.shown([(image, (0, 0, 0, 0), box, out, False)])
 
 
 @pytest.mark.parametrize("name", ["resize", "resize_crop_mirror"])

@@ -43,9 +43,11 @@ def bands_of(size):
     """Images are resized so many bytes at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scaled, "_BAND", size)
-        scaled._window.cache_clear()
+        for found in (scaled._window, scaled._pieces):
+            found.cache_clear()
         yield
-    scaled._window.cache_clear()
+    for found in (scaled._window, scaled._pieces):
+        found.cache_clear()
 
 
 def weight(filter, x):

@@ -16,7 +16,7 @@ from dynamic._arrays.described import Described
 
 from ._library import address, function, threads
 
-__all__ = ["is_quick", "many", "one"]
+__all__ = ["is_quick", "many", "shown"]
 
 _WEIGHT = 4.0  # of a byte
 _RECORD = struct.Struct("18q4d")  # `window` in C
@@ -58,31 +58,29 @@ def many(
     return bool(_call()(address(table), len(images), 0, threads(work)))
 
 
-def one(
-    part: Array, padding: Sequence[int], box: Sequence[float], out: Array, *, mirrored: bool = False, beyond: int = 0
-) -> bool:
-    """The same for one image (H, W, C).
+def shown(parts: Sequence[tuple[Array, Sequence[int], Sequence[float], Array, bool]], beyond: int = 0) -> bool:
+    """The same for parts of images (H, W, C), each given by itself.
 
     Args:
-        part: The pixels that are needed.
-        padding: How many more there are, as in `parts`.
-        box: As in `boxes`.
-        out: Memory for the result, of any strides.
-        mirrored: As above.
+        parts: The pixels that are needed; how many more there are, as in `parts` above; as in `boxes`; memory for the
+            result, of any strides; whether it is shown from right to left.
         beyond: How many more rows and columns there are, whose values do not matter.
 
     Returns:
-        Whether it is there: a filter may reach farther than `beyond`, or pixels of `out` lie apart.
+        Whether all are there: a filter may reach farther than `beyond`, or pixels of memory lie apart.
     """
-    rows, columns, channels = part.shape
-    step, *apart = out.strides
-    if apart == [-channels, 1]:
-        out, mirrored = out[:, ::-1], not mirrored
-    elif apart != [channels, 1]:
-        return False
-    ends, shape = (0, rows, 0, columns), (*out.shape, mirrored)
-    record = _RECORD.pack(address(part), *part.strides, *ends, *padding, address(out), step, *shape, *box)
-    return bool(_call()(record, 1, beyond, 1))
+    records, size = [], 0
+    for part, padding, box, out, mirrored in parts:
+        rows, columns, channels = part.shape
+        step, *apart = out.strides
+        if apart == [-channels, 1]:
+            out, mirrored = out[:, ::-1], not mirrored
+        elif apart != [channels, 1]:
+            return False
+        ends, shape = (0, rows, 0, columns), (*out.shape, mirrored)
+        records.append(_RECORD.pack(address(part), *part.strides, *ends, *padding, address(out), step, *shape, *box))
+        size += part.size + out.size
+    return bool(_call()(b"".join(records), len(records), beyond, threads(_WEIGHT * size)))
 
 
 @functools.cache

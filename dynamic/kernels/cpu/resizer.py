@@ -15,7 +15,7 @@ import functools
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import cv2
 import numpy
@@ -25,7 +25,7 @@ from dynamic._arrays.array import Array
 from dynamic._core import resize
 from dynamic.dtypes import convert
 
-__all__ = ["CHANNELS", "FILTERS", "is_installed", "is_native", "rows", "show"]
+__all__ = ["CHANNELS", "FILTERS", "Shown", "is_installed", "is_native", "rows", "show", "show_natively"]
 
 CHANNELS = {1: "", 2: "x2", 3: "x3", 4: "x4"}  #: numbers of channels, and how the library writes them
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3}  #: how many pixels of the result a filter reaches
@@ -35,6 +35,10 @@ _KEPT = 1 << 21  # bytes; memory for an image that is not larger is used again
 _STEP = 32  # pixels; sizes of that memory are so many more and a half: rows a power of two apart share lines of caches
 _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # Pillow's modes of bytes; it keeps three channels as four
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
+
+
+#: What `show` takes of a part, without the filter: a part, its padding and box, memory, and whether it is mirrored.
+Shown: TypeAlias = tuple[Array, Sequence[int], Sequence[float], Array, bool]
 
 
 @functools.cache
@@ -230,9 +234,6 @@ def rows(image: Array, columns: tuple[int, int], top: float, height: float, out:
         height: How many rows of the image the result shows.
         out: Memory for the result, of bytes and as many columns, C-contiguous.
     """
-    (left, right), width = columns, columns[1] - columns[0]
-    if is_native() and resize.one(image[:, left:right], (0, 0, 0, 0), (0, top, width, height), out):
-        return
     resizer = _taken()
     resizer.rows(image, columns, top, height, out)
     _of_thread.resizer = resizer
@@ -251,11 +252,22 @@ def show(
         out: Memory for the result (height, width, C), of any dtype.
         mirrored: Whether the result shows it from right to left.
     """
-    if filter == "linear" and part.dtype == out.dtype == numpy.uint8 and is_native():
-        # Memory that is used again is that much larger than an image at least.
-        beyond = _STEP // 2 if part.shape[2] in _MODES and _pillow() is not None else 0
-        if resize.one(part, padding, box, out, mirrored=mirrored, beyond=beyond):
-            return
+    usual = filter == "linear" and part.dtype == out.dtype == numpy.uint8 and is_native()
+    if usual and show_natively([(part, padding, box, out, mirrored)]):
+        return
     resizer = _taken()
     resizer.show(part, padding, box, filter, out, mirrored=mirrored)
     _of_thread.resizer = resizer
+
+
+def show_natively(parts: Sequence[Shown]) -> bool:
+    """`show` of parts of bytes with a linear filter by the native library; False where it refuses one.
+
+    Args:
+        parts: Of images with as many channels: what `show` takes of each. Their memories do not overlap.
+    """
+    if not parts:
+        return True
+    # Memory that is used again is that much larger than an image at least.
+    beyond = _STEP // 2 if parts[0][0].shape[2] in _MODES and _pillow() is not None else 0
+    return resize.shown(parts, beyond)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -139,27 +139,23 @@ def _resized(frame: Array, steps: Sequence[Along], out: Array) -> bool:
         return True
     if steps[0].filter != "linear" or not frame.dtype == out.dtype == numpy.uint8:
         return False  # to convert bands of a large image takes longer than products of matrices
-    down = _Axis.of(steps[0], out.shape[0], frame.shape[0])
-    across = _Axis.of(steps[1], out.shape[1], frame.shape[1])
-    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
-    if (not inside and max(across.part().padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
+    pieces = _pieces(*steps, frame.shape, out.shape)
+    if pieces is None:
         return False
+    shown = [[(*_needed(frame, one.window), *one.target(out, mirrored[1])) for one in some] for some in pieces]
+    if resizer.is_native() and all(map(resizer.show_natively, shown)):
+        return True
+    down, across = (_Axis.of(step, *sizes) for step, *sizes in zip(steps, out.shape, frame.shape, strict=False))
     if down.scale >= _SHRUNK:
         _rows_first(frame, down, across, out, mirrored=mirrored[1])
         return True
-    rows = -(-down.size // -(-down.size // _rows(down, across, frame.shape[2])))
-    before, after = across.edges() if inside else (across.size, 0)
-    if before + after >= across.size:
-        _bands(frame, down, across, rows, out, padded=True, mirrored=mirrored[1])
-        return True
-    # To copy a large image with a few more columns takes as long as to resize it.
-    _bands(frame, down, across, rows, out, padded=False, mirrored=mirrored[1])
-    out = out[:, ::-1] if mirrored[1] else out
-    if before:
-        _bands(frame, down, across.some(0, before), down.size, out[:, :before], padded=True)
-    if after:
-        last = across.some(across.size - after, across.size)
-        _bands(frame, down, last, down.size, out[:, -after:], padded=True)
+    for some in shown:
+
+        def one(i: int, some: Sequence[resizer.Shown] = some) -> None:
+            part, padding, box, target, mirror = some[i]
+            resizer.show(part, padding, box, "linear", target, mirrored=mirror)
+
+        pool.run_pieces(one, len(some), 2 * frame.nbytes)
     return True
 
 
@@ -179,39 +175,86 @@ def _rows(down: _Axis, across: _Axis, channels: int) -> int:
     return max(8, int(_BAND / (across.size * across.scale * channels) / down.scale))
 
 
-def _bands(
-    frame: Array, down: _Axis, across: _Axis, rows: int, out: Array, *, padded: bool, mirrored: bool = False
-) -> None:
-    """Resize one image in bands of so many rows."""
+class _Piece(NamedTuple):
+    """A part of the result of a large image, which is made by itself."""
+
+    rows: slice
+    columns: slice | None  #: None where it has them all
+    window: Window
+
+    def target(self, out: Array, mirrored: bool) -> tuple[Array, bool]:
+        """Its memory, and whether it is mirrored there."""
+        rows = out[self.rows]
+        if self.columns is None:
+            return rows, mirrored
+        return (rows[:, ::-1] if mirrored else rows)[:, self.columns], False
+
+
+@functools.lru_cache(64)
+def _pieces(
+    vertical: Along, horizontal: Along, shape: tuple[int, ...], made: tuple[int, ...]
+) -> tuple[list[_Piece], list[_Piece]] | None:
+    """The pieces of a large image of bytes, and those at its edges, which lie over them; None too far outside."""
+    down, across = _Axis.of(vertical, made[0], shape[0]), _Axis.of(horizontal, made[1], shape[1])
+    inside = across.low >= 0 and across.low + across.scale * across.size <= across.extent
     columns = across.part()
+    if (not inside and max(columns.padding) > _MOST_PADDING) or max(down.part().padding) > _MOST_PADDING:
+        return None
+    if down.scale >= _SHRUNK:
+        bands = _bands(down, _few_rows(down, columns, shape[2]))
+        parts = [(start + first, band.some(first, last)) for start, band in bands for first, last in band.sections()]
+        return [_piece(start, part, across, columns) for start, part in parts], []
+    rows = -(-down.size // -(-down.size // _rows(down, across, shape[2])))
+    before, after = across.edges() if inside else (across.size, 0)
+    # To copy a large image with a few more columns takes as long as to resize it.
+    padded = before + after >= across.size
+    most = [_piece(start, band, across, columns, padded=padded) for start, band in _bands(down, rows)]
+    edges = [] if padded else [(0, before), (across.size - after, across.size)]
+    sides = [(across.some(*ends), slice(*ends)) for ends in edges if ends[0] < ends[1]]
+    return most, [_piece(0, down, some, some.part(), place) for some, place in sides]
 
-    def one(i: int) -> None:
-        some = down.some(i * rows, min((i + 1) * rows, down.size))
-        target = out[i * rows : (i + 1) * rows]
-        _band(frame, some, some.part(), across, columns, target, padded=padded, mirrored=mirrored)
 
-    pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+def _piece(
+    start: int, down: _Axis, across: _Axis, columns: _Part, place: slice | None = None, *, padded: bool = True
+) -> _Piece:
+    """A piece from row `start` on, with pixels beyond the left and right edges or without them."""
+    lines = down.part()
+    sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
+    (first, last), width = columns.inside, across.scale * across.size
+    width = min(width, last - first + sum(sides) - left)  # it may have been rounded up beyond the last column
+    box = left, lines.start, width, down.scale * down.size
+    window = Window((*lines.inside, *columns.inside), (*lines.padding, *sides), box)
+    return _Piece(slice(start, start + down.size), place, window)
+
+
+def _bands(down: _Axis, rows: int) -> Iterator[tuple[int, _Axis]]:
+    """Bands of so many rows, and where they begin."""
+    for start in range(0, down.size, rows):
+        yield start, down.some(start, min(start + rows, down.size))
+
+
+def _few_rows(down: _Axis, columns: _Part, channels: int) -> int:
+    """The number of rows of a band that is made of many."""
+    most = max(1.0, down.scale / 4)  # so that threads share strong reductions too
+    first, last = columns.inside
+    return -(-down.size // math.ceil(down.size * (last - first) * channels * most / _BAND))
 
 
 def _rows_first(frame: Array, down: _Axis, across: _Axis, out: Array, *, mirrored: bool) -> None:
     """Resize one image in the two steps of cykooz-resizer: few rows are made of many, and then the columns of these."""
-    (left, right), sides, start = across.part()
-    made, box = right - left, (start, 0.0, across.scale * across.size)
-    most = max(1.0, down.scale / 4)  # so that threads share strong reductions too
-    rows = -(-down.size // math.ceil(down.size * made * frame.shape[2] * most / _BAND))
+    columns = across.part()
+    (left, right), sides, start = columns
+    bands = list(_bands(down, _few_rows(down, columns, frame.shape[2])))
 
     def one(i: int) -> None:
-        some = down.some(i * rows, min((i + 1) * rows, down.size))
-        between = empty((some.size, made, frame.shape[2]), frame.dtype)
-        head, tail = some.edges()
-        ends = {0, head, some.size - tail, some.size} if head + tail < some.size else {0, some.size}
-        for first, last in itertools.pairwise(sorted(ends)):
-            _lines(frame, some.some(first, last), (left, right), between[first:last])
-        resizer.show(
-            between, (0, 0, *sides), (*box, float(some.size)), "linear", out[i * rows :][: some.size], mirrored=mirrored
-        )
+        row, band = bands[i]
+        between = empty((band.size, right - left, frame.shape[2]), frame.dtype)
+        for first, last in band.sections():
+            _lines(frame, band.some(first, last), (left, right), between[first:last])
+        box = start, 0.0, across.scale * across.size, float(band.size)
+        resizer.show(between, (0, 0, *sides), box, "linear", out[row:][: band.size], mirrored=mirrored)
 
-    pool.run_pieces(one, -(-down.size // rows), 2 * frame.nbytes)
+    pool.run_pieces(one, len(bands), 2 * frame.nbytes)
 
 
 def _lines(frame: Array, down: _Axis, columns: tuple[int, int], out: Array) -> None:
@@ -222,18 +265,6 @@ def _lines(frame: Array, down: _Axis, columns: tuple[int, int], out: Array) -> N
         lines = cv2.copyMakeBorder(lines[:, slice(*columns)], *part.padding, 0, 0, cv2.BORDER_REPLICATE)
         lines, columns = lines.reshape(-1, *out.shape[1:]), (0, out.shape[1])
     resizer.rows(lines, columns, part.start, down.scale * down.size, out)
-
-
-def _band(
-    frame: Array, down: _Axis, lines: _Part, across: _Axis, columns: _Part, out: Array, *, padded: bool, mirrored: bool
-) -> None:
-    """Resize one image, with pixels beyond the left and right edges or without them."""
-    sides, left = (columns.padding, columns.start) if padded else ((0, 0), columns.start - columns.padding[0])
-    (first, last), width = columns.inside, across.scale * across.size
-    width = min(width, last - first + sum(sides) - left)  # it may have been rounded up beyond the last column
-    box = left, lines.start, width, down.scale * down.size
-    window = Window((*lines.inside, *columns.inside), (*lines.padding, *sides), box, down.filter)
-    show(frame, window, out, mirrored=mirrored)
 
 
 class Window(NamedTuple):
@@ -327,8 +358,13 @@ def resized_at_once(
 
 def show(image: Array, window: Window, out: Array, *, mirrored: bool = False) -> None:
     """Fill `out` with a part of an image (H, W, C) of bytes."""
-    (top, bottom, left, right), padding, box, filter = window
-    resizer.show(image[top:bottom, left:right], padding, box, filter, out, mirrored=mirrored)
+    resizer.show(*_needed(image, window), window.filter, out, mirrored=mirrored)
+
+
+def _needed(image: Array, window: Window) -> tuple[Array, Sequence[int], Sequence[float]]:
+    """The pixels of an image that a window needs, how many more, and where it lies in all these."""
+    top, bottom, left, right = window.inside
+    return image[top:bottom, left:right], window.padding, window.box
 
 
 class _Axis(NamedTuple):
@@ -364,6 +400,12 @@ class _Axis(NamedTuple):
         start, stop = min(max(first, 0), extent - 1), max(min(last, extent), 1)
         before, after = start - first if first < 0 else 0, last - stop if last > extent else 0
         return _Part((start, stop), (before, after), low - start + before)
+
+    def sections(self) -> Iterator[tuple[int, int]]:
+        """Parts of the result: those at its ends that need what is outside of the image, and between them."""
+        head, tail = self.edges()
+        ends = {0, head, self.size - tail, self.size} if head + tail < self.size else {0, self.size}
+        return itertools.pairwise(sorted(ends))
 
     def edges(self) -> tuple[int, int]:
         """How many pixels of the result, at its start and at its end, need pixels outside of the image."""
