@@ -50,9 +50,10 @@ class Photos:
 
     def at(self, windows: Array) -> Photos:
         """The files with other windows, of shape (N, 2, 2): the corner and the extents of each."""
-        shapes = self.files.shapes
-        self.files.corners[...] = windows[:, 0]
-        shapes[:, :2] = numpy.where(shapes[:, :1] > 0, windows[:, 1], 0)
+        self.files.corners[...], self.files.shapes[:, :2] = windows[:, 0], windows[:, 1]
+        for i, file in self._others.items():
+            if isinstance(file, Refused):
+                self.files.shapes[i, :2] = 0
         return self
 
     def fill(self, call: Call, _: list[Described], memory: Memory) -> bool:
@@ -68,6 +69,9 @@ class Photos:
             work=call.plan.weight * (call.bytes() + memory.nbytes),
         )
 
+        if direct and done.all():
+            return True
+
         def finish(i: int) -> None:
             if done[i]:
                 own = images.convert.colours(pixels[i], "RGB", kind) if kind == "YCbCr" else pixels[i]
@@ -76,8 +80,7 @@ class Photos:
                 self._file(call, i).decode(outs[i])
 
         rest = numpy.flatnonzero(~done).tolist() if direct else range(call.count)
-        if rest:
-            for_each(call, rest, sum(pixels[i].nbytes for i in rest), finish)
+        for_each(call, rest, sum(pixels[i].nbytes for i in rest), finish)
         return True
 
     def _file(self, call: Call, i: int) -> File | Refused:
@@ -134,6 +137,8 @@ def peeked(call: Call, _: list[Described], memory: Memory) -> bool:
 def _placed(call: Call, files: core.Files, window: Callable[..., Window] | None) -> dict[int, File | Refused]:
     """The files that C does not read, as Python does; all windows are set."""
     others: dict[int, File | Refused] = {}
+    if window is None and files.known.all():
+        return others
     known, sizes, columns = files.known.tolist(), files.shapes[:, :2].tolist(), call.columns()[1:]
     varying = {name: values for name, values in call.varying.items() if name not in _OF_FILES}
     fixed = {name: value for name, value in call.fixed.items() if name not in _OF_FILES}
