@@ -54,8 +54,8 @@ def as_tensor(
         data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, what
             DALI itself gives, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
             become int32 (uint32, int64 or uint64 where they are too large), floats float32 (infinite where they are too
-            large); with `dtype` they are converted from their own values. Arrays keep theirs. Any strides are fine;
-            big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
+            large); with `dtype` they are converted from their exact values. Data with a dtype keeps it. Any strides are
+            fine; big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
         dtype: Element type to convert to, saturating and rounding half away from zero.
         device: Where to put it; by default where it is.
         layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy
 
 from dynamic import ArgumentError, Batch, StateError, StateMismatch
+from dynamic._base.docstrings import described_as
 from dynamic._base.state import MOST_COUNTED, State
 from dynamic.checkpoint import array_from_json, array_to_json
 from dynamic.errors import shown
@@ -474,20 +475,9 @@ class GenericIterator:
         return f"<{self._operator} of {len(self._pipelines)} pipelines: {outputs}; {self._last_batch_policy.name}>"
 
 
+@described_as(GenericIterator)
 class ClassificationIterator(GenericIterator):
-    """A `GenericIterator` of pipelines with two outputs, "data" and "label".
-
-    Args:
-        pipelines: As of `GenericIterator`, like all others.
-        size: Samples in an epoch.
-        reader_name: Name of the first reader.
-        auto_reset: Begin the next epoch by itself.
-        last_batch_policy: The treatment of the last batch.
-        fill_last_batch: The same in older scripts.
-        dynamic_shape: Pad samples of different shapes.
-        last_batch_padded: Makes no difference.
-        prepare_first_batch: Begin to make batches now.
-    """
+    """A `GenericIterator` of pipelines with two outputs, "data" and "label"."""
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamic import ArgumentError, Batch
+from dynamic._base.docstrings import described_as
 from dynamic.errors import shown
 from dynamic.pipeline import Pipeline
 from dynamic.pipeline._output import named, names
@@ -19,23 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["RaggedIterator"]
 
 
+@described_as(GenericIterator)
 class RaggedIterator(GenericIterator):
     """A `GenericIterator` whose outputs may have samples of different shapes, such as the boxes of images.
 
     Args:
-        pipelines: As of `GenericIterator`, like all that is not here.
-        output_map: A name for each output.
-        size: Samples in an epoch.
-        reader_name: Name of the first reader.
         output_types: For each output a tag: DENSE_TAG, one tensor of all samples; SPARSE_LIST_TAG, a list with a tensor
             for each sample; or SPARSE_COO_TAG, a sparse tensor (N, L) of samples that are vectors, the longest of L
             numbers. By default all are dense.
-        auto_reset: Begin the next epoch by itself.
-        last_batch_policy: The treatment of the last batch.
-        fill_last_batch: The same in older scripts.
         dynamic_shape: Pad samples of different shapes of dense outputs.
-        last_batch_padded: Makes no difference.
-        prepare_first_batch: Begin to make batches now.
 
     Raises:
         ArgumentError: There are not as many tags as names, or there is no such tag; of a batch, its samples are no
