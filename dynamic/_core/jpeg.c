@@ -383,7 +383,7 @@ static void decode_one(void *context, int64_t i)
     struct file f = {.data = s->data, .size = s->size};
     struct reader *r = b->readers;
     s->done = false;
-    if (!read_header(&f))
+    if (!s->known || !read_header(&f))
         return;
     for (int k = 0; atomic_flag_test_and_set(&r->busy);) /* there are as many as threads */
         r = &b->readers[k = (k + 1) % b->threads];

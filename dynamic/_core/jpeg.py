@@ -112,7 +112,7 @@ class Files:
         """
         table, library = self._table, _library()
         assert library is not None, "asked where it is here"
-        table[:, 8], table[:, 9:12] = targets.pointers, targets.strides
+        table[:, 5:8], table[:, 8], table[:, 9:12] = targets.shapes, targets.pointers, targets.strides
         number, word, count = ctypes.c_int64, ctypes.c_int, len(table)
         run = function("core_jpeg_decode", numpy.ndarray, numpy.ndarray, number, number, *(word,) * 4)
         how = min(most_scans, _MOST), _COLOURS[colours], fast_idct, self._upright, threads(work)
