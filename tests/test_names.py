@@ -73,6 +73,7 @@ def test_a_name_that_occurs_again_is_another_sample(names):
         name + (b"\0%d" % names[:i].count(name) if name in names[:i] else b"") for i, name in enumerate(names)
     ]
     ids = sample_ids(names).tolist()
+    assert sample_ids(iter(names)).tolist() == ids
     assert ids == [sample_ids([name]).tolist()[0] for name in told_apart]
     assert len(set(ids)) == len(set(told_apart))
 

@@ -46,13 +46,11 @@ def sample_ids(names: Iterable[bytes]) -> Any:
     A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
     and a 1 behind it, the third with a 2.
 
-    Args:
-        names: They are gone through twice where names occur again.
-
     >>> from dynamic._base.origin import sample_ids
     >>> [hex(i) for i in sample_ids([b"a", b"b", b"a"])]
     ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
     """
+    names = list(names) if isinstance(names, Iterator) else names  # where some occur again it is gone through again
     found = _hashes(names)
     ordered = numpy.sort(found)
     if (ordered[1:] == ordered[:-1]).any():  # else no name occurs again
