@@ -95,9 +95,10 @@ def normalised(
     count = len(source)
     numbers = _numbers(tuple(factors), tuple(shifts)) if floats else None
     places = (None, None) if numbers is None else (address(numbers), address(numbers) + numbers.strides[0])
-    columns = list(map(address, _columns(source, target)))
+    columns = _columns(source, target)  # which lives until the call is over
     call = function("core_normalise", _INTEGER, *[_ARRAY] * 5, _BYTES, _ARRAY, _INTEGER, _ARRAY, _ARRAY, _INTEGER, _INT)
-    call(count, *columns, mirrored, address(tables), tables.itemsize, *places, *_pieces(count, work))
+    last = tables.itemsize, *places, *_pieces(count, work)
+    call(count, *map(address, columns), mirrored, address(tables), *last)
 
 
 @functools.lru_cache(64)
