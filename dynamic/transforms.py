@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, cast
 
 import numpy
 
 from ._arrays.array import Array, asarray
 from ._base.docstrings import described_as
 from ._lift import frames as _frames
-from ._lift.argument import Argument, Numbers, PerSample
-from ._lift.binding import Binder, common_size
+from ._lift.argument import GIVEN, Argument, Numbers, PerSample
+from ._lift.binding import Binder, common_size, signature_without
 from .data import Batch, Tensor, as_one
 from .data._transfer import moved
 from .devices import Device, DeviceLike, device_of_call
@@ -53,30 +53,30 @@ def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
 def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Batch]:
     """Check calls of a function against its declaration, and spread arguments laid out as frames."""
     name = f"transforms.{function.__name__}"
-    binder = _declared[name] = Binder(function, name, common=_COMMON)
+    binder = _declared[name] = Binder(function, name, ("call",), _COMMON)
+
+    def run(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
+        body: Any = function
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            return cast("Tensor | Batch", body(*inputs, **arguments, call=_Call(binder, inputs, arguments)))
 
     @functools.wraps(function)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> Tensor | Batch:
         if inputs:
             binder.check_inputs(len(inputs))
         binder.check_names(arguments, _BEFORE if inputs else "")
-        arguments = {key: value for key, value in arguments.items() if value is not None}  # type: ignore[assignment] # None is not given
-        if _frames.are_in((*inputs, *arguments.values())):
-            return of_frames(inputs, arguments)
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            return function(*inputs, **arguments)
-
-    def of_frames(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
-        """One matrix for each frame: a result laid out as frames, as `warp_affine` takes it."""
-        given = _named(inputs) | arguments
-        count = common_size(name, given.pop("batch_size", None), given)
+        given = {key: value for key, value in arguments.items() if value is not None}
+        if not _frames.are_in((*inputs, *given.values())):
+            return run(inputs, given)
+        given = _named(inputs) | given
 
         def called(given: dict[str, Any], frames: int) -> Any:
-            matrices = [given.pop(key) for key in _named(inputs)]
-            return function(*matrices, **given, batch_size=frames)  # type: ignore[arg-type] # the rest is checked when it is called
+            """One matrix for each frame: a result laid out as frames, as `warp_affine` takes it."""
+            return run([given.pop(key) for key in _named(inputs)], given | {"batch_size": frames})
 
-        return _frames.each_of(called, name, given, count)
+        return _frames.each_of(called, name, given, common_size(name, given.pop("batch_size", None), given))
 
+    vars(checked)["__signature__"] = signature_without(function, "call")
     return checked
 
 
@@ -90,27 +90,24 @@ class _Call:
     """One call: its matrices and vectors as float64, with one more dimension in front where there is one a sample.
 
     Args:
-        name: Of the function.
+        binder: The declaration.
         inputs: Matrices, as given; None are left out.
-        batch_size: As given.
-        device: As given.
-        reverse_order: As given.
-        given: The other arguments.
+        arguments: As given, without None.
     """
 
-    def __init__(
-        self, name: str, inputs: Sequence[Any], batch_size: Any, device: DeviceLike, reverse_order: Any, /, **given: Any
-    ) -> None:
-        self.name = f"transforms.{name}"
-        if (device_of_call(device, self.name) or Device.CPU).device_type != "cpu":
+    def __init__(self, binder: Binder, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> None:
+        self.name, known = binder.name, binder.arguments
+        if (device_of_call(arguments.get("device"), self.name) or Device.CPU).device_type != "cpu":
             raise DeviceError(f"{self.name}() runs on cpu; pass device='cpu' and move its result.")
-        known = _declared[self.name].arguments
-        self.reverse = known["reverse_order"].one(reverse_order)
+        given = {p.name: arguments.get(p.name, p.default) for p in binder.keyword}
+        given = {name: value for name, value in given.items() if value is not None}
+        self.values = {name: known[name].one(value) for name, value in given.items() if not known[name].per_sample}
+        vectors = {name: value for name, value in given.items() if known[name].per_sample}
         named = _named(inputs)
-        self.n = common_size(self.name, batch_size, named | given)
+        self.n = common_size(self.name, arguments.get("batch_size"), named | vectors)
         self.origin = next((x.origin for x in named.values() if isinstance(x, Batch)), None)
         self.matrices = [self._matrix(name, value) for name, value in named.items()]
-        self.vectors = {name: self._vector(known[name], value) for name, value in given.items() if value is not None}
+        self.vectors = {name: self._vector(known[name], value) for name, value in vectors.items()}
 
     def _vector(self, known: Argument, value: Any) -> Array:
         """Numbers, in one dimension, or in two where there are some for each sample."""
@@ -206,7 +203,7 @@ class _Call:
                 expected = f"a transform of {dims} dimensions"
                 hint = "Rotations of three dimensions need axis=." if self.name.endswith("rotation") else ""
                 raise ArgumentError(self.name, "input", expected, f"one of {before.shape[-2]}", hint)
-            matrices = _after(before, matrices) if self.reverse else _after(matrices, before)
+            matrices = _after(before, matrices) if self.values["reverse_order"] else _after(matrices, before)
         return self.wrapped(matrices)
 
     def wrapped(self, matrices: Array) -> Tensor | Batch:
@@ -244,6 +241,7 @@ def translation(
     reverse_order: bool = False,
     batch_size: int | None = None,
     device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Move points by a vector.
 
@@ -262,7 +260,6 @@ def translation(
     >>> ndd.transforms.translation(offset=[5, 7]).tolist()
     [[1.0, 0.0, 5.0], [0.0, 1.0, 7.0]]
     """
-    call = _Call("translation", [input], batch_size, device, reverse_order, offset=offset)
     matrices = call.identity(call.dims(None, "offset"))
     matrices[..., -1] = call.vectors["offset"]
     return call.result(matrices)
@@ -280,6 +277,7 @@ def scale(
     reverse_order: bool = False,
     batch_size: int | None = None,
     device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Multiply coordinates by factors.
 
@@ -297,8 +295,7 @@ def scale(
     >>> ndd.transforms.scale(scale=[2, 3], center=[1, 1]).tolist()
     [[2.0, 0.0, -1.0], [0.0, 3.0, -2.0]]
     """
-    call = _Call("scale", [input], batch_size, device, reverse_order, scale=scale, center=center)
-    if ndim is not None and (isinstance(ndim, bool) or not isinstance(ndim, (int, numpy.integer)) or ndim < 1):
+    if ndim is not None and ndim < 1:
         raise ArgumentError("transforms.scale", "ndim", "an integer of at least 1", shown(ndim))
     matrices = call.identity(call.dims(ndim, "scale", "center"))
     _diagonal(matrices)[...] = call.vectors["scale"]
@@ -317,6 +314,7 @@ def rotation(
     reverse_order: bool = False,
     batch_size: int | None = None,
     device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Turn points about a centre, from x to y; or, in three dimensions, about an axis.
 
@@ -333,7 +331,6 @@ def rotation(
     >>> ndd.transforms.rotation(angle=90, center=[1, 2]).tolist()
     [[0.0, -1.0, 3.0], [1.0, 0.0, 1.0]]
     """
-    call = _Call("rotation", [input], batch_size, device, reverse_order, angle=angle, axis=axis, center=center)
     degrees = call.vectors["angle"][..., 0]
     radians = numpy.deg2rad(numpy.fmod(degrees, 360))
     cos, sin = numpy.cos(radians), numpy.sin(radians)
@@ -375,6 +372,7 @@ def shear(
     shear: PerSample[Numbers | None] = None,
     batch_size: int | None = None,
     device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Move points along each axis in proportion to their other coordinates.
 
@@ -393,7 +391,6 @@ def shear(
     >>> ndd.transforms.shear(shear=[2, 0]).tolist()
     [[1.0, 2.0, 0.0], [0.0, 1.0, 0.0]]
     """
-    call = _Call("shear", [input], batch_size, device, reverse_order, angles=angles, center=center, shear=shear)
     if (angles is None) == (shear is None):
         raise ArgumentError.either("transforms.shear", "shear", "angles", both=shear is not None)
     if shear is None:
@@ -428,6 +425,7 @@ def crop(
     to_start: PerSample[Numbers] = 0.0,
     batch_size: int | None = None,
     device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Map one box to another: `from_start` to `to_start`, and `from_end` to `to_end`.
 
@@ -449,20 +447,9 @@ def crop(
     >>> ndd.transforms.crop(from_start=[1, 2], from_end=[3, 6]).tolist()
     [[0.5, 0.0, -0.5], [0.0, 0.25, -0.5]]
     """
-    call = _Call(
-        "crop",
-        [input],
-        batch_size,
-        device,
-        reverse_order,
-        from_end=from_end,
-        from_start=from_start,
-        to_end=to_end,
-        to_start=to_start,
-    )
     matrices = call.identity(call.dims(None, "from_start", "from_end", "to_start", "to_end"))
     start, end, to, until = (call.vectors[name] for name in ("from_start", "from_end", "to_start", "to_end"))
-    if _declared[call.name].arguments["absolute"].one(absolute):
+    if call.values["absolute"]:
         start, end = numpy.minimum(start, end), numpy.maximum(start, end)
         to, until = numpy.minimum(to, until), numpy.maximum(to, until)
     extents = end - start
@@ -476,7 +463,11 @@ def crop(
 
 @_transform
 def combine(
-    *inputs: Any, reverse_order: bool = False, batch_size: int | None = None, device: DeviceLike = None
+    *inputs: Any,
+    reverse_order: bool = False,
+    batch_size: int | None = None,
+    device: DeviceLike = None,
+    call: _Call = GIVEN,
 ) -> Tensor | Batch:
     """Make one transform of several, which applies them in the order in which they are given.
 
@@ -495,11 +486,10 @@ def combine(
     >>> ndd.transforms.combine(double, right).tolist()
     [[2.0, 0.0, 1.0], [0.0, 2.0, 0.0]]
     """
-    if not inputs or any(one is None for one in inputs):
+    if not call.matrices or len(call.matrices) < len(inputs):
         raise ArgumentError("transforms.combine", "inputs", "one or more transforms", "nothing")
-    call = _Call("combine", inputs, batch_size, device, reverse_order)
     dims = [matrices.shape[-2] for matrices in call.matrices]
     if len(set(dims)) > 1:
         raise ArgumentError(call.name, "inputs", "transforms of equal numbers of dimensions", f"{dims}")
-    ordered = call.matrices[::-1] if call.reverse else call.matrices
+    ordered = call.matrices[::-1] if call.values["reverse_order"] else call.matrices
     return call.wrapped(functools.reduce(lambda first, second: _after(second, first), ordered))

@@ -14,7 +14,7 @@ from dynamic.errors import ArgumentError
 
 from .argument import IGNORED, KINDS, Argument, argument, ignored_by, is_layout
 
-__all__ = ["Binder", "check_given", "common_size", "function"]
+__all__ = ["Binder", "check_given", "common_size", "function", "signature_without"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,6 +132,12 @@ def common_size(
                 expected = f"{'' if number else 'a Batch of '}{count}, like {first!r}"
             raise ArgumentError(operator, name, expected, str(size) if number else f"a Batch of {size}")
     return count
+
+
+def signature_without(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """The signature of a function for its callers, who do not give one parameter."""
+    signature = inspect.signature(function)
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != name])
 
 
 def function(body: Callable[P, R]) -> Callable[P, R]:

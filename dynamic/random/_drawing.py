@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.memory import checked_extents, empty
 from dynamic._base import pool
 from dynamic._lift.argument import Argument
-from dynamic._lift.binding import Binder, common_size
+from dynamic._lift.binding import Binder, common_size, signature_without
 from dynamic._lift.call import Call as OperatorCall
 from dynamic._lift.call import Plan
 from dynamic._lift.operator import Operator
@@ -127,9 +126,7 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
             error.add_note(f"This was {name}().")
             raise
 
-    signature = inspect.signature(function)
-    shown = [p for p in signature.parameters.values() if p.name != "call"]
-    vars(bound)["__signature__"] = signature.replace(parameters=shown)
+    vars(bound)["__signature__"] = signature_without(function, "call")
     return bound
 
 
