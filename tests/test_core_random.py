@@ -16,7 +16,7 @@ from dynamic._base import pool
 from dynamic._core import random as native_random
 from dynamic.dtypes import convert
 from dynamic.random import _distributions
-from dynamic.random._philox import Draw
+from dynamic.random._philox import Draw, blocks
 
 pytestmark = pytest.mark.skipif(not _core.in_use(), reason="the native library is not compiled, or DYNAMIC_CORE=0")
 
@@ -256,3 +256,50 @@ def test_normal_numbers_of_a_word_that_is_zero(kind: str, size: int) -> None:
     values = _distributions.normal(numpy, words)
     expected = convert(numpy, _distributions.scaled(numpy, values, numpy.float32(3), numpy.float32(2)), dtype)
     assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_call_that_fails_gives_its_draw_back(monkeypatch: pytest.MonkeyPatch, *, keyed: bool) -> None:
+    """Also where it fails as the native path has begun."""
+
+    def none(shape: tuple[int, ...], dtype: Any) -> Any:
+        if len(shape) == 1:  # results: words come before them
+            raise MemoryError("There is none.")
+        return empty(shape, dtype)
+
+    stream = ndd.random.RNG(5)
+    source = stream.keyed([3, 4, 5]) if keyed else stream
+    before, empty = source.turn, native_random.empty
+    image = numpy.zeros((5, 6, 3), numpy.uint8)
+    monkeypatch.setattr(native_random, "empty", none)
+    calls = (ndd.random.uniform, ndd.random.normal, ndd.random.coin_flip)
+    for function in calls:
+        with pytest.raises(MemoryError):
+            function(batch_size=3, rng=source)
+    for noise in (ndd.noise.gaussian, ndd.noise.shot, ndd.noise.salt_and_pepper):
+        with pytest.raises(MemoryError):
+            noise(ndd.batch([image] * 3), rng=source)
+    assert source.turn == before
+
+
+WORDS64 = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, 2**64 - 1])
+
+
+@given(WORDS64, st.lists(WORDS64, max_size=70), WORDS64 | st.none(), st.permutations(range(4)))
+def test_blocks_of_words(key: int, upper: list[int], low: int | None, wanted: list[int]) -> None:
+    """Of any counters, with lower halves for all or for each."""
+    high = numpy.array(upper, numpy.uint64)
+    lower = high[::-1] if low is None else low
+    found = blocks(numpy, key, lower, high, wanted)
+    with _core.left_out():
+        expected = blocks(numpy, key, lower, high, wanted)
+    assert [words.tolist() for words in found] == [words.tolist() for words in expected]
+
+
+@given(st.data(), sources(), st.none() | st.integers(1, 5))
+def test_choices(data: st.DataObject, make: Any, n: int | None) -> None:
+    """Items, with probabilities and without, and numbers that reject some of their words."""
+    items = data.draw(st.sampled_from([1, 7, 3_000_000_000, 2**40, [[1, 2], [3, 4], [5, 6]]]))
+    p = data.draw(st.sampled_from([None, [0.25, 0.25, 0.5]])) if isinstance(items, list) else None
+    shape = data.draw(st.sampled_from([(), (3,), (700,)]))
+    alike(make, n, lambda **k: ndd.random.choice(items, p=p, shape=shape, **k))

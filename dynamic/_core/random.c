@@ -36,19 +36,11 @@ typedef struct {
     int64_t n;
 } draw;
 
-/* Blocks of words. A word is the lower half of its 64 bits: the upper one is left as it is.
- *
- * With a stride: of elements first, first + 4, ... of a sample, which all begin at the same word of their blocks, or
- * those that are `ahead` of these. Without one: of that element of the sample, of the next sample, and so on. */
-static void blocks(const draw *from, int64_t sample, u64 stride, u64 first, u64 ahead, u64 words[4][LANES])
+/* The blocks of some counters. A word is the lower half of its 64 bits: the upper one is left as it is. */
+static void philox(u64 key, const u64 low[LANES], const u64 high[LANES], u64 words[4][LANES])
 {
-    u64 begin = ((from->phase + STRIDE * first) >> 2) + ahead, low[LANES], high[LANES];
-    for (int j = 0; j < LANES; j++) {
-        low[j] = from->low + begin + stride * (u64)j;
-        high[j] = from->high[stride || sample + j >= from->n ? sample : sample + j] + (low[j] < from->low);
-    }
     for (int i = 0; i < LANES; i += WIDE) {
-        lanes x[4], k0 = (lanes){0} + (u32)from->key, k1 = (lanes){0} + (from->key >> 32);
+        lanes x[4], k0 = (lanes){0} + (u32)key, k1 = (lanes){0} + (key >> 32);
         memcpy(&x[0], low + i, sizeof x[0]);
         memcpy(&x[2], high + i, sizeof x[2]);
         x[1] = x[0] >> 32, x[3] = x[2] >> 32;
@@ -62,6 +54,33 @@ static void blocks(const draw *from, int64_t sample, u64 stride, u64 first, u64 
         for (int w = 0; w < 4; w++)
             memcpy(words[w] + i, &x[w], sizeof x[w]);
     }
+}
+
+/* `_philox.blocks`: four rows of n words. */
+EXPORT void core_blocks(u64 key, const u64 *low, const u64 *high, int64_t n, u32 *words)
+{
+    for (int64_t i = 0, some; i < n; i += some) {
+        u64 lower[LANES] = {0}, upper[LANES] = {0}, made[4][LANES];
+        some = n - i < LANES ? n - i : LANES;
+        memcpy(lower, low + i, (size_t)some * sizeof(u64));
+        memcpy(upper, high + i, (size_t)some * sizeof(u64));
+        philox(key, lower, upper, made);
+        for (int w = 0; w < 4; w++)
+            for (int64_t j = 0; j < some; j++)
+                words[w * n + i + j] = (u32)made[w][j];
+    }
+}
+
+/* The blocks of elements first, first + 4, ... of a sample, which all begin at the same word of theirs, or those that are
+ * `ahead` of these. Without a stride: of that element of the sample, of the next sample, and so on. */
+static void blocks(const draw *from, int64_t sample, u64 stride, u64 first, u64 ahead, u64 words[4][LANES])
+{
+    u64 begin = ((from->phase + STRIDE * first) >> 2) + ahead, low[LANES], high[LANES];
+    for (int j = 0; j < LANES; j++) {
+        low[j] = from->low + begin + stride * (u64)j;
+        high[j] = from->high[stride || sample + j >= from->n ? sample : sample + j] + (low[j] < from->low);
+    }
+    philox(from->key, low, high, words);
 }
 
 /* -- numbers ------------------------------------------------------------------------------------------------------- */
@@ -449,74 +468,60 @@ static void window(void *context, int64_t i)
 /* `_windows.drawn`. */
 EXPORT void core_windows(windows *c) { core_share(window, c, c->from.n, 1); }
 
-/* What `_box_windows.search` looks for: windows of random extents. Overlaps are parts of a box, or of its union with the
- * window, of all boxes or of one. The last threshold may stand for the whole image. */
+/* What `_box_windows.search` looks for: windows (x, y, X, Y) of random extents in images of two dimensions. Overlaps are
+ * parts of a box, or of its union with the window. The last threshold may stand for the whole image. */
 typedef struct {
     draw from;
     const int64_t *samples, *ends; /* numbers of the samples there; where the boxes of each end */
-    const float *boxes, *areas, *images;
+    const float *boxes, *areas;
+    const float *images; /* extents, x first; NULL where they are not known */
     const double *least; /* overlaps, of the thresholds */
-    float *found;        /* starts and ends of windows */
-    uint8_t *states;     /* for each whether there is a window, and whether it is as the rules say */
-    int64_t dims, attempts, rounds;
+    float *found;
+    uint8_t *states; /* for each whether there is a window, and whether it is as the rules say */
+    int64_t attempts, rounds;
     int32_t thresholds, whole, of_boxes, all_boxes;
-    float prune, low, range, ratios[3][2]; /* of each two extents */
+    float prune, low, range, ratios[2];
 } search;
 
-static float shared(int64_t dims, const float *a, const float *b)
+static float unit(stream *s)
 {
-    float found = 1;
-    for (int64_t k = 0; k < dims; k++) {
-        float end = a[dims + k] < b[dims + k] ? a[dims + k] : b[dims + k], extent = end - (a[k] > b[k] ? a[k] : b[k]);
-        found *= extent > 0 ? extent : 0;
-    }
-    return found;
+    float v = (float)next(s) * 0x1p-32f;
+    return v < 1 ? v : 0x1.fffffep-1f;
 }
 
-/* Draw a window; false where its ratios are not allowed. */
+/* Draw a window; false where its ratio is not allowed. */
 static bool proposed(const search *c, int64_t i, stream *s, float *window)
 {
-    int64_t dims = c->dims;
-    float extents[3], sizes[3];
-    for (int64_t k = 0; k < 2 * dims; k++) {
-        float unit = (float)next(s) * 0x1p-32f;
-        unit = unit < 1 ? unit : 0x1.fffffep-1f;
-        if (k < dims) {
-            extents[k] = unit * c->range + c->low;
-            sizes[k] = c->images ? extents[k] * c->images[dims * i + k] : extents[k];
-        } else {
-            window[k - dims] = unit * (1 - extents[k - dims]);
-            window[k] = window[k - dims] + extents[k - dims];
-        }
-        for (int pair = 0; k == dims - 1 && pair < (dims == 2 ? 1 : 3); pair++) {
-            float ratio = sizes[pair / 2] / sizes[pair ? 2 : 1];
-            if (!(c->ratios[pair][0] <= ratio && ratio <= c->ratios[pair][1]))
-                return false;
-        }
-    }
+    float w = unit(s) * c->range + c->low, h = unit(s) * c->range + c->low;
+    float ratio = c->images ? w * c->images[2 * i] / (h * c->images[2 * i + 1]) : w / h;
+    if (!(c->ratios[0] <= ratio && ratio <= c->ratios[1]))
+        return false;
+    window[0] = unit(s) * (1 - w), window[1] = unit(s) * (1 - h);
+    window[2] = window[0] + w, window[3] = window[1] + h;
     return true;
 }
 
-/* The overlap of a window with the boxes of a sample, and whether any of these is left in it. */
+static float common(const float *a, const float *b)
+{
+    float w = (a[2] < b[2] ? a[2] : b[2]) - (a[0] > b[0] ? a[0] : b[0]);
+    float h = (a[3] < b[3] ? a[3] : b[3]) - (a[1] > b[1] ? a[1] : b[1]);
+    return w > 0 && h > 0 ? w * h : 0;
+}
+
+/* The overlap of a window with all boxes of a sample or with one, and whether any of these is left in it. */
 static float overlap(const search *c, int64_t i, const float *window, bool *left)
 {
-    int64_t dims = c->dims, first = i ? c->ends[i - 1] : 0;
-    float found = 1, whole = window[dims] - window[0];
-    for (int64_t k = 1; k < dims; k++)
-        whole *= window[dims + k] - window[k];
+    int64_t first = i ? c->ends[i - 1] : 0;
+    float found = 1, whole = (window[2] - window[0]) * (window[3] - window[1]);
     *left = first == c->ends[i];
     for (int64_t b = first; b < c->ends[i]; b++) {
-        const float *box = c->boxes + 2 * dims * b;
-        float common = shared(dims, window, box), size = box[dims] - box[0];
-        float part = common > 0 ? common / (c->of_boxes ? c->areas[b] : c->areas[b] + whole - common) : 0;
+        const float *box = c->boxes + 4 * b;
+        float inside = common(window, box), x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
+        float part = inside > 0 ? inside / (c->of_boxes ? c->areas[b] : c->areas[b] + whole - inside) : 0;
         found = b == first || (c->all_boxes ? part < found : part > found) ? part : found;
-        bool inside = c->prune < 0;
-        for (int64_t k = 0; k < dims; k++) {
-            float centre = (box[k] + box[dims + k]) / 2;
-            inside = inside && window[k] <= centre && centre < window[dims + k];
-            size *= k ? box[dims + k] - box[k] : 1;
-        }
-        *left |= inside || (c->prune >= 0 && common > 0 && common / size >= c->prune && common / size > 0);
+        part = inside > 0 ? inside / c->areas[b] : 0;
+        *left |= c->prune < 0 ? window[0] <= x && x < window[2] && window[1] <= y && y < window[3]
+                              : part > 0 && part >= c->prune;
     }
     return found;
 }
@@ -527,8 +532,7 @@ static void searched(void *context, int64_t i)
     const search *c = context;
     stream s = {.from = &c->from, .sample = c->samples[i]};
     double best = -1;
-    size_t bytes = 2 * (size_t)c->dims * sizeof(float);
-    float *found = c->found + 2 * c->dims * i, drawn[6], taken[6] = {0};
+    float *found = c->found + 4 * i, drawn[4], taken[4] = {0};
     for (int64_t round = 0; round < c->rounds; round++) {
         int64_t threshold = below(&s, (double)c->thresholds);
         if (c->whole && threshold == c->thresholds - 1) {
@@ -544,13 +548,13 @@ static void searched(void *context, int64_t i)
             if ((double)own >= c->least[threshold] || (!passes && own > reached)) {
                 passes = passes || (double)own >= c->least[threshold];
                 reached = own, left = also;
-                memcpy(taken, drawn, bytes);
+                memcpy(taken, drawn, sizeof taken);
             }
         }
         if (!passes && reached <= best)
             continue;
         best = reached, c->states[2 * i] = 1;
-        memcpy(found, taken, bytes);
+        memcpy(found, taken, sizeof taken);
         if (passes && left) {
             c->states[2 * i + 1] = 1;
             return;

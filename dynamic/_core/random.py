@@ -14,7 +14,7 @@ from dynamic._arrays.memory import empty
 
 from ._library import address, column, function, in_use, threads
 
-__all__ = ["Source", "coin_flip", "in_use", "normal", "search", "shot", "strewn", "uniform", "windows"]
+__all__ = ["Source", "blocks", "coin_flip", "in_use", "normal", "search", "shot", "strewn", "uniform", "windows"]
 
 _INT, _LONG, _WORD, _REAL = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float
 _ARRAY = ctypes.c_void_p
@@ -22,6 +22,7 @@ _KINDS: dict[numpy.dtype[Any], int] = {
     numpy.dtype(name): number
     for number, name in enumerate(("int8", "uint8", "int16", "uint16", "float32", "int32", "uint32", "float64"))
 }
+_UINT32 = numpy.dtype("uint32")
 _INT32: numpy.dtype[Any] = numpy.dtype("int32")  # of those that are computed in float64 the first
 _LIKE: dict[numpy.dtype[Any], numpy.dtype[Any]] = {
     numpy.dtype("bool"): numpy.dtype("uint8"),
@@ -61,10 +62,10 @@ class _Search(ctypes.Structure):
     _fields_ = (
         ("draw", _Draw),
         *((name, _ARRAY) for name in ("samples", "ends", "boxes", "areas", "images", "least", "found", "states")),
-        *((name, _LONG) for name in ("dims", "attempts", "rounds")),
+        *((name, _LONG) for name in ("attempts", "rounds")),
         *((name, _INT) for name in ("thresholds", "whole", "of_boxes", "all_boxes")),
         *((name, _REAL) for name in ("prune", "low", "range")),
-        ("ratios", _REAL * 6),
+        ("ratios", _REAL * 2),
     )
 
 
@@ -86,6 +87,24 @@ class Source(Protocol):
     @property
     def phase(self) -> int:
         """The word of the first block to begin with."""
+
+
+def blocks(key: int, low: Any, high: Any) -> Any:
+    """The words of many blocks with one key, uint32 of shape (4, n); None where nothing is compiled.
+
+    Args:
+        key: The key.
+        low: Lower halves of the counters, a uint64 array, or an integer for all.
+        high: Upper halves of the counters, a uint64 array.
+    """
+    if not in_use():
+        return None
+    lower = numpy.full(len(high), low, numpy.uint64) if isinstance(low, int) else column(low, numpy.uint64)
+    upper = column(high, numpy.uint64)
+    found = empty((4, len(upper)), _UINT32)
+    make = function("core_blocks", _WORD, _ARRAY, _ARRAY, _LONG, _ARRAY)
+    make(key, address(lower), address(upper), len(upper), address(found))
+    return found
 
 
 def uniform(source: Source, sizes: Any, total: int, limits: Sequence[Any], kind: numpy.dtype[Any]) -> Any:
@@ -257,7 +276,7 @@ def search(
     images: Any,
     *,
     scaling: tuple[float, float],
-    ratios: Sequence[tuple[float, float]],
+    ratios: tuple[float, float],
     thresholds: Sequence[float | None],
     attempts: int,
     rounds: int,
@@ -269,25 +288,24 @@ def search(
 
     Returns:
         For each sample whether there is a window, and whether it is as the rules say, a bool array of shape (n, 2); and
-        start and end, float32. None for windows that are much larger than an image.
+        start and end, float32. None in three dimensions, and for windows that are much larger than an image.
     """
-    if not in_use() or scaling[1] > _LARGEST_SCALE:
+    if not in_use() or boxes.shape[1] != 4 or scaling[1] > _LARGEST_SCALE:
         return None
-    dims, (low, high) = boxes.shape[1] // 2, map(numpy.float32, scaling)
-    pairs = [bound for k in range(3) for bound in ratios[k % len(ratios)]]
+    low, high = map(numpy.float32, scaling)
     least = numpy.array([numpy.inf if threshold is None else threshold for threshold in thresholds])
     columns = [column(samples, numpy.int64), column(numpy.cumsum(counts), numpy.int64)]
     columns += [column(array, numpy.float32) for array in (boxes, areas)]
     extents = None if images is None else column(images, numpy.float32)
-    found = numpy.empty((len(samples), 2 * dims), numpy.float32)
+    found = numpy.empty((len(samples), 4), numpy.float32)
     states = numpy.zeros((len(samples), 2), numpy.bool_)
     call = _Search(
         _source(source),
         *map(address, columns),
         None if extents is None else address(extents),
         *map(address, (least, found, states)),
-        *(dims, attempts, rounds, len(thresholds), thresholds[-1] is None, of_boxes, all_boxes),
-        *(-1.0 if prune is None else prune, low, high - low, (_REAL * 6)(*pairs)),
+        *(attempts, rounds, len(thresholds), thresholds[-1] is None, of_boxes, all_boxes),
+        *(-1.0 if prune is None else prune, low, high - low, (_REAL * 2)(*ratios)),
     )
     work = len(boxes) * attempts * _BYTES_OF_WORK
     function("core_search", _ARRAY, _LONG, ctypes.c_int)(ctypes.byref(call), len(samples), threads(work))

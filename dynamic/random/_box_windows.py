@@ -156,7 +156,7 @@ def _natively(
         counts,
         images,
         scaling=rules.scaling,
-        ratios=rules.ratios,
+        ratios=rules.ratios[0],
         thresholds=rules.thresholds,
         attempts=rules.attempts,
         rounds=rounds,

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynamic._core import random as native
+
 __all__ = ["Draw", "blocks", "words"]
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -40,6 +42,9 @@ def blocks(xp: Any, key: int, low: Any, high: Any, wanted: Sequence[int] = range
     Returns:
         For each wanted word a uint32 array of shape (n,), possibly strided or read-only.
     """
+    found = native.blocks(key, low, high) if xp is numpy else None
+    if found is not None:
+        return [found[w] for w in wanted]
     if xp is numpy and len(high) <= _FEW:
         return _few(key, low, high, wanted)
     return _many(xp, key, low, high, wanted)
@@ -165,7 +170,11 @@ def _progressions(
         For each group and wanted word a uint32 array of shape (samples, n), possibly strided.
     """
     shape, each = (len(lows), len(high), n), numpy.arange(n, dtype=numpy.uint64)
-    if math.prod(shape) <= _FEW or any(low > _MASK64 or (low & _LOW) + step * n > _LOW for low in lows):
+    if (
+        math.prod(shape) <= _FEW
+        or native.in_use()
+        or any(low > _MASK64 or (low & _LOW) + step * n > _LOW for low in lows)
+    ):
         begin = numpy.array([low & _MASK64 for low in lows], numpy.uint64)[:, None, None]
         above = high + numpy.array([low >> 64 for low in lows], numpy.uint64)[:, None]
         low = begin + each * numpy.uint64(step)
