@@ -308,7 +308,7 @@ class _Elements:
     """The elements of all samples one after the other, of which a part is put together when it is asked for."""
 
     def __init__(self, samples: Sequence[Array], whole: Array | None) -> None:
-        self.whole = None if whole is None or not whole.flags.c_contiguous else whole.reshape(-1)
+        self._whole = whole
         self.samples = [sample.reshape(-1) for sample in samples]
         self._ends = list(itertools.accumulate(map(len, self.samples)))
 
@@ -316,8 +316,11 @@ class _Elements:
         return self._ends[-1] if self._ends else 0
 
     def joined(self) -> Array:
-        """All of them in one array."""
-        return self.whole if self.whole is not None else numpy.concatenate(self.samples)
+        """All of them in one array of the CPU, as native code reads it."""
+        whole = self._whole
+        if whole is not None and whole.flags.c_contiguous and whole.flags.aligned:
+            return whole.reshape(-1)
+        return numpy.concatenate(self.samples)
 
     def __getitem__(self, part: slice) -> Array:
         start, parts = part.start, []

@@ -144,6 +144,8 @@ def images(draw: st.DrawFn, kind: str) -> Any:
     def image(height: int, width: int) -> Any:
         values = rng.integers(0, 256, (height, width, channels)).astype(kind)
         values = values[::-1, :, :] if draw(st.booleans()) else values
+        if values.size and draw(st.booleans()):  # in memory that is not aligned
+            values = numpy.frombuffer(b"\0" + values.tobytes(), kind, offset=1).reshape(values.shape)
         values.setflags(write=False)
         return values
 
