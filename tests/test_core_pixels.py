@@ -167,3 +167,30 @@ def test_described_of_others() -> None:
     found = described([one, unpickled])
     assert found is not None
     assert found.shapes.tolist() == [[2, 3], [2, 3]]
+
+
+_SIDE = st.integers(1, 40)
+
+
+@given(sizes=st.tuples(_SIDE, _SIDE), ragged=st.booleans(), seed=st.integers(0, 9), data=st.data())
+def test_batches_of_photos(sizes: tuple[int, int], ragged: bool, seed: int, data: st.DataObject) -> None:
+    """Batches as large as in training, whose columns are no small blocks of memory."""
+    random, (height, width) = np.random.default_rng(seed), sizes
+    shapes = [(height + ragged * (i % 3), width + ragged * (i % 5), 3) for i in range(64)]
+    photos = ndd.as_batch([read_only(random.integers(0, 256, shape, np.uint8)) for shape in shapes], layout="HWC")
+    flags = ndd.as_batch(random.integers(0, 2, 64).astype(np.int32))
+    values = {"mean": [123.7, 116.3, 103.5], "std": [58.4, 57.1, 57.4]}
+    ways: list[Callable[[], Any]] = [
+        lambda: ndd.crop_mirror_normalize(photos, mirror=flags, **values),
+        lambda: ndd.crop_mirror_normalize(ndd.transpose(photos, perm=[2, 0, 1]), mirror=flags, dtype="float16"),
+        lambda: ndd.crop_mirror_normalize(photos, crop=(9, 9), mirror=flags, out_of_bounds_policy="pad", **values),
+        lambda: ndd.flip(photos, horizontal=flags, vertical=1),
+        lambda: ndd.pad(photos, axis_names="HW", fill_value=[1.0, 2.0, 3.0]),
+        lambda: ndd.erase(photos, anchor=[1.0, 2.0], shape=[5.0, 6.0], axis_names="HW", fill_value=7.0),
+        lambda: ndd.slice(photos, start=[-3, 2], shape=[30, 9], out_of_bounds_policy="pad"),
+        lambda: ndd.transpose(ndd.transpose(photos, perm=[2, 0, 1]), perm=[1, 2, 0]),
+        lambda: ndd.cat(photos, photos),
+        lambda: ndd.equalize(photos),
+        lambda: ndd.as_tensor(photos.dense(pad=True)),
+    ]
+    alike(data.draw(st.sampled_from(ways)), shared=data.draw(st.booleans()))
