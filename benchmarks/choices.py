@@ -18,8 +18,10 @@ from unittest.mock import patch
 import numpy
 
 import dynamic as ndd
+from dynamic import _core
 from dynamic._arrays import memory
 from dynamic._base import pool
+from dynamic._core import resize
 from dynamic._lift import kernels
 from dynamic.kernels.cpu import color, maps, resizer, warp
 
@@ -33,6 +35,22 @@ class Choice(NamedTuple):
     other: Any
     call: Callable[[], object]
     clock: Callable[[], float] = time.process_time
+
+
+def cropped(photos: ndd.Batch) -> ndd.Batch:
+    """Random windows of photos, always the same."""
+    found: ndd.Batch = ndd.random_resized_crop(photos, size=(224, 224), rng=ndd.random.RNG(1))
+    return found
+
+
+def without_core(call: Callable[[], object]) -> Callable[[], object]:
+    """A call without the native library."""
+
+    def done() -> object:
+        with _core.left_out():
+            return call()
+
+    return done
 
 
 def choices() -> list[Choice]:
@@ -61,10 +79,14 @@ def choices() -> list[Choice]:
         Choice("rotate: a fourth channel", warp, "_MOST_WIDENED", 0, lambda: ndd.rotate(photos, angle=20)),
         Choice("warp_affine: a fourth channel", warp, "_MOST_WIDENED", 0,
                lambda: ndd.warp_affine(photos, matrix=[[0.9, 0.1, 3], [-0.1, 0.9, 40]])),
-        Choice("resize: a large photo in Pillow's memory", resizer, "_pillow", lambda: None,
+        Choice("resize: natively", resize, "is_quick", lambda: False, lambda: ndd.resize(photos, size=(224, 224))),
+        Choice("resize: a large photo natively", resize, "is_quick", lambda: False,
                lambda: ndd.resize(large, size=(224, 224))),
+        Choice("random_resized_crop: natively", resize, "is_quick", lambda: False, lambda: cropped(photos)),
+        Choice("resize: a large photo in Pillow's memory", resizer, "_pillow", lambda: None,
+               without_core(lambda: ndd.resize(large, size=(224, 224)))),
         Choice("random_resized_crop: the same", resizer, "_pillow", lambda: None,
-               lambda: ndd.random_resized_crop(photos, size=(224, 224), rng=ndd.random.RNG(1)), time.perf_counter),
+               without_core(lambda: cropped(photos)), time.perf_counter),
         Choice("cast of float16 by OpenCV", ndd.dtypes, "_MANY", 1 << 60, lambda: ndd.cast(halves, dtype="float32")),
     ]  # fmt: skip
 

@@ -15,7 +15,7 @@
 #endif
 
 enum { ROWS = 4, SLACK = 64 };   /* rows that are made at once, and bytes behind them that may be read and written */
-enum { LINE = 64, PAGE = 4096 }; /* bytes that a processor fetches at once, and in which it finds what to fetch */
+enum { LINE = 64, NEAR = 1 << 15 }; /* bytes that are fetched at once, and that stay in the fastest cache */
 enum { DIGITS = 14, MOST = 21 }; /* of weights that may be 1; of any, so that sums of bytes have 32 bits */
 
 /* For each pixel of a result along one dimension the pixels that it is made of, and their weights. */
@@ -277,13 +277,13 @@ static bool show(const window *one, const uint8_t *source, int64_t stride, int64
 {
     const int64_t channels = one->channels, before = one->around[2] * channels, after = one->around[3] * channels;
     const int64_t width = one->width * channels, made = width + SLACK, above = one->around[0];
-    const bool hidden = n < PAGE && n < llabs(stride); /* from the processor: that a part of each row will be read */
+    const bool fetching = down->taps * n < NEAR; /* processors see less well that some rows are read at a time */
     uint8_t *memory = calloc(ROWS, (size_t)(along->stride + made)), *results = memory + ROWS * along->stride;
     uint8_t *out = (uint8_t *)(uintptr_t)one->out;
     const uint8_t **taken = calloc((size_t)down->taps, sizeof *taken);
     for (int64_t y = 0, fetched = 0; memory && taken && y < one->height; y += ROWS) {
         int64_t some = least(ROWS, one->height - y), next = least(y + 2 * ROWS, one->height) - 1;
-        for (; hidden && fetched < least(rows, down->starts[next] + down->taps - above); fetched++)
+        for (; fetching && fetched < least(rows, down->starts[next] + down->taps - above); fetched++)
             for (int64_t x = 0; x < n; x += LINE)
                 __builtin_prefetch(source + fetched * stride + x);
         for (int64_t r = 0; r < some; r++) {

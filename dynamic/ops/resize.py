@@ -315,12 +315,20 @@ def _plan_cut(call: Call) -> Plan:
 
 def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict[int, Span]:
     """The spans of a window of the resized image, mirrored."""
-    found = image_spans(_RCM, image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
-    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(image.shape))
-    crops = {name: arguments[name] for name in _CROP_ARGUMENTS}
-    starts, extents = cropped(_RCM, resized, layout, **crops, out_of_bounds_policy="pad", frames=False)
-    if 0 in image.shape and all(extents):
-        said = next((name for name in ("crop_d", "crop_h", "crop_w") if arguments[name]), "crop")
+    sizes, crops = (tuple(map(arguments.get, names)) for names in (SIZE_ARGUMENTS, _CROP_ARGUMENTS))
+    return _cut_spans(image.shape, layout, mirror, sizes, crops)
+
+
+@functools.lru_cache(1024)  # photos often are alike
+def _cut_spans(
+    shape: tuple[int, ...], layout: str, mirror: int, sizes: tuple[Any, ...], crops: tuple[Any, ...]
+) -> dict[int, Span]:
+    found = image_spans(_RCM, shape, layout, *sizes)
+    resized = tuple(found[i].size if i in found else extent for i, extent in enumerate(shape))
+    given = dict(zip(_CROP_ARGUMENTS, crops, strict=True))
+    starts, extents = cropped(_RCM, resized, layout, **given, out_of_bounds_policy="pad", frames=False)
+    if 0 in shape and all(extents):
+        said = next((name for name in ("crop_d", "crop_h", "crop_w") if given[name]), "crop")
         raise ArgumentError(_RCM, said, "0 where the image has no pixels", shown(tuple(extents)))
     bits = {"W": 1, "H": 2, "D": 4}
     return {
