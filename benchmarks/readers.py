@@ -1,11 +1,12 @@
 """What reading stored samples costs, against NVIDIA DALI, interleaved in one process.
 
-    python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--markdown]
+    python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--cpu] [--markdown]
 
 The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset and in
 TFRecord files, and as arrays of 224 x 224 for Numpy. A round reads an epoch in batches of 64, from memory that the
 system has read the files into; nothing is decoded. Ratios are medians over the rounds of our time to DALI's, in listed
-order and shuffled. What a new reader takes until its first batch is measured as well.
+order and shuffled. What a new reader takes until its first batch is measured as well. With `--cpu` all
+times are CPU time of all threads, which other processes on the machine change less.
 """
 
 from __future__ import annotations
@@ -146,11 +147,11 @@ def evaluated(outputs: Any) -> None:
         output.evaluate()
 
 
-def timed(function: Callable[[], Any]) -> float:
+def timed(function: Callable[[], Any], clock: Callable[[], float]) -> float:
     """Seconds."""
-    start = time.perf_counter()
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:
@@ -159,9 +160,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     count = options.samples // BATCH * BATCH
+    clock = time.process_time if options.cpu else time.perf_counter
     titles = ["reader", "us a sample", "of DALI's", "shuffled", "ms to the first batch", "of DALI's"]
     print(line(titles, options.markdown))
     if options.markdown:
@@ -170,10 +173,10 @@ def main() -> None:
         stored(Path(folder), photos(Path(folder) / "photos", count))
         for name, make in readers(Path(folder)).items():
             if not options.only or name in options.only:
-                print(line([name, *row(make, count, options.rounds)], options.markdown), flush=True)
+                print(line([name, *row(make, count, options.rounds, clock)], options.markdown), flush=True)
 
 
-def row(make: Callable[..., Any], count: int, rounds: int) -> list[str]:
+def row(make: Callable[..., Any], count: int, rounds: int, clock: Callable[[], float]) -> list[str]:
     """What a reader takes, and what part of DALI's time that is."""
     libraries = [library for library in (dynamic, dali) if library is not None]
     ways = {"listed": False, "shuffled": True}
@@ -185,8 +188,8 @@ def row(make: Callable[..., Any], count: int, rounds: int) -> list[str]:
     }
     for round in range(rounds + 1):
         for library in libraries:
-            spent = {"first": timed(lambda: first_batch(make(library)))}  # noqa: B023 - called at once
-            spent |= {way: timed(functools.partial(epoch, made[way, library])) for way in ways}
+            spent = {"first": timed(lambda: first_batch(make(library)), clock)}  # noqa: B023 - called at once
+            spent |= {way: timed(functools.partial(epoch, made[way, library]), clock) for way in ways}
             for way, seconds in spent.items() if round else ():
                 times[way, library].append(seconds)
     ours = {way: statistics.median(times[way, dynamic]) for way in (*ways, "first")}

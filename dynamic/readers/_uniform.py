@@ -35,6 +35,7 @@ class Table:
 
     def __init__(self, data: bytes, numbers: _Numbers, places: dict[str, tuple[int, int | None]]) -> None:
         self._data, self._numbers, self._places = data, numbers, places
+        self._text = Text(numpy.frombuffer(data, numpy.uint8))
 
     @classmethod
     def of(cls, data: bytes) -> Table | None:
@@ -82,7 +83,7 @@ class Table:
         starts, ends, dots, negative = (column[:, place] for column in self._numbers)
         if (dots < ends).any():
             return None
-        found = decimals(Text(numpy.frombuffer(self._data, numpy.uint8)), starts + negative, ends)
+        found = decimals(self._text, starts + negative, ends)
         return None if found is None else numpy.where(negative, -found, found)
 
     def floats(self, key: str, length: int) -> Array | None:
