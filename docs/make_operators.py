@@ -18,12 +18,10 @@ import cv2
 import numpy
 
 import dynamic
-from dynamic import transforms
 from dynamic._lift.argument import IGNORED, Argument
 from dynamic._lift.operator import Operator
 from dynamic.auto_aug import augmentations, core, rand_augment
 from dynamic.dtypes import ALL, DType
-from dynamic.random._drawing import declared_arguments
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
@@ -153,7 +151,7 @@ def members(module_name: str) -> Iterator[Documented]:
         if isinstance(function, Operator):
             yield Documented(function.name, function, function.arguments)
         elif inspect.isfunction(function) and (not module_name.startswith("ops.") or name in dynamic.__all__):
-            yield Documented(public, function, declared_arguments(function) | transforms.declared_arguments(function))
+            yield Documented(public, function, getattr(function, "arguments", {}))
 
 
 def section(text: str, title: str) -> str:

@@ -41,19 +41,11 @@ _BEFORE = "A positional argument is a transform to be applied before; give all o
 
 _LENGTHS = {"angles": 2, "axis": 3, "shear": 2}  # of vectors for no samples; of the others 1
 
-_declared: dict[str, Binder] = {}
-
-
-def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
-    """The arguments of a function of this module; none of another."""
-    binder = _declared.get(f"transforms.{function.__name__}") if function.__module__ == __name__ else None
-    return {} if binder is None else binder.arguments
-
 
 def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Batch]:
     """Check calls of a function against its declaration, and spread arguments laid out as frames."""
     name = f"transforms.{function.__name__}"
-    binder = _declared[name] = Binder(function, name, ("call",), _COMMON)
+    binder = Binder(function, name, ("call",), _COMMON)
 
     def run(inputs: Sequence[Any], arguments: dict[str, Any]) -> Tensor | Batch:
         body: Any = function
@@ -76,7 +68,7 @@ def _transform(function: Callable[P, Tensor | Batch]) -> Callable[P, Tensor | Ba
 
         return _frames.each_of(called, name, given, common_size(name, given.pop("batch_size", None), given))
 
-    vars(checked)["__signature__"] = signature_without(function, "call")
+    vars(checked).update(__signature__=signature_without(function, "call"), arguments=binder.arguments)
     return checked
 
 

@@ -14,7 +14,6 @@ from dynamic._arrays import cuda
 from dynamic._arrays.array import Array, asarray
 from dynamic._arrays.memory import checked_extents, empty
 from dynamic._base import pool
-from dynamic._lift.argument import Argument
 from dynamic._lift.binding import Binder, common_size, signature_without
 from dynamic._lift.call import Call as OperatorCall
 from dynamic._lift.call import Plan
@@ -32,7 +31,6 @@ __all__ = [
     "Call",
     "Part",
     "Words",
-    "declared_arguments",
     "distribution",
     "draw_of",
     "of_numbers",
@@ -53,19 +51,11 @@ _MOST = float(numpy.finfo(numpy.float32).max)
 _MOST_AHEAD = 256  # words that are computed at once without need
 _IN_THEIR_NAMES = ("decoders", "noise", "segmentation")  # modules that errors name, as callers do
 
-_declared: dict[str, Binder] = {}
-
 
 def _name(function: Callable[..., Any]) -> str:
     """The name of a function in errors."""
     modules = [module for module in function.__module__.split(".") if module in _IN_THEIR_NAMES]
     return ".".join([*modules, function.__name__])
-
-
-def declared_arguments(function: Callable[..., Any]) -> dict[str, Argument]:
-    """The arguments of a distribution; none of another function."""
-    binder = _declared.get(_name(function))
-    return {} if binder is None else binder.arguments
 
 
 class OfInput(Protocol[P]):
@@ -113,7 +103,7 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
     A call that fails, however late, has drawn nothing: the source goes back, if nobody else has drawn since.
     """
     name = _name(function)
-    binder = _declared[name] = Binder(function, name, ("call",), _COMMON)
+    binder = Binder(function, name, ("call",), _COMMON)
 
     @functools.wraps(function)
     def bound(*inputs: Any, **arguments: Any) -> R:
@@ -126,7 +116,7 @@ def distribution(function: Callable[..., R]) -> Callable[..., R]:
             error.add_note(f"This was {name}().")
             raise
 
-    vars(bound)["__signature__"] = signature_without(function, "call")
+    vars(bound).update(__signature__=signature_without(function, "call"), arguments=binder.arguments)
     return bound
 
 
