@@ -182,4 +182,4 @@ def test_a_library_that_does_not_fit_is_left(monkeypatch: pytest.MonkeyPatch, tm
 def test_damage_is_found_alike() -> None:
     """A short run of `fuzz_jpeg.py`."""
     found = fuzz_jpeg.run(3000)
-    assert found["decoded by C"] > 200
+    assert found["decoded by C"] > 400

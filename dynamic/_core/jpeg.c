@@ -169,8 +169,7 @@ static int64_t after_codes(const struct file *f, int64_t at, bool restarts)
 static bool check_scans(const struct file *f, int64_t most)
 {
     const uint8_t *content;
-    int64_t at = f->first_scan, coded = 0, scans = 0, length;
-    int seen = 0;
+    int64_t at = f->first_scan, coded = 0, scans = 0, seen = 0, length;
     if (f->plain && f->height * f->width <= 1 << 23 && !memcmp(f->data + f->size - 2, "\xFF\xD9", 2))
         return true; /* libjpeg warns wherever this would find fault */
     while (f->size - at < 2 || f->data[at] != 0xFF || f->data[at + 1] != 0xD9) {
@@ -232,9 +231,11 @@ struct reader {
     const struct batch *batch;
 };
 
-enum { STRIP = 16, MARGIN = 2 }; /* rows; columns from which colours of half the width are interpolated */
+enum { STRIP = 64, MARGIN = 2 }; /* rows; columns from which colours of half the width are interpolated */
+enum { TURNED = 1, FROM_BELOW = 2, FROM_RIGHT = 4 };
 
 static void stop(struct decoder *jpeg) { longjmp(((struct reader *)jpeg)->stop, 1); }
+static void require(struct reader *r, bool fine) { fine ? (void)0 : stop(&r->jpeg); }
 static void stop_at_warning(struct decoder *jpeg, int level) { level < 0 ? stop(jpeg) : (void)0; }
 static void nothing(struct decoder *jpeg) { (void)jpeg; }
 static int at_end(struct decoder *jpeg) { return stop(jpeg), 0; }
@@ -243,10 +244,9 @@ static int out_of_step(struct decoder *jpeg, int marker) { return (void)marker, 
 static void pass_over(struct decoder *jpeg, long n)
 {
     struct source *source = jpeg->source;
-    if (n > 0 && (size_t)n > source->left)
-        stop(jpeg);
-    source->next += n > 0 ? n : 0;
-    source->left -= n > 0 ? n : 0;
+    require((struct reader *)jpeg, n >= 0 && (size_t)n <= source->left);
+    source->next += n;
+    source->left -= n;
 }
 
 /* Whether work ended without an error. After one the decoder is made anew. */
@@ -274,24 +274,27 @@ static void create(struct reader *r)
     r->jpeg.source = &r->source;
 }
 
-static void require(struct reader *r, bool fine) { fine ? (void)0 : stop(&r->jpeg); }
-
 /* Pixels to their places, of which rows may be columns and either may run backwards. */
 static void place(const struct reader *r, const uint8_t *from, int64_t pitch, int64_t first, int64_t rows)
 {
-    bool turned = llabs(r->across) > llabs(r->down);
+    const bool turned = llabs(r->across) > llabs(r->down), back = (turned ? r->down : r->across) < 0;
+    const int64_t n = turned ? rows : r->width, into = llabs(turned ? r->down : r->across), channels = r->channels;
+    const int64_t step = (turned ? pitch : channels) * (back ? -1 : 1), last = back ? n - 1 : 0;
     for (int64_t i = 0; i < (turned ? r->width : rows); i++) {
-        const uint8_t *source = from + i * (turned ? r->channels : pitch);
-        uint8_t *target = r->to + first * r->down + i * (turned ? r->across : r->down);
-        int64_t n = turned ? rows : r->width, step = turned ? pitch : r->channels, into = turned ? r->down : r->across;
-        if (into == r->channels && !turned)
-            memcpy(target, source, n * r->channels);
-        else
-            for (; n--; source += step, target += into) {
-                target[0] = source[0];
-                if (r->channels == 3)
-                    target[1] = source[1], target[2] = source[2];
-            }
+        const uint8_t *restrict source = from + i * (turned ? channels : pitch) - last * step;
+        uint8_t *restrict target = r->to + first * r->down + i * (turned ? r->across : r->down) - last * into;
+        if (step == channels && into == channels)
+            memcpy(target, source, n * channels);
+        else if (channels == 1)
+            for (int64_t k = 0; k < n; k++)
+                target[k * into] = source[k * step];
+        else {
+            int64_t k = 0;
+            for (; into == 3 && k < n - 1; k++) /* a byte more than a pixel: the next one covers it */
+                memcpy(target + k * 3, source + k * step, 4);
+            for (; k < n; k++)
+                memcpy(target + k * into, source + k * step, 3);
+        }
     }
 }
 
@@ -332,17 +335,18 @@ static void decode(struct reader *r)
     }
     int64_t pitch = (int64_t)columns * r->channels, in_strip = (r->left - first) * r->channels;
     bool direct = r->across == r->channels && r->down > 0 && columns == r->width;
-    require(r, (r->strip = malloc(pitch * STRIP)) != NULL);
+    require(r, (direct && !r->top && end <= bottom) || (r->strip = malloc(pitch * STRIP + 1)));
     while (jpeg->row < end) {
         int64_t row = jpeg->row, until = row < r->top ? r->top : row < bottom ? bottom : end;
         bool wanted = row >= r->top && row < bottom;
         if (part && row >= bottom && end - row > 1) /* for errors in their codes */
-            require(r, lib->skip(jpeg, end - row - 1) == end - row - 1);
+            row += lib->skip(jpeg, end - row - 1);
         uint32_t n = until - row < STRIP ? until - row : STRIP;
         uint8_t *rows[STRIP];
         for (uint32_t k = 0; k < n; k++)
             rows[k] = wanted && direct ? r->to + (row - r->top + k) * r->down : r->strip + k * pitch;
-        require(r, (n = lib->read(jpeg, rows, n)) > 0);
+        for (uint32_t k = 0, got; k < n; k += got)
+            require(r, (got = lib->read(jpeg, rows + k, n - k)) > 0);
         if (wanted && !direct)
             place(r, r->strip + in_strip, pitch, row - r->top, n);
     }
@@ -354,7 +358,6 @@ static void decode(struct reader *r)
 
 static bool decoded(const struct batch *b, const struct sample *s, struct reader *r)
 {
-    enum { TURNED = 1, FROM_BELOW = 2, FROM_RIGHT = 4 };
     static const uint8_t ways[9] = {0, 0, 4, 6, 2, 1, 3, 7, 5}; /* by the orientation */
     const struct file *f = &r->file;
     int way = b->upright ? ways[f->orientation] : 0, turned = way & TURNED;
@@ -371,8 +374,8 @@ static bool decoded(const struct batch *b, const struct sample *s, struct reader
     r->left = way & FROM_RIGHT ? f->width - left - r->width : left;
     r->down = s->stride[turned] * (way & FROM_BELOW ? -1 : 1);
     r->across = s->stride[!turned] * (way & FROM_RIGHT ? -1 : 1);
-    r->to = s->target - (way & FROM_BELOW ? (r->height - 1) * r->down : 0);
-    r->to -= way & FROM_RIGHT ? (r->width - 1) * r->across : 0;
+    r->to = s->target - (way & FROM_BELOW) / FROM_BELOW * (r->height - 1) * r->down;
+    r->to -= (way & FROM_RIGHT) / FROM_RIGHT * (r->width - 1) * r->across;
     return check_scans(f, b->most_scans) && attempted(r, decode);
 }
 
@@ -382,7 +385,6 @@ static void decode_one(void *context, int64_t i)
     struct sample *s = &b->samples[i];
     struct file f = {.data = s->data, .size = s->size};
     struct reader *r = b->readers;
-    s->done = false;
     if (!s->known || !read_header(&f))
         return;
     for (int k = 0; atomic_flag_test_and_set(&r->busy);) /* there are as many as threads */

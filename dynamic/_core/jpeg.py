@@ -86,7 +86,7 @@ class Files:
         self._table, self._upright = numpy.empty((len(files), _COLUMNS), numpy.int64), upright
         self._table[:, 0] = files.pointers
         self._table[:, 1:2] = files.shapes
-        self._table[:, 9:10], self._table[:, 12] = files.strides, 0
+        self._table[:, 9:10] = files.strides
         number, count = ctypes.c_int64, len(files)
         read = function("core_jpeg_headers", numpy.ndarray, *(number,) * 3, *(ctypes.c_int,) * 2)
         read(address(self._table), count, min(most_bytes, _MOST), min(most_pixels, _MOST), channels, upright)
@@ -113,6 +113,7 @@ class Files:
         table, library = self._table, _library()
         assert library is not None, "asked where it is here"
         table[:, 5:8], table[:, 8], table[:, 9:12] = targets.shapes, targets.pointers, targets.strides
+        table[:, 12] = 0
         number, word, count = ctypes.c_int64, ctypes.c_int, len(table)
         run = function("core_jpeg_decode", numpy.ndarray, numpy.ndarray, number, number, *(word,) * 4)
         how = min(most_scans, _MOST), _COLOURS[colours], fast_idct, self._upright, threads(work)
