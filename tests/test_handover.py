@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import dynamic as ndd
+from dynamic._arrays import memory
 from dynamic.pipeline import fn, pipeline_def
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -74,9 +75,10 @@ def handed_over(tensor):
     return not tensor.is_shared()
 
 
-def segments():
-    """The addresses at which this process has mapped segments, and those of which it has descriptors."""
-    mapped = [line.split()[0] for line in MAPS.read_text().splitlines() if "memfd:dynamic" in line]
+def segments(kind="sp"):
+    """The addresses at which this process has mapped segments, as shared or privately, and their descriptors."""
+    lines = [line.split() for line in MAPS.read_text().splitlines() if "memfd:dynamic" in line]
+    mapped = [line[0] for line in lines if line[1][3] in kind]
     return mapped, [number for number in os.listdir("/proc/self/fd") if "memfd:dynamic" in target(number)]
 
 
@@ -213,8 +215,7 @@ class Constant:
         return self.images, self.images
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_no_trainer_writes_into_memory_that_its_worker_keeps(folder, again):
+def test_no_trainer_writes_into_memory_that_its_worker_keeps(folder):
     """It may write into its own, and sees nothing of what others write."""
     found = []
     for batch in loader(data_set(folder, transform=Constant()), 1):
@@ -227,6 +228,42 @@ def test_no_trainer_writes_into_memory_that_its_worker_keeps(folder, again):
         assert not (other == -1).any()
     assert len(set(found)) == 1
     del batch, one, other
+
+
+@pipeline_def(batch_size=4, num_threads=1, prefetch_queue_depth=0)
+def arrays(folder):
+    return fn.readers.numpy(file_root=folder, file_filter="*.npy", name="reader"), fn.random.uniform()
+
+
+def of_arrays(folder):
+    return ndd.readers.Numpy(file_root=folder, file_filter="*.npy", max_batch_size=4)
+
+
+@pytest.mark.parametrize("kind", ["reader", "pipeline", "reader of arrays", "pipeline of arrays", "kept"])
+def test_memory_is_mapped_as_shared_where_its_worker_does_not_keep_it(folder, tmp_path, kind):
+    for number in range(8):
+        np.save(tmp_path / f"{number}.npy", np.full((SIZE, SIZE), number, np.float32))
+    made = {
+        "reader of arrays": lambda: Dataset(lambda: of_arrays(tmp_path), ["data"]),
+        "pipeline of arrays": lambda: Dataset(lambda: arrays(tmp_path)),
+        "kept": lambda: data_set(folder, transform=Constant()),
+    }
+    for batch in loader(made.get(kind, lambda: data_set(folder, kind))(), 1):
+        assert handed_over(batch["data"])
+        assert set(segments("p")[0] if kind == "kept" else segments("s")[0]) == set(segments()[0]) != set()
+    del batch
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_segment_stays_mapped_that_its_worker_has_no_more(folder, workers, monkeypatch):
+    monkeypatch.setattr(memory, "_KEPT", 1 << 23)  # in the workers too, which are forked
+    sizes = itertools.count(SIZE, 80)
+    dataset = data_set(folder, transform=lambda *batch: enlarged(*batch, size=next(sizes)))
+    for batch in loader(dataset, workers, prefetch_factor=1, persistent_workers=True):
+        assert handed_over(batch["data"])
+        numbers(batch)
+        assert len(segments()[0]) <= 3 * workers
+    del batch
 
 
 class Repeated(torch.utils.data.IterableDataset):
