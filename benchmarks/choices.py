@@ -74,7 +74,7 @@ def choices() -> list[Choice]:
         Choice("hsv: blocks of 2^17 pixels", color, "_STRIP", 1 << 14, lambda: ndd.hsv(photos, hue=9),
                time.perf_counter),
         Choice("water: blocks of 2^17 pixels", maps, "_BLOCK", 1 << 14, lambda: ndd.water(photos), time.perf_counter),
-        Choice("arithmetic: 512 MB of blocks", memory, "_KEPT", 1 << 28, lambda: photos * 2.0 + 1.0),
+        Choice("arithmetic: 512 MB of blocks", memory, "_limit", 1 << 28, lambda: photos * 2.0 + 1.0),
         Choice("arithmetic: blocks used again", memory, "_taken", lambda _: None, lambda: photos * 2.0 + 1.0),
         Choice("rotate: a fourth channel", warp, "_MOST_WIDENED", 0, lambda: ndd.rotate(photos, angle=20)),
         Choice("warp_affine: a fourth channel", warp, "_MOST_WIDENED", 0,

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import dynamic as ndd
-from dynamic._arrays import memory
 from dynamic.pipeline import fn, pipeline_def
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -256,7 +255,7 @@ def test_memory_is_mapped_as_shared_where_its_worker_does_not_keep_it(folder, tm
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_segment_stays_mapped_that_its_worker_has_no_more(folder, workers, monkeypatch):
-    monkeypatch.setattr(memory, "_KEPT", 1 << 23)  # in the workers too, which are forked
+    monkeypatch.setattr(_handover, "_LIMIT", 1 << 23)  # in the workers too, which are forked
     sizes = itertools.count(SIZE, 80)
     dataset = data_set(folder, transform=lambda *batch: enlarged(*batch, size=next(sizes)))
     for batch in loader(dataset, workers, prefetch_factor=1, persistent_workers=True):

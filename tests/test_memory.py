@@ -75,11 +75,11 @@ def test_blocks_in_use_never_overlap(requests, chance):
 def test_memory_that_nobody_uses_is_bounded():
     large = 1 << 25
     held = [empty((large,), BYTE) for _ in range(20)]
-    assert memory._kept <= memory._KEPT
+    assert memory._kept <= memory._limit
     del held
-    assert sum(loan.block.nbytes for loan in memory._loans.values()) == memory._kept <= memory._KEPT
-    assert sum(size * len(free) for size, free in memory._free.items()) <= memory._KEPT
-    too_large = empty((memory._KEPT + 1,), BYTE)
+    assert sum(loan.block.nbytes for loan in memory._loans.values()) == memory._kept <= memory._limit
+    assert sum(size * len(free) for size, free in memory._free.items()) <= memory._limit
+    too_large = empty((memory._limit + 1,), BYTE)
     assert too_large.base is None
     empty((1 << 16,), BYTE)
     assert set(memory._loans) == {id(loan.block) for loan in memory._loans.values()}
@@ -107,12 +107,13 @@ def other_memory(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(memory, "_memory_for", None)
+    monkeypatch.setattr(memory, "_limit", memory._limit)
     monkeypatch.setattr(memory, "_kept", 0)
     monkeypatch.setattr(memory, "_loans", collections.OrderedDict())
     monkeypatch.setattr(memory, "_free", collections.defaultdict(collections.deque))
     free = [empty((1 << 20,), BYTE), empty((1 << 16,), BYTE)]
     del free
-    memory.make_blocks_of(memory_for)
+    memory.make_blocks_of(memory_for, memory._limit)
     return made
 
 

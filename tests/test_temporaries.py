@@ -23,7 +23,7 @@ OF_IMAGES = [c for c in CASES if c.of in ("images", "files", "paths") and c.name
 
 @pytest.fixture(autouse=True)
 def _one_thread_and_nothing_used_again(monkeypatch):
-    monkeypatch.setattr(memory, "_KEPT", 0)
+    monkeypatch.setattr(memory, "_limit", 0)
     monkeypatch.setattr(memory, "_free", collections.defaultdict(collections.deque))
     with pool.limited(1):
         yield

@@ -26,7 +26,7 @@ __all__ = ["check_room", "checked_extents", "empty", "keep_blocks", "lend_again"
 
 _ADDRESSED = 1 << 60  # bytes
 _SMALLEST = 1 << 16  # below, malloc recycles by itself
-_KEPT = 1 << 29  # bytes in all loans, in use or not; the oldest loans are forgotten first
+_limit = 1 << 29  # bytes in all loans, in use or not; the oldest loans are forgotten first
 
 
 class _Block(numpy.ndarray):
@@ -76,7 +76,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
         block = _taken(size)
         fresh = block is None
         if block is None:
-            if size > _KEPT:
+            if size > _limit:
                 return numpy.empty(shape, dtype)
             block = _Block(size, numpy.uint8, _memory_for and _memory_for(size))
         owner = _lent(block)
@@ -96,15 +96,16 @@ def _lent(block: _Block) -> _Block:
     return owner
 
 
-def make_blocks_of(memory_for: Callable[[int], Any]) -> None:
+def make_blocks_of(memory_for: Callable[[int], Any], limit: int) -> None:
     """Make blocks of other memory from now on, and lend none again that was made before.
 
     Args:
         memory_for: Gives a buffer for so many bytes; None is NumPy's own.
+        limit: Bytes in all loans.
     """
-    global _memory_for, _kept
+    global _memory_for, _limit, _kept
     with _lock:
-        _memory_for, _kept = memory_for, 0
+        _memory_for, _limit, _kept = memory_for, limit, 0
         _loans.clear()
         _free.clear()
 
@@ -175,7 +176,7 @@ def _forget_oldest(size: int) -> None:
     """Count a block that was added, and let go of others where there are too many."""
     global _kept
     _kept += size
-    while _kept > _KEPT:
+    while _kept > _limit:
         _, loan = _loans.popitem(last=False)
         forgotten = loan.block.nbytes
         _kept -= forgotten

@@ -44,6 +44,7 @@ __all__ = ["alone", "hand_over_results"]
 
 _SMALL = 1 << 14  # bytes of a tensor in the message, of which a pipe has room for several
 _SMALLEST = 1 << 20  # bytes of a segment; to send a descriptor costs more than to copy less
+_LIMIT = 1 << 30  # bytes of blocks: those that are sent or read, beside those of other results
 _MOST = 128  # segments at a time, each of which takes two descriptors
 
 
@@ -96,7 +97,7 @@ def hand_over_results() -> None:
     import torch
 
     if sys.platform == "linux":
-        memory.make_blocks_of(_segment)
+        memory.make_blocks_of(_segment, _LIMIT)
         ForkingPickler.register(torch.Tensor, _reduced)
 
 
