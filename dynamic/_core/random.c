@@ -1,6 +1,6 @@
 /* Random numbers of a whole batch, as dynamic.random makes them: words of Philox4x32-10 (_philox.py), numbers
- * (_distributions.py), noise (dynamic/noise.py), and windows (_windows.py). Element i of a sample reads the words from
- * phase + 257 * i on of the stream of its sample.
+ * (_distributions.py), noise (dynamic/noise.py), and windows (_windows.py, _box_windows.py). Element i of a sample reads
+ * the words from phase + 257 * i on of the stream of its sample.
  */
 #include "core.h"
 
