@@ -362,8 +362,7 @@ static bool decoded(const struct batch *b, const struct sample *s, struct reader
     const struct file *f = &r->file;
     int way = b->upright ? ways[f->orientation] : 0, turned = way & TURNED;
     int64_t top = s->corner[turned], left = s->corner[!turned];
-    r->batch = b;
-    r->lib = b->lib;
+    r->lib = (r->batch = b)->lib;
     r->height = s->shape[turned];
     r->width = s->shape[!turned];
     r->channels = (int)s->shape[2];
