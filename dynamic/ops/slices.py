@@ -244,8 +244,12 @@ def _plan_erasure(call: Call) -> Plan:
     def regions(input: Array, /, *, fill_value: Any, layout: Any, **arguments: Any) -> list[tuple[Any, ...]]:
         return _regions(input.shape, layout, **arguments)
 
-    native = _erase_natively if call.count >= 2 * copies.MANY else None  # in two calls
+    small = call.count >= 2 * copies.MANY and call.bytes() <= call.count * _CACHED
+    native = _erase_natively if small else None
     return Plan(call.shapes, call.dtype, data=call.each(regions), native=native)
+
+
+_CACHED = 1 << 16  # bytes of a sample; of larger ones what was copied has left the cache as a second call fills
 
 
 def _erase_natively(call: Call, inputs: list[Described], memory: Memory) -> bool:
