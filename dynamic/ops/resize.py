@@ -57,7 +57,7 @@ _SizeRounding: TypeAlias = Annotated[str, Word(dict.fromkeys(ROUNDINGS, ()))]
 _LAYOUTS = (*LAYOUTS, "CFHW", "CFDHW")
 _FILTERS = ("interp_type", "min_filter", "mag_filter")
 _LINEAR = {"linear", "triangular", None}
-_MANY = 16  # samples that are worth columns
+_MANY = 8  # samples that are worth columns
 _MOST_WHOLE = 1 << 20  # pixels
 _OTHER_SIZES = frozenset(SIZE_ARGUMENTS) - {"size", "mode", "roi_relative", "subpixel_scale"}
 _OF_FRAMES = ("FHWC", "FHW", "CHW")  # each is resized by itself
@@ -192,12 +192,21 @@ def _resize_natively(call: Call, inputs: list[Described], memory: Memory) -> boo
     return _show_natively(call, images, outs, memory, windows, usual, call.plan.data.__getitem__, mirrored)
 
 
-def _may_be_native(call: Call) -> bool:
-    """Whether many images of bytes become bytes, by a linear filter that widens where they become smaller."""
+def _plan_images(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
+    """Images resampled to spans; natively where many are of bytes, and some filter widens."""
+    plan, fixed = _plan_spans(call, found), call.fixed
     if call.count < _MANY or call.layout not in _NATIVE_LAYOUTS or not call.dtype == call.asked == numpy.uint8:
-        return False
-    linear = call.varying.keys().isdisjoint(_FILTERS) and {call.fixed[name] for name in _FILTERS} <= _LINEAR
-    return linear and call.fixed["antialias"] and call.device is Device.CPU and resizer.is_native()
+        return plan
+    linear = call.varying.keys().isdisjoint(_FILTERS) and {fixed[name] for name in _FILTERS} <= _LINEAR
+    if not (linear and fixed["antialias"] and call.device is Device.CPU and resizer.is_native()):
+        return plan
+    first = call.layout.index("H")
+    for spans, shape in {id(each): (each, shape) for each, shape in zip(found, call.shapes, strict=True)}.values():
+        (height, top, bottom), (width, left, right) = spans[first], spans[first + 1]
+        if top or left or not (bottom == shape[first] <= height and right == shape[first + 1] <= width):
+            plan.native = _resize_natively  # else OpenCV is as fast
+            break
+    return plan
 
 
 def _plan_resize(call: Call) -> Plan:
@@ -205,27 +214,29 @@ def _plan_resize(call: Call) -> Plan:
         return image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
 
     found = _whole_spans(call)
-    plan = _plan_spans(call, call.each(spans) if found is None else found)
-    plan.native = _resize_natively if _may_be_native(call) else None
-    return plan
+    return _plan_images(call, call.each(spans) if found is None else found)
 
 
 def _whole_spans(call: Call) -> list[dict[int, Span]] | None:
-    """The spans of whole images at one size; None where the size is given in another way."""
+    """The spans of many whole images at one size; None where the size is given in another way."""
     fixed, layout = call.fixed, call.layout or ""
-    size, usual = fixed.get("size"), fixed["mode"] == "default" and call.varying.keys().isdisjoint(SIZE_ARGUMENTS)
-    if size is None or "D" in layout or not usual or any(fixed[name] is not None for name in _OTHER_SIZES):
+    if call.count < _MANY or "D" in layout or not call.varying.keys().isdisjoint(SIZE_ARGUMENTS):
+        return None
+    size = fixed["size"]
+    if size is None or fixed["mode"] != "default" or any(fixed[name] is not None for name in _OTHER_SIZES):
         return None
     sizes = size if isinstance(size, tuple) else (size, size)
     if len(sizes) != 2 or not all(0 < each <= _MOST_WHOLE and each == int(each) for each in sizes):
         return None
     first, (down, across) = layout.index("H"), map(int, sizes)
-    if any(0 in shape for shape in call.shapes):
+    known = set(call.shapes)
+    if any(0 in shape for shape in known):
         return None
-    return [
-        {first: Span(down, 0.0, float(shape[first])), first + 1: Span(across, 0.0, float(shape[first + 1]))}
-        for shape in call.shapes
-    ]
+    found = {
+        shape: {first: Span(down, 0.0, float(shape[first])), first + 1: Span(across, 0.0, float(shape[first + 1]))}
+        for shape in known
+    }
+    return list(map(found.__getitem__, call.shapes))
 
 
 def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
@@ -308,9 +319,7 @@ _CROP_ARGUMENTS = ("crop", "crop_d", "crop_h", "crop_w", "crop_pos_x", "crop_pos
 
 
 def _plan_cut(call: Call) -> Plan:
-    plan = _plan_spans(call, call.each(_cut))
-    plan.native = _resize_natively if _may_be_native(call) else None
-    return plan
+    return _plan_images(call, call.each(_cut))
 
 
 def _cut(image: Array, /, *, layout: str, mirror: int, **arguments: Any) -> dict[int, Span]:
