@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy
@@ -275,9 +275,19 @@ def _plan_normalisation(call: Call) -> Plan:
     worth = call.count >= _FEW or (call.count > 0 and call.bytes() >= _LARGE)
     if worth and call.dtype == numpy.uint8 and plan.dtype in OF_OPENCV and _core.in_use():
         plan.native = _normalise_natively
-    elif len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], layout, made):
-        plan.kernel = _normalise_all
+    else:
+        plan.kernel = _kernel_of(call, plan)
     return plan
+
+
+def _kernel_of(call: Call, plan: Plan) -> Callable[[Call, Memory], None] | None:
+    """The kernel for all images, where their windows are alike and inside of them."""
+    shapes: Any = [plan.shapes] if isinstance(plan.shapes, tuple) else plan.shapes
+    found = plan.data if isinstance(plan.data, list) else [plan.data] * call.count
+    made = _normalised_layout(call.layout, call.fixed["output_layout"])
+    if len(set(shapes)) == 1 and _are_inside(call.shapes, found, shapes[0], call.layout or "", made):
+        return _normalise_all
+    return None
 
 
 _FEW, _LARGE = 4, 1 << 17  # images, and bytes of fewer, from which on a native call is faster
@@ -351,7 +361,8 @@ def _normalise_natively(call: Call, inputs: list[Described], memory: Memory) -> 
         return False
     try:
         numbers = _factors(channels, fixed["mean"], fixed["std"], fixed["scale"], fixed["shift"])
-    except ArgumentError:  # which names its sample there
+    except ArgumentError:  # which the others raise
+        call.plan.kernel = _kernel_of(call, call.plan)
         return False
     mirrored = bytes(map(bool, call.column("mirror")))
     if not call.alike() or call.plan.data != ((0, 0, 0), call.shapes[0]) or target.shapes[0, 2] != channels:
