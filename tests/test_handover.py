@@ -82,8 +82,9 @@ def segments(kind="sp"):
 
 
 def shared_files():
-    """Files of shared memory; those of other processes, which come and go, have other names for the most part."""
-    return {path for path in SHM.iterdir() if "torch" in path.name or "dynamic" in path.name}
+    """Files of shared memory, which torch names by processes, of this one and of those that have ended."""
+    named = {path: path.name.split("_")[1:2] for path in SHM.glob("torch_*_*")}
+    return {path for path, (pid,) in named.items() if pid == str(os.getpid()) or not Path("/proc", pid).exists()}
 
 
 def remaining(files, seconds=10.0):
@@ -419,7 +420,7 @@ def test_nothing_stays_of_a_trainer_that_is_killed(folder, tmp_path):
     finally:
         trainer.kill()
         trainer.communicate()
-    assert comes_true(lambda: not any(Path("/proc", worker).exists() for worker in workers), 30)
+    assert comes_true(lambda: not any(Path("/proc", worker).exists() for worker in workers), 60)
 
 
 def test_a_forked_child_reads_what_its_parent_has_let_go(folder):
