@@ -84,8 +84,11 @@ def gaussian(
     def compute(part: Part) -> Array:
         return _added(part.xp, old[part.start : part.start + part.size], drawn(part))
 
-    def native_noise(draw: Draw, sizes: Any, total: int) -> Array | None:
-        return native.normal(draw, sizes, total, (shift, spread), kind, old.joined())
+    def native_noise(draw: Draw, sizes: Any, _: int) -> Array | None:
+        return old.natively(
+            lambda d, n, total, moments, some: native.normal(d, n, total, moments, kind, some),
+            draw, sizes, [shift, spread],
+        )  # fmt: skip
 
     if call.device.device_type == "cpu":
         return _result(image, call, call.fill(kind, compute, native=native_noise))
@@ -104,6 +107,9 @@ def _added(xp: Any, values: Array, noise: Array) -> Array:
 
 
 _PART = 1 << 16  # numbers that are made at once
+_TOGETHER = 1 << 17  # elements of samples that native code gets together; a larger sample comes alone
+#: Makes results natively: of where the words lie, how many numbers samples have, and all, parameters, and the elements.
+_Native: TypeAlias = Callable[[Draw, Any, int, Sequence[Array], Array], "Array | None"]
 _BYTES_OF_WORK = 512  # memory to copy in the time of making one, about
 _COUNTED = 1e32  # photons; the noise of more is less than float64 tells
 
@@ -147,14 +153,17 @@ def shot(
         raise call.error("factor", ~(factors >= 0), "0 or more")
     real = numpy.float64 if kind == numpy.float64 else numpy.float32
 
-    def noisy(part: Part, own: Array) -> Array:
+    def noisy(part: Part, own: Array, factors: Array = factors) -> Array:
         unit = numpy.broadcast_to(part.of(factors), part.size)
         counted, photons = _photons(own.astype(real), unit)
         found = _rejection.poisson(part, photons).astype(real) * unit
         return numpy.where(counted, convert(numpy, found, kind), own)
 
-    def native_noise(draw: Draw, sizes: Any, total: int) -> Array | None:
-        return _shot(draw, sizes, total, factors, old.joined(), noisy) if kind == numpy.uint8 else None
+    def made(draw: Draw, sizes: Any, total: int, own: Sequence[Array], some: Array) -> Array | None:
+        return _shot(draw, sizes, total, own[0], some, lambda part, values: noisy(part, values, own[0]))
+
+    def native_noise(draw: Draw, sizes: Any, _: int) -> Array | None:
+        return old.natively(made, draw, sizes, [factors]) if kind == numpy.uint8 else None
 
     def compute(part: Part) -> Array:
         return noisy(part, old[part.start : part.start + part.size])
@@ -250,10 +259,12 @@ def salt_and_pepper(
         return (number < chance).astype(numpy.uint8) + (number < chance * part.of(salty))
 
     if _in_one_pass(call, old, shapes, axis):
-        chances, elements = (likely, likely * salty), old.joined()
-        flat = call.fill(
-            kind, compute, native=lambda d, n, total: native.strewn(d, n, total, chances, levels, elements)
-        )
+
+        def strewn(draw: Draw, sizes: Any, total: int, own: Sequence[Array], some: Array) -> Array:
+            return native.strewn(draw, sizes, total, own[:2], own[2:], some)
+
+        values = [likely, likely * salty, *levels]
+        flat = call.fill(kind, compute, native=lambda draw, sizes, _: old.natively(strewn, draw, sizes, values))
         call.shapes = shapes
         return _result(image, call, flat)
     marks = call.fill(numpy.dtype(numpy.uint8), compute)  # 0: stays, 1: pepper, 2: salt
@@ -315,12 +326,38 @@ class _Elements:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def joined(self) -> Array:
-        """All of them in one array of the CPU, as native code reads it."""
-        whole = self._whole
+    def natively(self, make: _Native, draw: Draw, sizes: Any, values: Sequence[Array]) -> Array | None:
+        """All results that native code makes, of a few samples at a time where these are not one array.
+
+        Args:
+            make: Makes results of where words lie, sizes, how many there are, values and elements; or returns None.
+            draw: Where the words of all samples lie.
+            sizes: How many numbers each sample has, an array; or all of them, an integer.
+            values: Parameters, for all samples or for each.
+        """
+        whole, n = self._whole, len(self.samples)
         if whole is not None and whole.flags.c_contiguous and whole.flags.aligned:
-            return whole.reshape(-1)
-        return numpy.concatenate(self.samples)
+            return make(draw, sizes, self._total(sizes, slice(0, n)), values, whole.reshape(-1))
+        out: Array | None = None
+        first, start = 0, 0
+        while first < n:
+            last = max(first + 1, bisect.bisect_right(self._ends, start + _TOGETHER))
+            some, stop = slice(first, last), self._ends[last - 1]
+            own = [value[some] if value.ndim and len(value) > 1 else value for value in values]
+            part, counts = draw._replace(high=draw.high[some]), sizes if isinstance(sizes, int) else sizes[some]
+            joined = numpy.concatenate(self.samples[some])  # aligned, and of a few samples alone
+            if stop > start:
+                found = make(part, counts, self._total(sizes, some), own, joined)
+                if found is None:
+                    return None
+                out = empty((len(self),), found.dtype) if out is None else out
+                out[start:stop] = found
+            first, start = last, stop
+        return out
+
+    @staticmethod
+    def _total(sizes: Any, some: slice) -> int:
+        return sizes * (some.stop - some.start) if isinstance(sizes, int) else int(sizes[some].sum())
 
     def __getitem__(self, part: slice) -> Array:
         start, parts = part.start, []
