@@ -1,6 +1,6 @@
 """What reading stored samples costs, against NVIDIA DALI, interleaved in one process.
 
-    python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--cpu] [--markdown]
+    python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--cpu]
 
 The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset and in
 TFRecord files, and as arrays of 224 x 224 for Numpy. A round reads an epoch in batches of 64, from memory that the
@@ -161,19 +161,17 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     count = options.samples // BATCH * BATCH
     clock = time.process_time if options.cpu else time.perf_counter
     titles = ["reader", "us a sample", "of DALI's", "shuffled", "ms to the first batch", "of DALI's"]
-    print(line(titles, options.markdown))
-    if options.markdown:
-        print("|---|--:|--:|--:|--:|--:|")
+    print(line(titles))
+    print("|---|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as folder:
         stored(Path(folder), photos(Path(folder) / "photos", count))
         for name, make in readers(Path(folder)).items():
             if not options.only or name in options.only:
-                print(line([name, *row(make, count, options.rounds, clock)], options.markdown), flush=True)
+                print(line([name, *row(make, count, options.rounds, clock)]), flush=True)
 
 
 def row(make: Callable[..., Any], count: int, rounds: int, clock: Callable[[], float]) -> list[str]:
@@ -207,9 +205,9 @@ def first_batch(reader: Any) -> None:
     evaluated(next(reader.next_epoch(batch_size=BATCH)))
 
 
-def line(cells: list[str], markdown: bool) -> str:
+def line(cells: list[str]) -> str:
     """A line of the table."""
-    return f"| {' | '.join(cells)} |" if markdown else ("%-12s" + "%22s" * 5) % (*cells,)
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -639,6 +639,8 @@ def test_there_are_no_more_threads_than_processors(monkeypatch):
         with ndd.EvalContext(num_threads=wanted):
             assert pool.threads_for(pool._worth_sharing, most) == expected
             assert pool.threads_for(pool._worth_sharing - 1, most) == 1
+            assert pool.native_threads_for(pool._OF_A_THREAD - 1) == 1
+            assert pool.native_threads_for(3 * pool._OF_A_THREAD) == min(wanted, processors, 3)
 
 
 def test_a_large_sample_is_shared_by_rows_unless_its_batch_is(monkeypatch):

@@ -26,6 +26,7 @@ __all__ = [
     "checked",
     "get_num_threads",
     "limited",
+    "native_threads_for",
     "run",
     "run_parts",
     "run_pieces",
@@ -41,6 +42,7 @@ Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 WORTH_SPLITTING = 1 << 23  # bytes of one sample; for fewer it does not pay to wake a thread
 _worth_sharing = 1 << 24  # bytes of a call, times their weight; the same for many samples
+_OF_A_THREAD = 1 << 21  # bytes times weight, of native code: a third of a millisecond, about
 _oversubscribed = False  # whether there may be more threads than processors
 _MOST = 1024
 #: More threads than this make calls of Python slower: they wait for its lock. Native code has no such limit.
@@ -107,10 +109,15 @@ def threads_for(work: float, most: int = _MOST) -> int:
     return 1 if work < _worth_sharing else _useful(most)
 
 
+def native_threads_for(work: float) -> int:
+    """The same for native code, whose threads wake in microseconds: as many as have something to do."""
+    return _useful(min(int(work // _OF_A_THREAD), _MOST) or 1)
+
+
 def _useful(most: int = _MOST) -> int:
     """How many threads to run of those that are set: more than there are processors would only wait for each other."""
     wanted = get_num_threads()
-    return wanted if wanted == 1 or _oversubscribed else min(wanted, most, _processors())
+    return wanted if wanted == 1 or _oversubscribed else most if most == 1 else min(wanted, most, _processors())
 
 
 def _from_environment(name: str) -> int:

@@ -111,7 +111,7 @@ def column(values: Any, dtype: Any) -> NDArray[Any]:
 
 def threads(work: float) -> int:
     """How many threads share a call of so many bytes times weight, by the rule of `dynamic._base.pool`."""
-    return pool.threads_for(work)
+    return pool.native_threads_for(work)
 
 
 def info() -> dict[str, str]:

@@ -38,7 +38,7 @@ static void take_out(task *gone)
  * they draw the numbers by which others work. */
 #include <time.h>
 enum { KINDS = 64, SHORT = 20000 /* nanoseconds */ };
-static struct { core_job job; _Atomic long long spent, count; } kinds[KINDS];
+static struct { _Atomic core_job job; _Atomic long long spent, count; } kinds[KINDS];
 static _Atomic int mode;
 
 EXPORT void core_measure(int wanted) { mode = wanted; }
@@ -46,11 +46,9 @@ EXPORT void core_measure(int wanted) { mode = wanted; }
 static int kind_of(core_job job)
 {
     int kind = 0;
-    pthread_mutex_lock(&lock);
-    while (kind < KINDS - 1 && kinds[kind].job && kinds[kind].job != job)
-        kind++;
-    kinds[kind].job = job;
-    pthread_mutex_unlock(&lock);
+    for (core_job none = NULL; kind < KINDS - 1; kind++, none = NULL)
+        if (atomic_compare_exchange_strong(&kinds[kind].job, &none, job) || none == job)
+            break;
     return kind;
 }
 
@@ -138,11 +136,13 @@ void core_share(core_job job, void *context, int64_t n, int threads)
         pthread_once(&once, at_first_use);
         pthread_mutex_lock(&lock);
         start_workers(one.wanted);
-        int woken = one.wanted;
         one.following = tasks;
         tasks = &one;
-        while (woken--)
-            pthread_cond_signal(&posted);
+        if (one.wanted >= workers)
+            pthread_cond_broadcast(&posted); /* one call of the system instead of one for each */
+        else
+            for (int woken = one.wanted; woken--;)
+                pthread_cond_signal(&posted);
         pthread_mutex_unlock(&lock);
     }
     work_at(&one);
