@@ -111,13 +111,16 @@ def threads_for(work: float, most: int = _MOST) -> int:
 
 def native_threads_for(work: float) -> int:
     """The same for native code, whose threads wake in microseconds: as many as have something to do."""
-    return _useful(min(int(work // _OF_A_THREAD), _MOST) or 1)
+    most = int(work // _OF_A_THREAD)
+    return _useful(min(most, _MOST)) if most > 1 or _oversubscribed else 1
 
 
 def _useful(most: int = _MOST) -> int:
     """How many threads to run of those that are set: more than there are processors would only wait for each other."""
     wanted = get_num_threads()
-    return wanted if wanted == 1 or _oversubscribed else most if most == 1 else min(wanted, most, _processors())
+    if wanted == 1 or _oversubscribed:
+        return wanted
+    return min(wanted, most, _processors())
 
 
 def _from_environment(name: str) -> int:
