@@ -84,7 +84,7 @@ class CoreHook(BuildHookInterface):  # type: ignore[type-arg, misc]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and say what the wheel is for."""
+        """Compile, and name the platform of the wheel."""
         try:
             made = build(FOLDER)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -3,7 +3,7 @@
     python benchmarks/report.py [--only training cores] [--rounds 9]
 
 Run it on a machine that does nothing else, in an environment with DALI and the other rivals, and matplotlib. Each
-script stands in the page between two comments; its output replaces what is between them.
+script stands in the page between two comments; its output replaces the text between them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def draw_cores(text: str) -> None:
 
 
 def machine() -> str:
-    """A sentence on what it is measured with."""
+    """A sentence on the machine and the versions."""
     model = next(
         (
             line.split(":", 1)[1].strip()

@@ -192,26 +192,24 @@ def spdl(data: Files, threads: int) -> Job:
 
 def dali_pipeline(data: Files, threads: int, *, windows: bool = False) -> Job:
     """DALI's pipeline mode, two batches ahead."""
-    from nvidia import dali
-    from nvidia.dali import fn, types
+    from nvidia.dali import fn, pipeline_def, types
 
-    @dali.pipeline_def(batch_size=BATCH_SIZE, num_threads=threads, device_id=None, prefetch_queue_depth=2, seed=1)
-    def job() -> Any:
-        files = fn.external_source(source=Batches(data), cycle="raise", dtype=types.UINT8)
-        return normal_crops(fn, files, windows=windows)
-
-    pipe = job()
-    pipe.build()
-    return functools.partial(of_an_epoch, pipe)
+    return as_pipeline(pipeline_def, fn, types.UINT8, data, threads, windows=windows)
 
 
 def our_pipeline(data: Files, threads: int, *, windows: bool = False) -> Job:
     """The same pipeline with this library."""
     from dynamic.pipeline import fn, pipeline_def, types
 
-    @pipeline_def(batch_size=BATCH_SIZE, num_threads=threads, prefetch_queue_depth=2, seed=1)
+    return as_pipeline(pipeline_def, fn, types.UINT8, data, threads, windows=windows)
+
+
+def as_pipeline(pipeline_def: Any, fn: Any, kind: Any, data: Files, threads: int, *, windows: bool) -> Job:
+    """The job as a pipeline of a library that has DALI's names."""
+
+    @pipeline_def(batch_size=BATCH_SIZE, num_threads=threads, device_id=None, prefetch_queue_depth=2, seed=1)
     def job() -> Any:
-        files = fn.external_source(source=Batches(data), cycle="raise", dtype=types.UINT8)
+        files = fn.external_source(source=Batches(data), cycle="raise", dtype=kind)
         return normal_crops(fn, files, windows=windows)
 
     pipe = job()

@@ -85,10 +85,10 @@ def gaussian(
         return _added(part.xp, old[part.start : part.start + part.size], drawn(part))
 
     def native_noise(draw: Draw, sizes: Any, _: int) -> Array | None:
-        return old.natively(
-            lambda d, n, total, moments, some: native.normal(d, n, total, moments, kind, some),
-            draw, sizes, [shift, spread],
-        )  # fmt: skip
+        def make(draw: Draw, sizes: Any, total: int, moments: Sequence[Array], some: Array) -> Array | None:
+            return native.normal(draw, sizes, total, moments, kind, some)
+
+        return old.natively(make, draw, sizes, [shift, spread])
 
     if call.device.device_type == "cpu":
         return _result(image, call, call.fill(kind, compute, native=native_noise))

@@ -108,7 +108,7 @@ def test_left_out() -> None:
 
 
 def test_show_config(capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints what it returns."""
+    """It prints its result."""
     sections = ndd.show_config("dicts")
     ndd.show_config()
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-/* What the library tells of itself. */
+/* The library about itself. */
 #include "core.h"
 
 #ifndef CORE_DIGEST

@@ -66,7 +66,7 @@ struct libjpeg {
     void (*destroy)(struct decoder *);
 };
 
-/* A file, and what its header says, as `_Frame` in images/jpeg.py has it. */
+/* A file and its header, as `_Frame` in images/jpeg.py has it. */
 struct file {
     const uint8_t *data, *names; /* of the components, three bytes apart */
     int64_t size, height, width, needed, first_scan;
@@ -205,7 +205,7 @@ struct sample {
     int64_t stride[3], done;
 };
 
-/* What is the same for all files of a batch, and a reader for each thread. */
+/* The common parts of a batch, and a reader for each thread. */
 struct batch {
     const struct libjpeg *lib;
     struct sample *samples;
@@ -214,7 +214,7 @@ struct batch {
     int threads, colours, fast, upright;
 };
 
-/* What decodes a file, and then another. The decoder is the first, so that its address is that of the whole. */
+/* A decoder of one file after the other. The decoder is the first, so that its address is that of the whole. */
 struct reader {
     struct decoder jpeg;
     struct errors errors;

@@ -70,7 +70,7 @@ def _places() -> Iterator[Path]:
 
 
 class Files:
-    """The files of a batch in a table: what their headers say, and the windows of their images.
+    """The files of a batch in a table: their headers, and the windows of their images.
 
     Args:
         files: The bytes of each.

@@ -183,7 +183,7 @@ static void runs(int64_t n, int64_t bytes, const char *restrict from, int64_t ev
         memset(to, *from, n);
         return;
     }
-    if (!every && into == bytes) { /* one value: what is filled with it already is copied on, from the cache */
+    if (!every && into == bytes) { /* one value: the part that is filled already is copied on, from the cache */
         memcpy(to, from, bytes);
         for (int64_t done = bytes, end = n * bytes, more; done < end; done += more)
             memcpy(to + done, to, more = least(least(done, BLOCK * bytes), end - done));
@@ -273,7 +273,7 @@ typedef struct {
     int64_t ndim, size, start_row, fill_row, fill_place, pieces;
 } copying;
 
-/* A window, and what it has beyond the edges of its sample: along each dimension before and behind. */
+/* A window, and its margins beyond the edges of its sample: along each dimension before and behind. */
 static void copy(void *context, int64_t i)
 {
     const copying *all = context;

@@ -17,7 +17,7 @@ from ._library import address, column, function, threads
 
 __all__ = ["copied", "equalized", "normalised"]
 
-_DEEPEST = 6  # dimensions of what is copied
+_DEEPEST = 6  # dimensions of copies
 _SIZES = frozenset((1, 2, 4, 8))
 _PARTS = 4  # of the work of a thread, where samples are so few that they are cut to pieces
 _INTEGER, _INT, _BYTES, _ARRAY = ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, numpy.ndarray

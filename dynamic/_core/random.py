@@ -1,4 +1,4 @@
-"""Random numbers and noise of a whole batch: the words that a draw says, and what distributions make of them."""
+"""Random numbers and noise of a whole batch: the words of a draw, and the numbers that distributions make of them."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def shot(source: Source, sizes: Any, total: int, factors: Any, limits: Any, imag
         sizes: As for `uniform`.
         total: As for `uniform`.
         factors: How many levels a photon makes, for all samples or for each.
-        limits: For each of these and each byte what products are compared with; bytes with more than 1 stay.
+        limits: For each of these and each byte the limit of the products; bytes with more than 1 stay.
         image: The bytes.
     """
     if not in_use():
