@@ -38,7 +38,7 @@ GROUPS = {
     "Noise": ["noise"],
     "Values": ["ops.values", "ops.normalize", "ops.constants"],
     "Shapes": ["ops.shape", "ops.joining", "ops.sequences"],
-    "Boxes and masks": ["ops.boxes", "ops.box_crops", "segmentation"],
+    "Boxes and masks": ["ops.together", "ops.boxes", "ops.box_crops", "segmentation"],
     "Mathematics": ["math"],
     "Reductions": ["reductions"],
     "Random numbers": ["random"],

@@ -95,6 +95,7 @@ from .ops.sequences import element_extract, get_property, per_frame, permute_bat
 from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
 from .ops.slices import erase, pad
 from .ops.slices import slice as slice
+from .ops.together import together
 from .ops.values import cast, cast_like
 from .ops.values import copy as copy
 from .ops.warps import sphere, warp_affine, water
@@ -241,6 +242,7 @@ __all__ = [
     "stream",
     "tensor",
     "tensor_resize",
+    "together",
     "transpose",
     "type_id",
     "uint8",

@@ -27,7 +27,7 @@ from ._lift.argument import (
     Word,
     from_host,
 )
-from ._lift.call import Call, Plan
+from ._lift.call import Call, Moving, Plan
 from ._lift.operator import Operator, operator
 from .dtypes import convert
 
@@ -40,6 +40,7 @@ __all__ = [
     "ImageType",
     "Interp",
     "Layout",
+    "Moving",
     "Numbers",
     "Operator",
     "PerItem",

@@ -69,6 +69,7 @@ CALLS = {
     "transforms.scale": lambda gpu: ndd.transforms.scale(scale=[1, 1], device="gpu"),
     "transforms.shear": lambda gpu: ndd.transforms.shear(shear=[1, 1], device="gpu"),
     "transforms.translation": lambda gpu: ndd.transforms.translation(offset=[1, 1], device="gpu"),
+    "together": lambda gpu: ndd.together(ndd.flip, image=gpu(IMAGE))["image"],
     **{f"random.{name}": lambda gpu, name=name: getattr(ndd.random, name)(device="gpu")
        for name in ("beta", "coin_flip", "normal", "uniform")},
     **{f"math.{name}": lambda gpu, name=name: getattr(ndd.math, name)(gpu(IMAGE), 2)

@@ -19,7 +19,7 @@ from dynamic.devices import Device
 from dynamic.dtypes import dtype, numpy_dtype
 from dynamic.errors import ArgumentError, DataError, Failure
 
-__all__ = ["Call", "Plan", "Shape"]
+__all__ = ["Call", "Moving", "Plan", "Shape"]
 
 R = TypeVar("R")
 E = TypeVar("E", bound=Exception)
@@ -65,6 +65,20 @@ class Plan:
     def parts(self) -> Sequence[Plan]:
         """A plan of each output."""
         return self.outputs or [self]
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """The plan of an operator that moves pixels, and the map by which it moves them: for `together`.
+
+    Attributes:
+        plan: The function that plans.
+        map: A function of a planned call: for each sample the matrix from points of the input to points of the result,
+            (N, 3, 3) float64. Points are (x, y, 1), in pixels from the corner of the first one.
+    """
+
+    plan: Callable[[Call], Plan]
+    map: Callable[[Call], Array]
 
 
 _UNPLANNED = Plan()  # never changed: a call gets a plan of its own

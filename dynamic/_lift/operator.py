@@ -20,14 +20,16 @@ from dynamic.errors import ArgumentError, DeviceError, DynamicError, shown
 from . import frames, kernels
 from .argument import Argument, on_host
 from .binding import Binder, common_size
-from .call import Call, Plan
+from .call import Call, Moving, Plan
 
-__all__ = ["Operator", "operator", "registry"]
+__all__ = ["Operator", "movers", "operator", "registry"]
 
 P = ParamSpec("P")
 
 #: Every operator of the library by its name.
 registry: dict[str, Operator[...]] = {}
+#: Those that tell where pixels go, the random ones too.
+movers: dict[str, Operator[...]] = {}
 
 _COMMON = {"batch_size": "int | None", "device": "DeviceLike", "rng": "Source | None"}
 
@@ -40,7 +42,7 @@ class Operator(Generic[P]):
         body: Callable[Concatenate[Any, P], Any],
         layouts: Sequence[str] | None = None,
         dtypes: str | Sequence[str] | None = None,
-        plan: Callable[[Call], Plan] | None = None,
+        plan: Callable[[Call], Plan] | Moving | None = None,
         gpu: Callable[..., None] | bool = False,
         unit: str = "sample",
         name: str | None = None,
@@ -55,7 +57,13 @@ class Operator(Generic[P]):
         self.layouts = None if layouts is None else tuple(layouts)
         words = dtypes.split() if isinstance(dtypes, str) else dtypes
         self.dtypes = frozenset(numpy_dtype(t) for t in (ALL if words is None else map(dtype, words)))
-        self.plan, self.gpu, self.unit = plan or _unplanned, gpu, unit
+        self.map = None
+        if isinstance(plan, Moving):
+            self.map, plan = plan.map, plan.plan
+            if body.__module__.startswith("dynamic."):
+                movers[self.name] = self
+        self.plan = plan or _unplanned
+        self.gpu, self.unit = gpu, unit
         self.devices = ("cpu", "gpu") if gpu else ("cpu",)
         self._binder = binder = Binder(body, self.name, ("out", "plan"), common)
         self.inputs, self.least, self.variadic = binder.inputs, binder.least, binder.variadic
@@ -100,7 +108,10 @@ class Operator(Generic[P]):
         source: Any = None,
     ) -> Any:
         """The results of a call: bind, plan, allocate, run, wrap."""
-        call = self._bound(given, arguments, frames_of_each, source)
+        return self.finished(self.bound(given, arguments, frames_of_each, source))
+
+    def finished(self, call: Call) -> Any:
+        """The results of a call that is bound."""
         try:
             plan = call.plan = self._planned(call)
             storages = kernels.run(self, call) if call.count else kernels.empties(call)
@@ -138,9 +149,14 @@ class Operator(Generic[P]):
         """Itself, in classes too: by this method `help` and other tools know a routine, and show its signature."""
         return self
 
-    def _bound(
-        self, given: tuple[Any, ...], arguments: dict[str, Any], frames: Sequence[int] | None, source: Any
+    def bound(
+        self,
+        given: tuple[Any, ...],
+        arguments: dict[str, Any],
+        frames: Sequence[int] | None = None,
+        source: Any = None,
     ) -> Call:
+        """A call, its inputs and arguments checked; those of `batch_size` and `device` are taken from `arguments`."""
         batch_size, where = arguments.pop("batch_size", None), arguments.pop("device", None)
         self._binder.check_inputs(len(given))
         inputs = [self.data(i, x, where) for i, x in enumerate(given)]
@@ -275,7 +291,7 @@ def operator(
     *,
     layouts: Sequence[str] | None = None,
     dtypes: str | Sequence[str] | None = None,
-    plan: Callable[[Call], Plan] | None = None,
+    plan: Callable[[Call], Plan] | Moving | None = None,
     gpu: Callable[..., None] | bool = False,
     unit: str = "sample",
     name: str | None = None,
@@ -291,7 +307,7 @@ def operator(
             any, and none.
         dtypes: Element types of the first input, in a list or in one string; by default all.
         plan: Called once for each call with a `Call`: the `Plan` of the results. Without it the function returns new
-            arrays.
+            arrays. With `Moving` the operator also tells where pixels go, so that `together` takes it.
         gpu: A kernel for GPUs, called once with the call, a description of each input and of the memory for the result;
             True where the function takes CuPy arrays as well; False where the operator runs on the CPU only.
         unit: The function gets at once a "sample"; "array", one sample or many of one shape, with one more

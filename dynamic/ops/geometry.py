@@ -14,11 +14,11 @@ from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._base.pool import run_steps
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, InterpName, Layout, PerSample, Several, Three, Word
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Moving, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.errors import ArgumentError
-from dynamic.kernels.cpu import rotations, warp
+from dynamic.kernels.cpu import points, rotations, warp
 from dynamic.kernels.gpu import copies as gpu_copies
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import warp as gpu_warp
@@ -112,6 +112,28 @@ def check_fill(call: Call) -> None:
             raise call.noted(i, ArgumentError(call.name, "fill_value", expected, f"{len(fill)}"))
 
 
+def image_extents(call: Call) -> Array:
+    """Height and width of each image: (N, 2)."""
+    layout = call.layout or ""
+    places = [layout.index("H"), layout.index("W")]
+    return numpy.array(call.shapes, numpy.int64).reshape(-1, call.ndim)[:, places]
+
+
+def result_extents(call: Call) -> Array:
+    """Height and width of each result of a planned call: (N, 2)."""
+    layout, shapes = call.layout or "", call.plan.shapes
+    places = [layout.index("H"), layout.index("W")]
+    rows = numpy.array([shapes] * call.count if isinstance(shapes, tuple) else shapes, numpy.int64)
+    return rows.reshape(-1, call.ndim)[:, places]
+
+
+def _map_rotation(call: Call) -> Array:
+    """The matrices of `_plan_rotation` the other way round, those of quarter turns too."""
+    rows = rotations.rotations(image_extents(call), result_extents(call), call.column("angle"))
+    back: Any = points.inverses(rows)  # which a turn always has
+    return back
+
+
 def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     layout = call.layout or ""
     source, result = (images("rotate", data, layout) for data in (inputs[0], target))
@@ -120,7 +142,7 @@ def _rotate_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     gpu_warp.affine(source, result, matrices, call.fixed["fill_value"], nearest=call.fixed["interp_type"] == "nn")
 
 
-@operator(layouts=LAYOUTS, plan=_plan_rotation, gpu=_rotate_on_gpu)
+@operator(layouts=LAYOUTS, plan=Moving(_plan_rotation, _map_rotation), gpu=_rotate_on_gpu)
 def rotate(
     image: Array,
     /,
@@ -200,12 +222,17 @@ def _flags(call: Call, data: Described) -> Any:
     return flags
 
 
+def _map_flip(call: Call) -> Array:
+    flags = numpy.array([call.column("horizontal"), call.column("vertical")]).T != 0
+    return points.scaled(numpy.where(flags, -1, 1), numpy.where(flags, image_extents(call)[:, ::-1], 0))
+
+
 def _flip_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     flags = _flags(call, inputs[0])
     gpu_copies.window(inputs[0], target, numpy.where(flags, inputs[0].shapes - 1, 0), numpy.where(flags, -1, 1))
 
 
-@operator(layouts=LAYOUTS, plan=_plan_flip, gpu=_flip_on_gpu, unit="array")
+@operator(layouts=LAYOUTS, plan=Moving(_plan_flip, _map_flip), gpu=_flip_on_gpu, unit="array")
 def flip(
     image: Array,
     /,

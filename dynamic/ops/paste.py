@@ -13,11 +13,11 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Moving, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import regions
+from dynamic.kernels.cpu import points, regions
 from dynamic.kernels.gpu import images
 from dynamic.kernels.gpu import regions as parts
 
@@ -49,11 +49,16 @@ def _plan_paste(call: Call) -> Plan:
     return Plan(canvases, call.dtype, data=corners, weight=2.0)
 
 
+def _map_paste(call: Call) -> Array:
+    layout, corners = call.layout or "", numpy.array(call.plan.data, numpy.int64).reshape(-1, call.ndim)
+    return points.scaled(1.0, corners[:, [layout.index("W"), layout.index("H")]])
+
+
 def _paste_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     copy_on_gpu(call, inputs[0], target, -numpy.array(call.plan.data), "fill_value")
 
 
-@operator(layouts=LAYOUTS, plan=_plan_paste, gpu=_paste_on_gpu)
+@operator(layouts=LAYOUTS, plan=Moving(_plan_paste, _map_paste), gpu=_paste_on_gpu)
 def paste(
     image: Array,
     /,

@@ -25,13 +25,13 @@ from dynamic._lift.argument import (
     Word,
     without_effect,
 )
-from dynamic._lift.call import Call, Plan
+from dynamic._lift.call import Call, Moving, Plan
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import Operator, operator, registry
 from dynamic.data import Batch, Tensor
 from dynamic.devices import Device, DeviceLike
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import resample, resizer, scaled
+from dynamic.kernels.cpu import points, resample, resizer, scaled
 from dynamic.kernels.cpu.places import cropped
 from dynamic.kernels.cpu.scaled import Along
 from dynamic.kernels.gpu import images
@@ -41,7 +41,7 @@ from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
 from ._sizes import ROUNDINGS, SIZE_ARGUMENTS, Span, cut, filter_of, image_spans, tensor_spans
-from .geometry import LAYOUTS
+from .geometry import LAYOUTS, image_extents, result_extents
 from .random_windows import Count, Pair, random_crop_generator
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror", "tensor_resize"]
@@ -209,6 +209,15 @@ def _plan_images(call: Call, found: Sequence[dict[int, Span]]) -> Plan:
     return plan
 
 
+def _map_spans(call: Call) -> Array:
+    """Where pixels go that are resampled to the spans of a plan."""
+    places = [(call.layout or "").index(letter) for letter in "WH"]
+    table = numpy.array([[each[place] for place in places] for each in call.plan.data], numpy.float64)
+    sizes, starts, ends = numpy.moveaxis(table.reshape(call.count, 2, 3), 2, 0)
+    scales = numpy.where(ends != starts, sizes / numpy.where(ends != starts, ends - starts, 1), 0)
+    return points.scaled(scales, -starts * scales)
+
+
 def _plan_resize(call: Call) -> Plan:
     def spans(image: Array, /, *, layout: str, **arguments: Any) -> dict[int, Span]:
         return image_spans("resize", image.shape, layout, *map(arguments.get, SIZE_ARGUMENTS))
@@ -240,7 +249,7 @@ def _whole_spans(call: Call) -> list[dict[int, Span]] | None:
 
 
 def _resizing(body: Callable[Concatenate[Any, P], Any]) -> _Resize[P]:
-    made = _Resize(body, _LAYOUTS, plan=_plan_resize, gpu=_on_gpu)
+    made = _Resize(body, _LAYOUTS, plan=Moving(_plan_resize, _map_spans), gpu=_on_gpu)
     registry[made.name] = made
     return made
 
@@ -346,7 +355,7 @@ def _cut_spans(
     }
 
 
-@operator(layouts=_LAYOUTS, plan=_plan_cut, gpu=_on_gpu)
+@operator(layouts=_LAYOUTS, plan=Moving(_plan_cut, _map_spans), gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 @described_as(resize)
 def resize_crop_mirror(
@@ -498,6 +507,13 @@ else:
     _Filter, _OtherFilter, _DType = PerSample[Interp], PerSample[Interp | None], DTypeArgument
 
 
+def _map_random(call: Call) -> Array:
+    """Where pixels go: the windows are drawn once more."""
+    windows = drawn(call, [(height, width) for height, width in image_extents(call).tolist()])[:, :, ::-1]
+    scales = result_extents(call)[:, ::-1] / windows[:, 1]
+    return points.scaled(scales, -windows[:, 0] * scales)
+
+
 def _plan_random(call: Call) -> Plan:
     """Spans of random windows; for the usual images, parts as `scaled.show` takes them."""
     layout, sizes = call.layout or "", call.fixed["size"]
@@ -545,7 +561,7 @@ def _plan_random(call: Call) -> Plan:
     return plan
 
 
-@random_operator(layouts=_FLAT, plan=_plan_random, gpu=_on_gpu)
+@random_operator(layouts=_FLAT, plan=Moving(_plan_random, _map_random), gpu=_on_gpu)
 @without_effect("minibatch_size", "temp_buffer_hint")
 @described_as(resize, random_crop_generator)
 def random_resized_crop(

@@ -11,17 +11,17 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, Layout, PerSample, Several, without_effect
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Moving, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.data import Tensor, as_one
 from dynamic.errors import ArgumentError, shown
-from dynamic.kernels.cpu import places, regions, windows
+from dynamic.kernels.cpu import places, points, regions, windows
 from dynamic.kernels.gpu import copies as gpu_copies
 from dynamic.kernels.gpu import regions as parts
 
 from . import _copies as copies
-from .windows import _AnyPolicy, _fill, channels_of, plan_windows, starts_of_each
+from .windows import _AnyPolicy, _fill, channels_of, map_windows, plan_windows, starts_of_each
 
 __all__ = ["erase", "pad", "slice"]
 
@@ -95,7 +95,7 @@ def _fills(call: Call, argument: str, data: Described, place: int | None) -> Any
     return numpy.stack([numpy.resize(each, most) for each in values])
 
 
-@operator(plan=_plan_slice, gpu=_slice_on_gpu)
+@operator(plan=Moving(_plan_slice, map_windows), gpu=_slice_on_gpu)
 @without_effect("image_type")
 def slice(
     input: Array,
@@ -201,7 +201,11 @@ def _pad_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     copy_on_gpu(call, inputs[0], target, numpy.zeros_like(inputs[0].shapes), "fill_value")
 
 
-@operator(plan=_plan_pad, gpu=_pad_on_gpu)
+def _map_pad(call: Call) -> Array:
+    return points.scaled(1.0, numpy.zeros((call.count, 2)))  # pixels stay
+
+
+@operator(plan=Moving(_plan_pad, _map_pad), gpu=_pad_on_gpu)
 def pad(
     input: Array,
     /,

@@ -15,11 +15,11 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.described import Described
 from dynamic._base.layout import spatial
 from dynamic._lift.argument import GIVEN, DTypeArgument, InterpName, Layout, Numbers, PerSample, Several, Word
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Moving, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError
-from dynamic.kernels.cpu import maps, warp
+from dynamic.kernels.cpu import maps, points, warp
 from dynamic.kernels.gpu import Images, images
 from dynamic.kernels.gpu import maps as gpu_maps
 from dynamic.kernels.gpu import warp as gpu_warp
@@ -56,6 +56,26 @@ def _plan_affine(call: Call) -> Plan:
     if layout == "HWC" and not nearest and warp.are_photos(call.dtype, plan.dtype, shapes, results):
         plan.kernel = functools.partial(_turn_photos, fill=call.fixed["fill_value"])
     return plan
+
+
+def _map_affine(call: Call) -> Array:
+    return _back(call, call.plan.data)
+
+
+def _back(call: Call, matrices: list[Any]) -> Array:
+    """The maps of matrices from results to inputs; of videos of one for all frames."""
+    if "F" in (call.layout or ""):
+        for i, own in enumerate(matrices):
+            if len(own) != 1:
+                expected = "one matrix for all frames of a video, where boxes or points move with it"
+                raise call.noted(i, ArgumentError(call.name, "matrix", expected, f"{len(own)}"))
+        matrices = [own[0] for own in matrices]
+    found = points.inverses(matrices)
+    if found is None:
+        i = next(i for i, own in enumerate(matrices) if points.inverses([own]) is None)
+        hint = "Boxes and points go from the image to the result."
+        raise call.noted(i, ArgumentError(call.name, "matrix", "one that has an inverse", "a singular matrix", hint))
+    return found
 
 
 def _matrices(call: Call, finished: Callable[[Any], Any]) -> list[Any]:
@@ -146,7 +166,7 @@ def _affine_on_gpu(call: Call, inputs: list[Described], target: Described) -> No
     gpu_warp.affine(source, result, _of_images(call, source).reshape(-1, 2, 3), fill, nearest=nearest)
 
 
-@operator(layouts=LAYOUTS, plan=_plan_affine, gpu=_affine_on_gpu)
+@operator(layouts=LAYOUTS, plan=Moving(_plan_affine, _map_affine), gpu=_affine_on_gpu)
 def warp_affine(
     image: Array,
     matrix_input: Array = None,
@@ -220,6 +240,10 @@ def _plan_perspective(call: Call) -> Plan:
     return Plan(warped(call, places, extents, rounded=True), call.dtype, data=matrices, weight=4.0)
 
 
+def _map_perspective(call: Call) -> Array:
+    return maps.moved(0.5) @ _back(call, call.plan.data) @ maps.moved(-0.5)  # indices are those of centres
+
+
 def _perspective_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images(_PERSPECTIVE, data, call.layout or "") for data in (inputs[0], target))
     gpu_maps.read(
@@ -239,7 +263,7 @@ def _found_by(matrices: Any, *, inverse_map: bool, pixel_origin: str) -> Any:
     return maps.moved(-0.5) @ matrices @ maps.moved(0.5) if pixel_origin == "corner" else matrices
 
 
-@operator(layouts=_IMAGES, plan=_plan_perspective, gpu=_perspective_on_gpu, name=_PERSPECTIVE)
+@operator(layouts=_IMAGES, plan=Moving(_plan_perspective, _map_perspective), gpu=_perspective_on_gpu, name=_PERSPECTIVE)
 def warp_perspective(
     image: Array,
     matrix_input: Array = None,

@@ -24,12 +24,12 @@ from dynamic._lift.argument import (
     Word,
     without_effect,
 )
-from dynamic._lift.call import Call, Plan, Shape
+from dynamic._lift.call import Call, Moving, Plan, Shape
 from dynamic._lift.kernels import Memory
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, DeviceError, shown
-from dynamic.kernels.cpu import windows
+from dynamic.kernels.cpu import points, windows
 from dynamic.kernels.cpu.places import Window, cropped, cropped_at_once
 from dynamic.kernels.cpu.tables import OF_OPENCV
 from dynamic.kernels.gpu import copies as gpu_copies
@@ -122,6 +122,13 @@ def starts_of_each(call: Call) -> Any:
     return numpy.broadcast_to(rows, (call.count, rows.shape[-1]))
 
 
+def map_windows(call: Call) -> Array:
+    """Where pixels go that are in windows: for a plan with starts."""
+    layout = call.layout or ""
+    starts = starts_of_each(call)
+    return points.scaled(1.0, -starts[:, [layout.index("W"), layout.index("H")]])
+
+
 def _checked_fill(operator: str, call: Call, channels: Any, made: Any = None) -> Any:
     """The values of `fill_values`, where they fit the channels of all samples, or those that are made of them."""
     values = call.fixed["fill_values"]
@@ -181,7 +188,7 @@ def _crop_on_gpu(call: Call, inputs: list[Described], target: Described) -> None
     gpu_copies.window(source, target, starts_of_each(call), None, fill, place)
 
 
-@operator(layouts=(*LAYOUTS, "CFHW"), plan=_plan_crop, gpu=_crop_on_gpu, unit="array")
+@operator(layouts=(*LAYOUTS, "CFHW"), plan=Moving(_plan_crop, map_windows), gpu=_crop_on_gpu, unit="array")
 @without_effect("image_type")
 def crop(
     image: Array,

@@ -15,6 +15,7 @@ import dynamic
 from dynamic import ArgumentError, Batch, StateError, StateMismatch, StateWarning, Tensor
 from dynamic._base.state import JSON
 from dynamic._lift.argument import IGNORED
+from dynamic._lift.operator import Operator
 from dynamic.auto_aug.core import Augmentation, Policy
 from dynamic.errors import shown
 from dynamic.readers._checks import natural
@@ -348,8 +349,10 @@ def worded(value: Any) -> str:
         return "Batch" if isinstance(value, Batch) else "Tensor"
     if isinstance(value, dynamic.DType):
         return str(value)
-    if isinstance(value, Augmentation):
+    if isinstance(value, (Augmentation, Operator)):
         return repr(value)
+    if isinstance(getattr(value, "__wrapped__", None), Operator):  # that of `fn`
+        return repr(value.__wrapped__)
     if isinstance(value, Policy):
         return f"{value!r} of {[*value.augmentations.values()]}"
     return f"<{type(value).__name__}>"

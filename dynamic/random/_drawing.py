@@ -16,7 +16,7 @@ from dynamic._arrays.memory import checked_extents, empty
 from dynamic._base import pool
 from dynamic._lift.binding import Binder, common_size, signature_without
 from dynamic._lift.call import Call as OperatorCall
-from dynamic._lift.call import Plan
+from dynamic._lift.call import Moving, Plan
 from dynamic._lift.operator import Operator
 from dynamic.data import Batch, Tensor
 from dynamic.devices import Device, device_of_call
@@ -374,7 +374,7 @@ class _Declaration(Protocol):
 
 def random_operator(
     *,
-    plan: Callable[[OperatorCall], Plan],
+    plan: Callable[[OperatorCall], Plan] | Moving,
     layouts: Sequence[str] | None = None,
     dtypes: str | None = None,
     gpu: Callable[..., None] | bool = False,

@@ -325,6 +325,24 @@ class Turn:
             self.rng.give_back(self._draw.turn)
 
 
+class Repeated:
+    """The source of another call that draws the numbers of one that was made."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """As of the turn."""
+        return self._turn.sizes
+
+    def draw(self, n: int | None) -> Draw:
+        """Where the words of the call lie; n is that of the first one."""
+        assert self._turn._draw is not None, "repeats a call that has drawn"
+        assert n is None or n == len(self._turn._draw.high), "is of as many samples"
+        return self._turn._draw
+
+
 class _Default(threading.local):
     rng: RNG | None = None
     random_key: int | None = None  # the seed that the system gave it
