@@ -25,6 +25,7 @@ from dynamic import _core, decoders
 from dynamic._arrays.described import described
 from dynamic._core import _library
 from dynamic._core.jpeg import Files
+from dynamic.kernels.cpu import images
 
 BATCH = 64
 BYTES = [0, 1, 2, 3, 8, 17, 34, 63, 127, 128, 255]
@@ -93,6 +94,11 @@ def windows(batch: ndd.Batch, chance: random.Random) -> Iterator[tuple[int, np.n
             corner = chance.randrange(height), chance.randrange(width)
             files.corners[i] = corner
             files.shapes[i, :2] = chance.randint(1, height - corner[0]), chance.randint(1, width - corner[1])
+    how["at_least"] = chance.choice([None, None, (1, 1), (chance.randint(1, 20), chance.randint(1, 20))])
+    where = [(corner.tolist(), shape[:2].tolist()) for corner, shape in zip(files.corners, files.shapes, strict=True)]
+    if how["at_least"] is not None:
+        places = images.reduced(files.sizes, files.orientations, files.corners, files.shapes[:, :2], how["at_least"])
+        files.scales[...], files.corners[...], files.shapes[:, :2] = places
     shapes = np.where(files.known[:, None], files.shapes, 1).tolist()
     outs = [np.full(shape, 7, np.uint8) for shape in shapes]
     wanted = "BGR" if channels == 3 and chance.random() < 0.3 else "RGB"
@@ -101,10 +107,11 @@ def windows(batch: ndd.Batch, chance: random.Random) -> Iterator[tuple[int, np.n
     )
     kind = {0: "ANY_DATA", 1: "GRAY", 3: wanted}[channels]
     for i in np.flatnonzero(done & files.known):
-        where = files.corners[i], files.shapes[i, :2]
         with _core.left_out():
             try:
-                true = decoders.image_slice(batch[i], *where, adjust_orientation=upright, output_type=kind, **how).array
+                true = decoders.image_slice(
+                    batch[i], *where[i], adjust_orientation=upright, output_type=kind, **how
+                ).array
             except ndd.DataError:
                 true = None
         yield int(i), outs[i], true

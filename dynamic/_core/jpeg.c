@@ -106,7 +106,8 @@ static int orientation(const uint8_t *tiff, int64_t size)
     return 0;
 }
 
-static int64_t blocks(int64_t extent, int factor, int most) { return (extent * factor + 8 * most - 1) / (8 * most); }
+static int64_t ceiling(int64_t extent, int64_t part) { return (extent + part - 1) / part; }
+static int64_t blocks(int64_t extent, int factor, int most) { return ceiling(extent * factor, 8 * most); }
 
 /* The frame: of 8 bits, gray, or colours of which the first has all the pixels and the others are alike. */
 static bool read_frame(struct file *f, int marker, const uint8_t *p, int64_t length)
@@ -200,9 +201,9 @@ static bool check_scans(const struct file *f, int64_t most)
 /* A file of a batch: a row of the table in jpeg.py. The window is one of the upright image. */
 struct sample {
     const uint8_t *data;
-    int64_t size, known, corner[2], shape[3];
+    int64_t size, known, corner[2], shape[3]; /* known: the orientation that it is turned from, or 0 */
     uint8_t *target;
-    int64_t stride[3], done;
+    int64_t stride[3], done, scale; /* the window is one of the image with 1, 2, 4 or 8 times fewer rows and columns */
 };
 
 /* The common parts of a batch, and a reader for each thread. */
@@ -224,7 +225,8 @@ struct reader {
     atomic_flag busy;
     const struct libjpeg *lib;
     struct file file;
-    int64_t top, left, height, width; /* the window, of the image as stored */
+    int64_t scale, rows, columns;     /* of the image as stored, reduced */
+    int64_t top, left, height, width; /* the window in it */
     int64_t down, across;             /* the steps to its next row and column in the memory for it */
     uint8_t *to, *strip;              /* its first pixel there; rows on their way */
     int channels;
@@ -313,23 +315,25 @@ static void decode(struct reader *r)
                    jpeg->components == f->components && jpeg->file_colours >= GRAY && jpeg->file_colours <= YCBCR);
     jpeg->colours = r->channels == 1 ? GRAY : r->batch->colours;
     jpeg->dct = r->batch->fast ? FASTEST : 0;
-    require(r, lib->start(jpeg) && jpeg->out_width == f->width && jpeg->out_height == f->height &&
+    jpeg->scaled_from = r->scale;
+    require(r, lib->start(jpeg) && jpeg->out_width == r->columns && jpeg->out_height == r->rows &&
                    jpeg->channels == r->channels);
-    int64_t bottom = r->top + r->height, end = f->plain ? f->height : bottom;
-    uint32_t first = 0, columns = f->width;
-    bool part = f->plain && r->height * r->width * 32 <= 31 * f->height * f->width;
+    int64_t bottom = r->top + r->height, end = f->plain ? r->rows : bottom;
+    uint32_t first = 0, columns = r->columns;
+    bool part = f->plain && r->height * r->width * 32 <= 31 * r->rows * r->columns;
     if (part) {
-        int64_t below = f->down > 1 ? f->down : 0, unit = 8 * f->down, rows = (bottom + below + unit - 1) / unit * unit;
-        if (!f->restarts && (f->height - rows) * 32 >= f->height) {
+        int64_t below = f->down > 1 ? f->down : 0, unit = 8 * f->down, rows = ceiling((bottom + below) * r->scale, unit);
+        if (!f->restarts && (f->height - rows * unit) * 32 >= f->height) {
             int64_t after = after_codes(f, f->first_scan + 2, false);
+            bool interpolated = r->scale == 1 || (r->scale < 8 && f->across == 1); /* of the row of blocks below, too */
             part = after >= 0 && f->data[after + 1] == 0xD9;
-            end = part ? rows - below : end;
+            end = part ? rows * unit / r->scale - interpolated * below : end;
         }
     }
     if (part) {
-        int64_t step = 8 * f->across, last = r->left + r->width + MARGIN;
+        int64_t step = 8 * f->across / r->scale, last = r->left + r->width + MARGIN;
         first = r->left > MARGIN ? (r->left - MARGIN) / step * step : 0;
-        uint32_t from = first, wanted = columns = (last < f->width ? last : f->width) - first;
+        uint32_t from = first, wanted = columns = (last < r->columns ? last : r->columns) - first;
         lib->crop(jpeg, &from, &wanted);
         require(r, from == first && wanted == columns && (!r->top || lib->skip(jpeg, r->top) == r->top));
     }
@@ -350,7 +354,7 @@ static void decode(struct reader *r)
         if (wanted && !direct)
             place(r, r->strip + in_strip, pitch, row - r->top, n);
     }
-    if (end == f->height)
+    if (end == r->rows)
         lib->finish(jpeg);
     lib->abort(jpeg);
     memset(jpeg->tables, 0, sizeof jpeg->tables); /* else the next file would be lent those that it lacks */
@@ -366,11 +370,14 @@ static bool decoded(const struct batch *b, const struct sample *s, struct reader
     r->height = s->shape[turned];
     r->width = s->shape[!turned];
     r->channels = (int)s->shape[2];
-    if (top < 0 || left < 0 || r->height < 1 || r->width < 1 || top > f->height - r->height ||
-        left > f->width - r->width || s->stride[2] != 1)
+    r->scale = s->scale;
+    r->rows = ceiling(f->height, s->scale);
+    r->columns = ceiling(f->width, s->scale);
+    if (top < 0 || left < 0 || r->height < 1 || r->width < 1 || top > r->rows - r->height ||
+        left > r->columns - r->width || s->stride[2] != 1)
         return false;
-    r->top = way & FROM_BELOW ? f->height - top - r->height : top;
-    r->left = way & FROM_RIGHT ? f->width - left - r->width : left;
+    r->top = way & FROM_BELOW ? r->rows - top - r->height : top;
+    r->left = way & FROM_RIGHT ? r->columns - left - r->width : left;
     r->down = s->stride[turned] * (way & FROM_BELOW ? -1 : 1);
     r->across = s->stride[!turned] * (way & FROM_RIGHT ? -1 : 1);
     r->to = s->target - (way & FROM_BELOW) / FROM_BELOW * (r->height - 1) * r->down;
@@ -400,13 +407,15 @@ EXPORT int core_jpeg_fits(const struct libjpeg *lib)
     return sizeof(void *) == 8 && attempted(&r, create) && (lib->destroy(&r.jpeg), true);
 }
 
-/* `jpeg.header`: whether each file is ordinary and within the limits; its image is the window. Channels 0: as it has. */
+/* `jpeg.header`: whether each file is ordinary and within the limits, and how it is turned; its image is the window.
+ * Channels 0: as it has. */
 EXPORT void core_jpeg_headers(struct sample *samples, int64_t n, int64_t most_bytes, int64_t most_pixels, int channels,
                               int upright)
 {
     for (struct sample *s = samples; s < samples + n; s++) {
         struct file f = {.data = s->data, .size = s->size};
         s->known = s->stride[0] == 1 && s->size <= most_bytes && read_header(&f) && f.height * f.width <= most_pixels;
+        s->known *= upright ? f.orientation : 1;
         bool turned = upright && f.orientation >= 5;
         s->corner[0] = s->corner[1] = 0;
         s->shape[turned] = f.height;

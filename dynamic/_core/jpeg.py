@@ -33,7 +33,7 @@ _FUNCTIONS = (
     "jpeg_abort_decompress",
     "jpeg_destroy_decompress",
 )
-_COLUMNS = 13  # of `struct sample`
+_COLUMNS = 14  # of `struct sample`
 _MOST = 1 << 62  # of anything
 
 
@@ -92,8 +92,15 @@ class Files:
         read(address(self._table), count, min(most_bytes, _MOST), min(most_pixels, _MOST), channels, upright)
         #: Which files are ordinary: C reads them as `images.jpeg.header` does. The others are to be read by Python.
         self.known: NDArray[numpy.bool_] = self._table[:, 2] != 0
+        #: (N,) the EXIF orientations that images are turned upright from; 0 where a file is not known.
+        self.orientations = self._table[:, 2]
         #: (N, 2) where (y, x) the window of each begins, and its (N, 3) height, width and channels: at first the image.
         self.corners, self.shapes = self._table[:, 3:5], self._table[:, 5:8]
+        #: (N, 2) height and width of the upright images.
+        self.sizes = self.shapes[:, :2].copy()
+        #: (N,) how many rows and columns become one; windows are those of the reduced images.
+        self.scales = self._table[:, 13]
+        self.scales[...] = 1
 
     def decode(
         self, targets: Described, *, colours: str, most_scans: int, fast_idct: bool, work: float

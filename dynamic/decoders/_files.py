@@ -21,7 +21,7 @@ from dynamic.kernels.cpu import images
 from dynamic.kernels.cpu.places import Window
 from dynamic.kernels.gpu import copies, jpeg
 
-__all__ = ["File", "Refused", "buffer", "for_each", "on_gpu", "opened"]
+__all__ = ["File", "Refused", "buffer", "for_each", "of_jpeg", "on_gpu", "opened", "reduced"]
 
 _WHOLE_SAMPLINGS = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
 _FLIPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
@@ -37,6 +37,7 @@ class File(NamedTuple):
     output_type: str
     adjust_orientation: bool
     fast_idct: bool
+    scale: int = 1  #: how many rows and columns become one; the window is one of the reduced image
 
     @property
     def orientation(self) -> int:
@@ -64,6 +65,7 @@ class File(NamedTuple):
             fast_idct=self.fast_idct,
             out=out,
             corner=self.corner,
+            scale=self.scale,
         )
 
 
@@ -99,6 +101,7 @@ def opened(
     max_encoded_bytes: int,
     formats: tuple[str, ...] | None,
     on_error: str,
+    at_least: Sequence[int] | None,
     jpeg_fancy_upsampling: bool,
     **arguments: Any,
 ) -> tuple[Shape, File | Refused]:
@@ -117,6 +120,7 @@ def opened(
         max_encoded_bytes: The most bytes.
         formats: Allowed formats; None: all.
         on_error: Unless it is "raise", a file that is no image is `Refused`, and has no pixels.
+        at_least: See `reduced`.
         jpeg_fancy_upsampling: Without effect.
         arguments: The other arguments of the operator.
     """
@@ -133,6 +137,28 @@ def opened(
     corner, extents = (None, whole) if window is None else window(whole, *others, **arguments)
     file = File(encoded, head, limits, corner, output_type, adjust_orientation, use_fast_idct)
     return (*extents, channels), file
+
+
+def of_jpeg(file: File | Refused) -> tuple[int, int, int]:
+    """Orientation, height and width of the upright image in a JPEG; zeros for a file that is none."""
+    if isinstance(file, Refused) or file.head.format != "JPEG":
+        return 0, 0, 0
+    return (file.orientation, *file.head.shape(0, adjust_orientation=file.adjust_orientation)[:2])
+
+
+def reduced(
+    found: Sequence[tuple[Shape, File | Refused]], at_least: Sequence[int]
+) -> list[tuple[Shape, File | Refused]]:
+    """Windows as `opened` gives them, at the smallest scales at which they are at least so large."""
+    facts = numpy.array([of_jpeg(file) for _, file in found], numpy.int64).reshape(-1, 3)
+    corners = [file.corner or (0, 0) if isinstance(file, File) else (0, 0) for _, file in found]
+    windows = numpy.array([(corner, shape[:2]) for corner, (shape, _) in zip(corners, found, strict=True)], numpy.int64)
+    windows = windows.reshape(-1, 2, 2)
+    places = images.reduced(facts[:, 1:], facts[:, 0], windows[:, 0], windows[:, 1], at_least)
+    return [
+        ((*extents, shape[2]), file._replace(corner=corner, scale=scale)) if isinstance(file, File) else (shape, file)
+        for (shape, file), scale, corner, extents in zip(found, *(column.tolist() for column in places), strict=True)
+    ]
 
 
 def on_gpu(call: Call, _: list[Described], target: Described) -> None:
@@ -169,7 +195,7 @@ def _decode(call: Call, files: Mapping[int, File], target: Described) -> None:
 def _suits(file: File) -> bool:
     """Whether a GPU decodes such a file: as JPEG files mostly are, with colours that it makes itself."""
     head = file.head
-    if head.format != "JPEG" or head.colours not in ("GRAY", "RGB") or file.output_type == "YCbCr":
+    if head.format != "JPEG" or head.colours not in ("GRAY", "RGB") or file.output_type == "YCbCr" or file.scale > 1:
         return False
     luma, *chroma = head.detail.components.values()
     usual = luma in _WHOLE_SAMPLINGS and all(factors == (1, 1) for factors in chroma)

@@ -35,7 +35,7 @@ from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
 from ._arrays import OPERATOR, plan_arrays
-from ._files import File, Refused, buffer, on_gpu, opened
+from ._files import File, Refused, buffer, on_gpu, opened, reduced
 from ._photos import Photos, peeked, photos
 
 __all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
@@ -49,6 +49,7 @@ _Whole: TypeAlias = int | Several[int]
 _Parts: TypeAlias = float | Several[float]
 _Formats: TypeAlias = Several[Annotated[str, Word(images.FORMATS)]]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
+_Sides: TypeAlias = Two[_AtLeastOne]
 _LIMITS = images.Limits()
 
 
@@ -61,11 +62,15 @@ def _plan_files(call: Call, window: Callable[..., places.Window] | None = None) 
 
 
 def _plan_of_photos(call: Call, found: Photos) -> Plan:
-    on_error = call.fixed["on_error"]
+    on_error, at_least = call.fixed["on_error"], call.fixed["at_least"]
+    if at_least is not None:
+        found.reduced(at_least)
     return Plan(found.shapes(), call.asked, "HWC", native=found.fill, weight=8.0, on_error=on_error)
 
 
 def _plan_of(call: Call, found: Sequence[tuple[Shape, File | Refused]]) -> Plan:
+    if call.fixed["at_least"] is not None:
+        found = reduced(found, call.fixed["at_least"])
     shapes, files = [shape for shape, _ in found], [file for _, file in found]
     return Plan(shapes, call.asked, "HWC", data=files, weight=8.0, on_error=call.fixed["on_error"])
 
@@ -105,6 +110,7 @@ def image(
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
     formats: _Formats | None = None,
     on_error: _OnError = "raise",
+    at_least: _Sides | None = None,
     plan: File | Refused = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
@@ -125,6 +131,9 @@ def image(
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
+        at_least: A height and width, for speed over exact pixels: each JPEG is decoded at the smallest of 1, 1/2, 1/4
+            and 1/8 of its size at which the image, or the window, is at least so large. By default all are decoded as
+            they are, and so are other formats.
 
     Returns:
         Images of shape (height, width, channels), layout "HWC". Alpha is dropped unless "ANY_DATA" is asked for. Pixels
@@ -176,6 +185,7 @@ def image_crop(
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
     formats: _Formats | None = None,
     on_error: _OnError = "raise",
+    at_least: _Sides | None = None,
     plan: File | Refused = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
@@ -245,6 +255,7 @@ def image_slice(
     max_encoded_bytes: _AtLeastOne = _LIMITS.encoded_bytes,
     formats: _Formats | None = None,
     on_error: _OnError = "raise",
+    at_least: _Sides | None = None,
     plan: File | Refused = GIVEN,
     out: Array = GIVEN,
 ) -> Array:
@@ -292,11 +303,12 @@ if TYPE_CHECKING:
     _ImageType: TypeAlias = Any
     _Word: TypeAlias = str
     _Names: TypeAlias = Sequence[str] | None
+    _Least: TypeAlias = Sequence[int] | None
 else:
     _Range = tuple[float, float]
     _Count = Annotated[int, Between(1)]
     _Attempts = Annotated[int, Between(1, 10_000)]
-    _DType, _ImageType, _Word, _Names = DTypeArgument, ImageType, _OnError, _Formats | None
+    _DType, _ImageType, _Word, _Names, _Least = DTypeArgument, ImageType, _OnError, _Formats | None, _Sides | None
 
 
 def _plan_random(call: Call) -> Plan:
@@ -335,6 +347,7 @@ def image_random_crop(
     max_encoded_bytes: _Count = _LIMITS.encoded_bytes,
     formats: _Names = None,
     on_error: _Word = "raise",
+    at_least: _Least = None,
     batch_size: int | None = None,
     device: DeviceLike = None,
     rng: Source | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy
 import simplejpeg
@@ -19,7 +19,7 @@ from dynamic.errors import DataError
 from dynamic.kernels.cpu import images
 from dynamic.kernels.cpu.places import Window
 
-from ._files import File, Refused, for_each, opened
+from ._files import File, Refused, for_each, of_jpeg, opened
 
 __all__ = ["Photos", "is_exact", "peeked", "photos"]
 
@@ -56,6 +56,15 @@ class Photos:
                 self.files.shapes[i, :2] = 0
         return self
 
+    def reduced(self, at_least: Sequence[int]) -> None:
+        """Decode at the smallest scales at which windows are at least so large."""
+        files = self.files
+        facts = numpy.concatenate([files.orientations[:, None], files.sizes], axis=1)
+        for i, file in self._others.items():
+            facts[i] = of_jpeg(file)
+        places = images.reduced(facts[:, 1:], facts[:, 0], files.corners, files.shapes[:, :2], at_least)
+        files.scales[...], files.corners[...], files.shapes[:, :2] = places
+
     def fill(self, call: Call, _: list[Described], memory: Memory) -> bool:
         """Decode all files; those that are no images are failures of the call."""
         kind, outs = call.fixed["output_type"], memory.outs
@@ -86,7 +95,9 @@ class Photos:
     def _file(self, call: Call, i: int) -> File | Refused:
         """A file as Python decodes it."""
         file = self._others[i] if i in self._others else _opened(call, None, i)[1]
-        return file._replace(corner=self.files.corners[i].tolist()) if isinstance(file, File) else file
+        if isinstance(file, Refused):
+            return file
+        return file._replace(corner=self.files.corners[i].tolist(), scale=int(self.files.scales[i]))
 
 
 def _opened(call: Call, window: Callable[..., Window] | None, i: int) -> tuple[Shape, File | Refused]:
@@ -165,11 +176,16 @@ def is_exact() -> bool:
     """Whether C decodes an image of noise, with colours of half the size, and windows of it as simplejpeg does."""
     noise = numpy.random.default_rng(0).integers(0, 256, (56, 72, 3), dtype=numpy.uint8)
     file = simplejpeg.encode_jpeg(noise, 90, "RGB", "420")
-    whole, encoded = simplejpeg.decode_jpeg(file), numpy.frombuffer(file, numpy.uint8)
-    places = ((0, 0, 56, 72), (0, 17, 56, 31), (9, 33, 20, 39), (31, 1, 2, 2))
-    expected = [whole[top : top + height, left : left + width] for top, left, height, width in places]
+    encoded = numpy.frombuffer(file, numpy.uint8)
+    places = [(1, 0, 0, 56, 72), (1, 0, 17, 56, 31), (1, 9, 33, 20, 39), (1, 31, 1, 2, 2)]  # scale, corner and extents
+    places += [(2, 9, 3, 15, 20), (4, 3, 5, 6, 9), (8, 2, 4, 5, 5)]
+    expected = [
+        simplejpeg.decode_jpeg(file, min_height=56 // scale, min_width=72 // scale)[y : y + height, x : x + width]
+        for scale, y, x, height, width in places
+    ]
     found = [numpy.empty(part.shape, numpy.uint8) for part in expected]
     files = core.Files(described([encoded] * len(places)), len(file), noise.size, channels=3)
-    files.corners[...], files.shapes[:, :2] = [place[:2] for place in places], [place[2:] for place in places]
+    table = numpy.array(places)
+    files.scales[...], files.corners[...], files.shapes[:, :2] = table[:, 0], table[:, 1:3], table[:, 3:]
     done = files.decode(described(found), colours="RGB", most_scans=1, fast_idct=False, work=0)
     return bool(done.all()) and all(map(numpy.array_equal, found, expected))

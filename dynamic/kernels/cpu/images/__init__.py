@@ -13,7 +13,18 @@ from dynamic.errors import DecodeError
 from . import bmp, convert, gif, jpeg, jpeg2000, png, pnm, tiff, webp
 from ._common import Array, Buffer, Colours, Header, Limits, part, too_large, truncated, unsupported
 
-__all__ = ["FORMATS", "Header", "Limits", "check_scans", "decode", "header", "is_known", "jpeg_target", "window"]
+__all__ = [
+    "FORMATS",
+    "Header",
+    "Limits",
+    "check_scans",
+    "decode",
+    "header",
+    "is_known",
+    "jpeg_target",
+    "reduced",
+    "window",
+]
 
 #: The formats that are read, and other spellings of their names.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -97,6 +108,7 @@ def decode(
     fast_idct: bool,
     out: Array,
     corner: Sequence[int] | None = None,
+    scale: int = 1,
 ) -> None:
     """Decode an image into `out`, whose shape and dtype say what is wanted of size, channels and range of values.
 
@@ -110,16 +122,18 @@ def decode(
         out: Where to.
         corner: Where (y, x) the window begins that `out` is of the image, upright if it is turned so; by default `out`
             is the whole image.
+        scale: A JPEG may be decoded at a half, a quarter or an eighth of its size, as 2, 4 and 8 say; `out` and
+            `corner` are of the reduced image.
     """
     orientation = head.orientation if adjust_orientation else 1
-    place = window(head, orientation, corner, out.shape)
+    place = window(head.reduced(scale), orientation, corner, out.shape)
     if not out.size:
         return
     if head.format == jpeg.FORMAT:
         target = jpeg_target(head, output_type)
         direct = place is None and orientation == 1 and target == output_type and out.dtype == numpy.uint8
         pixels, colours = jpeg.decode(
-            data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, place=place
+            data, head, limits, target, fast_idct=fast_idct, out=out if direct else None, place=place, scale=scale
         )
         if direct and pixels.base is not None and numpy.may_share_memory(pixels, out):
             return
@@ -151,6 +165,40 @@ def window(
         left = head.width - left - columns
     place = (top, left, rows, columns)
     return None if place == (0, 0, head.height, head.width) else place
+
+
+#: Whether rows and columns of the upright image run backwards in the file, by the EXIF orientation.
+_BACKWARDS = numpy.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 0], [0, 0], [0, 1], [1, 1], [1, 0]], numpy.bool_)
+
+
+def reduced(
+    sizes: Array, orientations: Array, corners: Array, extents: Array, at_least: Sequence[int]
+) -> tuple[Array, Array, Array]:
+    """At which scales windows of JPEG files are decoded, so that they are at least so large, and where they are then.
+
+    Libjpeg makes a pixel of a reduced image from 2, 4 or 8 rows and columns of the stored one. The edges of a window
+    move to the nearest edges of these; where the image ends, the reduced one does.
+
+    Args:
+        sizes: Height and width of each upright image, of shape (n, 2); the other arrays are of these too.
+        orientations: The EXIF orientations that they are turned upright from; 0 for a file that cannot be reduced.
+        corners: Where (y, x) each window begins.
+        extents: Height and width of each window.
+        at_least: The least height and width.
+
+    Returns:
+        The scales: 1, 2, 4 or 8 rows and columns become one. The corners and the extents in the reduced images.
+    """
+    least, scales = numpy.minimum(at_least, 1 << 16), numpy.ones((len(sizes), 1), numpy.int64)
+    possible = (orientations > 0) & (sizes.max(axis=1, initial=0) >= jpeg.REDUCED_FROM)
+    for scale in jpeg.SCALES:
+        scales[possible & (extents >= scale * least).all(axis=1)] = scale
+    backwards, ends_there = _BACKWARDS[orientations], -(-sizes // scales)
+    first = numpy.where(backwards, sizes - corners - extents, corners)
+    last = first + extents
+    last = numpy.where(last == sizes, ends_there, (last + scales // 2) // scales)
+    first = (first + scales // 2) // scales
+    return scales[:, 0], numpy.where(backwards, ends_there - last, first), last - first
 
 
 def check_scans(data: Buffer, head: Header, limits: Limits) -> None:

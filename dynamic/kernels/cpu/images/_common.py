@@ -70,6 +70,10 @@ class Header(NamedTuple):
         height, width = (self.width, self.height) if turned else (self.height, self.width)
         return height, width, channels
 
+    def reduced(self, scale: int) -> Header:
+        """The header of the image as it is decoded at 1 / scale of its size."""
+        return self._replace(height=-(-self.height // scale), width=-(-self.width // scale))
+
 
 def _refusal(kind: type[DecodeError], format: str | None, reason: str) -> DecodeError:
     return kind("decoders.image", [Failure(0, reason, format)])

@@ -36,9 +36,13 @@ from ._common import (
     unsupported,
 )
 
-__all__ = ["FORMAT", "check_scans", "decode", "header"]
+__all__ = ["FORMAT", "REDUCED_FROM", "SCALES", "check_scans", "decode", "header"]
 
 FORMAT = "JPEG"
+#: Into how many times fewer rows and columns a file can be decoded, besides 1.
+SCALES = (2, 4, 8)
+#: The larger side of the smallest image for which: of smaller ones, sizes do not tell simplejpeg which scale is meant.
+REDUCED_FROM = 8
 _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
     0xD8,
     0xD9,
@@ -289,6 +293,7 @@ def decode(
     fast_idct: bool = False,
     out: Array | None = None,
     place: tuple[int, int, int, int] | None = None,
+    scale: int = 1,
 ) -> tuple[Array, Colours]:
     """Decode to "RGB", "BGR" or "GRAY", or to CMYK where the file is that, into `out` where it is given and fits.
 
@@ -301,41 +306,44 @@ def decode(
         out: Where to decode the whole image to.
         place: The window that is wanted: its first row and column, height and width. What is below may be left out, and
             then damage there is not found.
+        scale: How many rows and columns become one: 1, 2, 4 or 8. `out` and `place` are of the reduced image.
 
     Returns:
         The pixels, uint8 of shape (height, width, channels), and what their channels mean.
     """
     check_scans(data, head, limits)
     want = head.colours if head.colours == "CMYK" else colours
-    pixels = None if place is None else _window(data, head, want, place, fast_idct)
+    pixels = None if place is None else _window(data, head, want, place, fast_idct, scale)
     if pixels is None:
+        size = head.reduced(scale)
         if out is None or want != colours:
-            out = empty((head.height, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
-        pixels = part(_whole(data, head, limits, want, fast_idct, out), head, place)
+            out = empty((size.height, size.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
+        pixels = part(_whole(data, head, limits, want, fast_idct, out, scale), size, place)
     if want == "CMYK":
         return numpy.invert(pixels), "CMYK"  # Adobe stores the paper that is left, not the ink
     return pixels, want
 
 
-def _whole(data: Buffer, head: Header, limits: Limits, want: Colours, fast_idct: bool, out: Array) -> Array:
+def _whole(data: Buffer, head: Header, limits: Limits, want: Colours, fast_idct: bool, out: Array, scale: int) -> Array:
     """All pixels."""
     try:
-        return _by_simplejpeg(data, want, fast_idct, out)
+        return _by_simplejpeg(data, want, fast_idct, out, scale)
     except ValueError as error:
         reason = str(error)
         if "Could not determine subsampling" in reason:
-            return _by_pillow(data, head, limits, want)
+            return _by_pillow(data, head, limits, want, scale)
         raise (truncated if "remature end" in reason else corrupt)(FORMAT, reason) from None
 
 
-def _by_simplejpeg(data: Buffer, want: Colours, fast_idct: bool, out: Array) -> Array:
+def _by_simplejpeg(data: Buffer, want: Colours, fast_idct: bool, out: Array, scale: int) -> Array:
     """All pixels; libjpeg's errors and its warnings, but those of a colour profile, are ValueErrors."""
+    least = {} if scale == 1 else {"min_height": out.shape[0], "min_width": out.shape[1]}  # only one scale gives these
     try:
-        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out)
+        pixels: Array = simplejpeg.decode_jpeg(data, want, fastdct=fast_idct, buffer=out, **least)
     except ValueError as error:
         if _BAD_PROFILE not in str(error):
             raise
-        pixels = simplejpeg.decode_jpeg(_without_profile(data), want, fastdct=fast_idct, buffer=out)
+        pixels = simplejpeg.decode_jpeg(_without_profile(data), want, fastdct=fast_idct, buffer=out, **least)
     return pixels
 
 
@@ -351,7 +359,7 @@ def _without_profile(data: Buffer) -> Buffer:
     return memoryview(b"".join([*parts, data[kept:]]))
 
 
-def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours) -> Array:
+def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours, scale: int) -> Array:
     """All pixels of a file with sampling factors that simplejpeg does not know.
 
     Pillow does not say what its libjpeg-turbo warns of. So all scans are checked here, and the file is decoded again,
@@ -371,23 +379,23 @@ def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours) -> Arr
     pixels = _one_by_pillow(bytes(data), head, want)
     if not numpy.array_equal(pixels, _one_by_pillow(bytes(longer), head, want)):
         raise truncated(FORMAT, "premature end of a scan")
-    return pixels
+    return pixels if scale == 1 else _one_by_pillow(bytes(data), head, want, scale)
 
 
-def _one_by_pillow(data: bytes, head: Header, want: Colours) -> Array:
+def _one_by_pillow(data: bytes, head: Header, want: Colours, scale: int = 1) -> Array:
     from PIL import Image  # takes a while, for a few files
 
-    mode = {"GRAY": "L", "CMYK": "CMYK"}.get(want, "RGB")
+    mode, size = {"GRAY": "L", "CMYK": "CMYK"}.get(want, "RGB"), head.reduced(scale)
     try:
-        image = Image.frombytes(mode, (head.width, head.height), data, "jpeg", mode, "")
+        image = Image.frombytes(mode, (size.width, size.height), data, "jpeg", mode, "", scale, 0)
     except (OSError, ValueError) as error:
         raise corrupt(FORMAT, f"Pillow cannot decode it ({error})") from None
-    pixels = numpy.asarray(image).reshape(head.height, head.width, -1)
+    pixels = numpy.asarray(image).reshape(size.height, size.width, -1)
     return pixels[..., ::-1] if want == "BGR" else pixels
 
 
 def _window(
-    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], fast_idct: bool
+    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], fast_idct: bool, scale: int
 ) -> Array | None:
     """The pixels of a window, decoded without the rows below it.
 
@@ -396,23 +404,24 @@ def _window(
     """
     frame: _Frame = head.detail
     top, _, height, width = place
-    if not _is_plain(data, frame) or height * width > (1 - _WORTH_LEAVING_OUT) * head.height * head.width:
+    size = head.reduced(scale)
+    if not _is_plain(data, frame) or height * width > (1 - _WORTH_LEAVING_OUT) * size.height * size.width:
         return None
-    rows = _rows_down_to(top + height, head)
+    rows = _rows_down_to(top + height, head, scale)
     if rows < head.height and _ends_after_scan(data, frame):
-        return _upper_rows(data, head, want, place, rows, fast_idct)
+        return _upper_rows(data, head, want, place, rows, fast_idct, scale)
     return None
 
 
-def _rows_down_to(bottom: int, head: Header) -> int:
-    """How many rows are decoded where those from `bottom` on are not needed.
+def _rows_down_to(bottom: int, head: Header, scale: int) -> int:
+    """How many rows of a file are read where those from `bottom` on, of the reduced image, are not needed.
 
     All of them where leaving some out saves too little, and where there are restarts: only of a file without them does
     libjpeg-turbo say nothing but that there are more bytes, and only once it has made all rows.
     """
     frame: _Frame = head.detail
     row_of_blocks = 8 * max(v for _, v in frame.components.values())
-    rows = -(-(bottom + _needed_below(frame)) // row_of_blocks) * row_of_blocks
+    rows = -(-(bottom + _needed_below(frame)) * scale // row_of_blocks) * row_of_blocks
     return head.height if frame.restarts or head.height - rows < _WORTH_LEAVING_OUT * head.height else rows
 
 
@@ -429,15 +438,15 @@ def _ends_after_scan(data: Buffer, frame: _Frame) -> bool:
 
 
 def _upper_rows(
-    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], rows: int, fast_idct: bool
+    data: Buffer, head: Header, want: Colours, place: tuple[int, int, int, int], rows: int, fast_idct: bool, scale: int
 ) -> Array | None:
     """The pixels of a window, decoded from a copy of the file that says it has so many rows; None if in doubt."""
-    shorter = bytearray(data)
+    shorter, size = bytearray(data), head._replace(height=rows).reduced(scale)
     struct.pack_into(">H", shorter, head.detail.height_at, rows)
-    pixels = empty((rows, head.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
+    pixels = empty((size.height, size.width, CHANNELS[want]), numpy.dtype(numpy.uint8))
     try:
-        _by_simplejpeg(memoryview(shorter), want, fast_idct, pixels)
+        _by_simplejpeg(memoryview(shorter), want, fast_idct, pixels, scale)
     except ValueError as error:
         if _MORE_ROWS not in str(error):
             return None
-    return part(pixels, head._replace(height=rows), place)
+    return part(pixels, size, place)
