@@ -400,11 +400,12 @@ static void decode_one(void *context, int64_t i)
     atomic_flag_clear(&r->busy);
 }
 
-/* Whether a library has this interface. */
+/* The columns of the table of files, where a library has this interface; else 0. */
 EXPORT int core_jpeg_fits(const struct libjpeg *lib)
 {
     struct reader r = {.lib = lib};
-    return sizeof(void *) == 8 && attempted(&r, create) && (lib->destroy(&r.jpeg), true);
+    bool fits = sizeof(void *) == 8 && attempted(&r, create);
+    return fits ? lib->destroy(&r.jpeg), sizeof(struct sample) / 8 : 0;
 }
 
 /* `jpeg.header`: whether each file is ordinary and within the limits, and how it is turned; its image is the window.

@@ -53,7 +53,7 @@ def _library() -> NDArray[numpy.uint64] | None:
         except (OSError, AttributeError):  # of another system, or an older libjpeg
             continue
         table = numpy.array(found, numpy.uint64)
-        if fits(address(table)):
+        if fits(address(table)) == _COLUMNS:  # else the library is of other sources
             return table
     return None
 
