@@ -22,6 +22,7 @@ from dynamic._base.pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
 from dynamic.io._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
 
+from ._labels import ANY, Labels, labels_given, lines_of
 from ._names import Names, normal
 
 __all__ = [
@@ -61,7 +62,6 @@ FILE_FILTERS = (
     "*.wav",
 )
 
-_LINE = re.compile(rb"([^\0]*[^\s\0])\s+(-?\d{1,19})\s*")
 _ENDING = re.compile(r"\*[ -)+->@-Z^-~]*")  # a pattern of names that end so: "*" and ASCII that means itself
 _MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
 _NOTHING = re.compile(r"/(?:\.?/)+")  # separators that mean the same as "/" in a path
@@ -90,7 +90,7 @@ class Listing:
         root: The folder that names are relative to.
         names: A path for each sample, relative to the root where it is below it, with "/" between its parts. Bytes
             that are not text are surrogates, as everywhere in Python (PEP 383).
-        labels: int32 of shape (N,).
+        labels: int32 or float32 of shape (N,), or (N, k) where each sample has several.
         beside: Ids of the samples of another listing whose order this one takes, row by row; None for its own order.
         classes: Their names by label, where labels have names.
     """
@@ -136,7 +136,7 @@ class Listing:
         return displayed(self.path(index))
 
     def labels_of(self, indices: Any) -> Any:
-        """What some samples have beside their bytes: integers of shape (N, ...)."""
+        """What some samples have beside their bytes: numbers of shape (N, ...)."""
         return self.labels[indices]
 
     def sizes_of(self, indices: Any) -> Any:
@@ -183,7 +183,7 @@ class Listing:
             order = self._order(len(self.names) if count is None else count, sort=sort)
             columns: dict[str, Callable[[], Any]] = {
                 "names": lambda: self.ids[order].astype("<u8"),
-                "labels": lambda: self.labels_of(order).astype("<i4"),
+                "labels": lambda: _little(self.labels_of(order)),
                 "sizes": lambda: self.sizes_of(order).astype("<i8"),
                 "contents": lambda: self.contents[order],
             }
@@ -200,6 +200,11 @@ class Listing:
         some = numpy.arange(n) if count >= n else numpy.sort(numpy.argpartition(self.ids, count)[:count])
         by = self.ids if self.beside is None else self.beside
         return some[numpy.argsort(by[some], kind="stable")] if sort else some
+
+
+def _little(labels: Any) -> Any:
+    """Labels as a digest is made of them."""
+    return labels.astype("<f4" if labels.dtype.kind == "f" else "<i4")
 
 
 @dataclass(frozen=True)
@@ -346,7 +351,7 @@ def is_sample(operator: str, entry: os.DirEntry[Any]) -> bool:
     raise unlisted(operator, os.fsdecode(entry.path), reason)
 
 
-def listed_files(operator: str, root: str, files: Any, labels: Sequence[int] | None) -> Listing:
+def listed_files(operator: str, root: str, files: Any, labels: Any, wanted: Labels = ANY) -> Listing:
     """The files of a list, or one; the labels are their places in it where none are given."""
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
@@ -358,21 +363,14 @@ def listed_files(operator: str, root: str, files: Any, labels: Sequence[int] | N
             raise ArgumentError(operator, f"files[{i}]", "a path", shown(file))
         refuse_address(operator, f"files[{i}]", path)
         names.append(_relative(path, root))
-    if labels is None:
-        labels = range(len(names))
-    elif not isinstance(labels, Sequence):
-        raise ArgumentError(operator, "labels", "a list of integers", shown(labels))
-    elif len(labels) != len(names):
-        raise ArgumentError(
-            operator, "labels", f"one label for each of the {len(names)} files", f"{len(labels)} labels"
-        )
     if not names:
         raise ArgumentError(operator, "files", "at least one path", "none")
-    return Listing(root or str(Path.cwd()), names, _int32(operator, "labels", labels))
+    numbers, classes = labels_given(operator, range(len(names)) if labels is None else labels, len(names), wanted)
+    return Listing(root or str(Path.cwd()), names, numbers, classes=classes)
 
 
-def listed_lines(operator: str, file_list: str, root: str) -> Listing:
-    """The files of a text file: a line for each, with its path, white space, and its label; empty lines are nothing.
+def listed_lines(operator: str, file_list: str, root: str, wanted: Labels = ANY) -> Listing:
+    """The files of a text file: a line for each, with its path, white space, and its labels; empty lines are nothing.
 
     Paths are relative to the root, or else to the folder of the text file.
     """
@@ -383,25 +381,10 @@ def listed_lines(operator: str, file_list: str, root: str) -> Listing:
             operator, "file_list", "a text file of lines 'path label'", shown(file_list), f"{error.strerror}."
         ) from error
     root = root or os.path.dirname(file_list)
-    names: list[str] = []
-    labels: list[int] = []
-    for number, line in enumerate(lines, 1):
-        found = _LINE.fullmatch(line)
-        if found:
-            path = os.fsdecode(found[1])
-            refuse_address(operator, f"file_list[{len(names)}]", path)
-            names.append(_relative(path, root))
-            labels.append(int(found[2]))
-        elif line.strip():
-            raise ArgumentError(
-                operator,
-                "file_list",
-                "a text file of lines 'path label'",
-                f"{shown(os.fsdecode(line))} in line {number} of {displayed(file_list)}",
-            )
-    if not names:
-        raise ArgumentError(operator, "file_list", "a text file with a line for each file", "an empty one")
-    return Listing(root, names, _int32(operator, "file_list", labels))
+    paths, (numbers, classes) = lines_of(operator, file_list, lines, wanted)
+    for i, path in enumerate(paths):
+        refuse_address(operator, f"file_list[{i}]", path)
+    return Listing(root, [_relative(path, root) for path in paths], numbers, classes=classes)
 
 
 def listed_names(operator: str, file_list: str, root: str) -> Listing:
@@ -465,13 +448,6 @@ def as_it_is(values: Any) -> Any:
     if isinstance(values, (str, bytes, os.PathLike)) or not isinstance(values, Iterable):
         return values
     return tuple(values) if getattr(values, "ndim", 1) else values
-
-
-def _int32(operator: str, argument: str, labels: Sequence[int]) -> Any:
-    for i, label in enumerate(labels):
-        if isinstance(label, bool) or not isinstance(label, (int, numpy.integer)) or not -(2**31) <= label < 2**31:
-            raise ArgumentError(operator, f"{argument}[{i}]", "an integer of 32 bits", shown(label))
-    return numpy.array(labels, numpy.int32)
 
 
 def matcher(filters: Sequence[str], *, case_sensitive: bool) -> Callable[[bytes], bool]:

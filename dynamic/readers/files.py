@@ -13,6 +13,7 @@ from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
 
 from ._checks import flag
+from ._labels import Labels, LabelType
 from ._listing import FILE_FILTERS, Listing, as_it_is, listed_files, listed_folder, listed_lines
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, a_path, called_with
@@ -24,7 +25,8 @@ class File(Stored[Listing, Batches]):
     """Reads files and their labels: folders of classes, a list of paths, or a text file of paths and labels.
 
     Each batch is the contents of the files (a Batch of uint8, one dimension, layout None) and their labels (a Batch of
-    int32, shape (1,)). Both know where the samples came from, so that errors name files and draws can be keyed.
+    int32 or float32, shape (1,), or (k,) where each file has k labels). Both know where the samples came from, so that
+    errors name files and draws can be keyed.
 
     Epochs are exact: each gives every sample once, and `random_shuffle` shuffles all of them anew each epoch. See
     `Reader.next_epoch` for what an epoch is, and `get_state` for how to go on later.
@@ -32,13 +34,18 @@ class File(Stored[Listing, Batches]):
     Args:
         file_root: The folder whose folders are the classes; with `files` or `file_list`, the start of their paths.
         files: A path, or several. A path may occur more than once: each occurrence is a sample.
-        labels: A label for each of `files`; by default its place in the list.
+        labels: A label for each of `files`, or a row of labels: integers, floats or names of classes. By default it is
+            the place in the list.
         file_list: A text file with a path, white space and a label on each line; relative paths start from its folder.
+        label_type: The type of the labels of a list: "int" (int32), "float" (float32), or "class", names that become
+            places in `classes`. By default that of the values of `labels`, and "int" for a `file_list`.
+        num_labels: How many labels each line of a `file_list` has, by default 1.
+        classes: The names of classes in the order of their numbers; by default those that occur, sorted.
         file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
         dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes.
         case_sensitive_filter: Whether patterns distinguish "a" from "A".
-        scalar_labels: Give labels as int64 without dimensions: ``labels.torch()`` of a batch suits `cross_entropy` of
-            PyTorch. By default they are int32 of shape (1,), as in DALI.
+        scalar_labels: Give labels without dimensions, integers as int64: ``labels.torch()`` of a batch suits
+            `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or there are no files.
@@ -69,36 +76,43 @@ class File(Stored[Listing, Batches]):
         *,
         file_root: PathLike | None = None,
         files: PathLike | Sequence[PathLike] | None = None,
-        labels: Sequence[int] | None = None,
+        labels: Sequence[Any] | None = None,
         file_list: PathLike | None = None,
+        label_type: LabelType | None = None,
+        num_labels: int | None = None,
+        classes: Sequence[str] | None = None,
         file_filters: Sequence[str] | None = None,
         dir_filters: Sequence[str] | None = None,
         case_sensitive_filter: bool | None = False,
         scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
+        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         list_samples = _source(
             file_root,
             files,
             labels,
             file_list,
+            Labels.asked(self._operator, label_type, num_labels, classes, scalar=self._scalar_labels),
             _patterns("file_filters", file_filters) or FILE_FILTERS,
             _patterns("dir_filters", dir_filters),
             case_sensitive=flag(self._operator, "case_sensitive_filter", case_sensitive_filter),
         )
-        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The names of the class folders, by label; None for a reader of `files` or of a `file_list`."""
+        """The names of the classes, by label: of folders, or of labels that are names; None where labels have none."""
         classes: tuple[str, ...] | None = self._listing.classes
         return classes
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, Batch]:
-        listing = self._listing
-        numbers = listing.labels[indices]
-        labels = Batch(numbers.astype(numpy.int64) if self._scalar_labels else numbers[:, None], origin=origin)
+        numbers = self._listing.labels[indices]
+        if self._scalar_labels:
+            numbers = numbers.astype(numpy.int64) if numbers.dtype.kind == "i" else numbers
+        elif numbers.ndim == 1:
+            numbers = numbers[:, None]
+        labels = Batch(numbers, origin=origin)
         if not indices:
             return Batch([], origin=origin, dtype=numpy.dtype(numpy.uint8), ndim=1), labels
         return Batch(self._files(indices), origin=origin), labels
@@ -107,8 +121,9 @@ class File(Stored[Listing, Batches]):
 def _source(
     file_root: PathLike | None,
     files: PathLike | Sequence[PathLike] | None,
-    labels: Sequence[int] | None,
+    labels: Any,
     file_list: PathLike | None,
+    wanted: Labels,
     file_filters: tuple[str, ...],
     dir_filters: tuple[str, ...] | None,
     *,
@@ -125,9 +140,13 @@ def _source(
     if files is None and labels is not None:
         raise ArgumentError(operator, "labels", "None unless files are given", shown(labels))
     if files is not None:
-        return functools.partial(listed_files, operator, root or "", as_it_is(files), as_it_is(labels))
+        taken = numpy.array(labels) if hasattr(labels, "__array__") else as_it_is(labels)
+        return functools.partial(listed_files, operator, root or "", as_it_is(files), taken, wanted)
     if listed is not None:
-        return functools.partial(listed_lines, operator, listed, root or "")
+        return functools.partial(listed_lines, operator, listed, root or "", wanted)
+    for argument, value in zip(("classes", "num_labels", "label_type"), wanted[2::-1], strict=True):
+        if value is not None:
+            raise ArgumentError(operator, argument, "None unless files or file_list is given", shown(value))
     if root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
     return functools.partial(listed_folder, root, file_filters, dir_filters, case_sensitive=case_sensitive)
