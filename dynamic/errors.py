@@ -220,7 +220,7 @@ class StateWarning(UserWarning):
 
 
 class OrderWarning(UserWarning):
-    """Readers that seem to belong together are shuffled apart: the message says how to pair them."""
+    """An order may be another than is meant, of two readers or of numbered frames: the message says how to mend it."""
 
 
 class LayoutWarning(UserWarning):

@@ -134,6 +134,13 @@ def write_rows(root, numbers):
         (root / f"{i:02}.bin").write_bytes(HELD[i])
 
 
+def write_frames(root, numbers):
+    for i in numbers:
+        (root / f"{i:02}").mkdir(exist_ok=True)
+        for k in range(2):
+            (root / f"{i:02}" / f"{k}.pgm").write_bytes(b"P5 %d 1 255 " % (1 + i % 3) + bytes([i, 7, k])[: 1 + i % 3])
+
+
 def named(row):
     """The key of a row of `Folder`."""
     return row["file"]["name"]
@@ -181,6 +188,8 @@ KINDS = [
     Kind("Map", write_rows,
          lambda root: {"dataset": Folder(root), "outputs": ["file.bytes", "size"], "key": named},
          spoil_file("{:02}.bin"), of_bytes),
+    Kind("Sequence", write_frames, lambda root: {"file_root": root, "sequence_length": 2},
+         spoil_file("{:02}/1.pgm"), lambda array: int(array[0, 0, 0, 0])),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

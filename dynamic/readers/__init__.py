@@ -7,12 +7,13 @@ from .files import File
 from .mapped import Map
 from .mix import Mix
 from .npy import Numpy
+from .sequence import Sequence
 from .tfrecord import TFRecord
 from .webdataset import Webdataset
 
-__all__ = ["COCO", "ExternalSource", "File", "Map", "Mix", "Numpy", "Reader", "TFRecord", "Webdataset"]
+__all__ = ["COCO", "ExternalSource", "File", "Map", "Mix", "Numpy", "Reader", "Sequence", "TFRecord", "Webdataset"]
 
-_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Sequence", "Video", "VideoResize"))
+_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Video", "VideoResize"))
 
 
 def __getattr__(name: str) -> object:

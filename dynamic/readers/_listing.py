@@ -296,6 +296,7 @@ def listed_below(
     folders: Sequence[str],
     wanted: Callable[[bytes], bool],
     fault: Callable[[str, OSError], Exception],
+    arrange: Callable[[str, list[bytes]], None] | None = None,
 ) -> Names:
     """The files of some folders in a folder, or of itself (""), in the order of the bytes of their names.
 
@@ -305,6 +306,7 @@ def listed_below(
         folders: Those in it.
         wanted: Whether a file of some name is listed.
         fault: The error to raise where a folder cannot be listed, by its path and the reason.
+        arrange: Puts the names of the files of a folder in order, by its path; by default they are sorted.
     """
     own, lengths, counts = list[bytes](), list[Array](), list[int]()
     for folder in folders:
@@ -319,7 +321,10 @@ def listed_below(
                 ]
         except OSError as error:
             raise fault(path, error) from error
-        files.sort()
+        if arrange is None:
+            files.sort()
+        else:
+            arrange(path, files)
         own.append(b"".join(files))
         lengths.append(numpy.fromiter(map(len, files), numpy.int64, len(files)))
         counts.append(len(files))

@@ -77,6 +77,19 @@ class Names(Sequence[str]):
         """Some of the names."""
         return [name.decode(_CODING, _ERRORS) for name in self._some(numpy.asarray(indices, numpy.int64))]
 
+    def regrouped(self, groups: Sequence[bytes], counts: Any, numbers: Any, *, distinct: bool) -> Names:
+        """Some names in groups of other beginnings.
+
+        Args:
+            groups: The beginnings.
+            counts: How many names each has.
+            numbers: Of the names here, whose own parts are taken.
+            distinct: Whether all new names are known to be different.
+        """
+        own, firsts, ends = self._own or b"", self._ends[numbers].tolist(), self._ends[numbers + 1].tolist()
+        chosen = b"".join([own[i:k] for i, k in zip(firsts, ends, strict=True)])
+        return Names(groups, counts, chosen, self._ends[numbers + 1] - self._ends[numbers], distinct=distinct)
+
     def _some(self, numbers: Array) -> list[bytes]:
         of: Array = numpy.searchsorted(self._firsts, numbers, "right") - 1
         groups: list[int] = of.tolist()

@@ -373,16 +373,19 @@ class Stored(Reader[G], Generic[L, G]):
             raise ArgumentError(self._operator, "order_of", expected, f"one of {len(ids)}")
         return dataclasses.replace(listed, beside=ids)
 
-    def _files(self, indices: list[int]) -> list[Array]:
-        """The bytes of the file of each sample."""
-        listing = self._listing
-        return self._each(indices, lambda i: contents(listing.path(i)), lambda some: together(listing.paths(some)))
+    def _files(self, indices: list[int], files: Listing | None = None) -> list[Array]:
+        """The bytes of the file of each sample, or of some of other files."""
+        listing: Listing = self._listing if files is None else files
+        return self._each(
+            indices, lambda i: contents(listing.path(i)), lambda some: together(listing.paths(some)), listing
+        )
 
     def _each(
         self,
         indices: list[int],
         read: Callable[[int], X],
         read_many: Callable[[list[int]], tuple[list[X], Mapping[int, Exception]]] | None = None,
+        files: Listing | None = None,
     ) -> list[X]:
         """The results of a function of the number of each sample, on threads where files are slow to come.
 
@@ -390,6 +393,7 @@ class Stored(Reader[G], Generic[L, G]):
             indices: The numbers.
             read: The function.
             read_many: The same for many, on one thread: the results, and errors by their places.
+            files: What the numbers are of; by default the samples.
 
         Raises:
             DataError: It raised an OSError of its own or `Unusable` for some; all of them are named. It is a `Replaced`
@@ -405,7 +409,7 @@ class Stored(Reader[G], Generic[L, G]):
                 raise error
             reason = getattr(error, "strerror", None) or str(error)
             kind = Replaced if isinstance(error, Changed) else kind
-            failures.append(Failure(i, reason, source=self._listing.source(indices[i])))
+            failures.append(Failure(i, reason, source=(self._listing if files is None else files).source(indices[i])))
 
         def read_one(i: int) -> None:
             try:
