@@ -37,6 +37,7 @@ GROUPS = {
     "Filters": ["ops.filters", "experimental"],
     "Noise": ["noise"],
     "Values": ["ops.values", "ops.normalize", "ops.constants"],
+    "Mixing and chance": ["ops.mixing", "ops.chance"],
     "Shapes": ["ops.shape", "ops.joining", "ops.sequences"],
     "Boxes and masks": ["ops.together", "ops.boxes", "ops.box_crops", "segmentation"],
     "Mathematics": ["math"],

@@ -70,6 +70,7 @@ from .errors import (
 )
 from .ops.box_crops import random_bbox_crop
 from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
+from .ops.chance import sometimes
 from .ops.color import (
     brightness,
     brightness_contrast,
@@ -87,6 +88,7 @@ from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
 from .ops.joining import cat, one_hot, stack
+from .ops.mixing import cutmix, mixup
 from .ops.normalize import normalize
 from .ops.paste import grid_mask, multi_paste, paste
 from .ops.random_windows import random_crop_generator, roi_random_crop
@@ -183,6 +185,7 @@ __all__ = [
     "coord_transform",
     "crop",
     "crop_mirror_normalize",
+    "cutmix",
     "device",
     "dtype",
     "element_extract",
@@ -211,6 +214,7 @@ __all__ = [
     "jpeg_compression_distortion",
     "laplacian",
     "lookup_table",
+    "mixup",
     "multi_paste",
     "normalize",
     "one_hot",
@@ -236,6 +240,7 @@ __all__ = [
     "set_default_stream",
     "set_num_threads",
     "show_config",
+    "sometimes",
     "sphere",
     "squeeze",
     "stack",

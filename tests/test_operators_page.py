@@ -69,6 +69,9 @@ CALLS = {
     "transforms.scale": lambda gpu: ndd.transforms.scale(scale=[1, 1], device="gpu"),
     "transforms.shear": lambda gpu: ndd.transforms.shear(shear=[1, 1], device="gpu"),
     "transforms.translation": lambda gpu: ndd.transforms.translation(offset=[1, 1], device="gpu"),
+    "cutmix": lambda gpu: ndd.cutmix(gpu(IMAGE), [1], partners=(gpu(IMAGE), [0]), num_classes=2)[0],
+    "mixup": lambda gpu: ndd.mixup(gpu(IMAGE), [1], partners=(gpu(IMAGE), [0]), num_classes=2)[0],
+    "sometimes": lambda gpu: ndd.sometimes(1.0, ndd.flip, gpu(IMAGE)),
     "together": lambda gpu: ndd.together(ndd.flip, image=gpu(IMAGE))["image"],
     **{f"random.{name}": lambda gpu, name=name: getattr(ndd.random, name)(device="gpu")
        for name in ("beta", "coin_flip", "normal", "uniform")},

@@ -478,3 +478,30 @@ def test_boxes_and_masks_are_those_of_torchvision(name):
     assert np.allclose(found["boxes"], moved.numpy(), atol=1e-4)
     if name != "size":  # where torchvision takes the pixel above and to the left
         assert np.array_equal(found["masks"], turned.numpy())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["flip", "warp_affine", "slice", "resize"])
+def test_a_gpu_moves_alike(name):
+    generator = np.random.default_rng(1)
+    images = as_batch(list(generator.integers(0, 256, (3, 20, 30, 3), np.uint8)), layout="HWC")
+    masks = as_batch(list(generator.integers(0, 2, (3, 2, 20, 30), np.uint8)), layout="FHW")
+    boxes = as_batch([BOX[:2] / 2] * 3)
+    arguments = {
+        "flip": {"horizontal": as_batch([1, 0, 1])},
+        "warp_affine": {"matrix": [[0.5, 0.1, 3], [0, 0.7, 2]], "fill_value": 0},
+        "slice": {"start": (4, 3), "shape": (9, 8)},
+        "resize": {"size": (13, 17)},
+    }[name]
+    known = together(movers[name], image=images, masks=masks, boxes=boxes, labels=as_batch([[1, 2]] * 3), **arguments)
+    found = together(
+        movers[name], image=images.gpu(), masks=masks.gpu(), boxes=boxes.gpu(), labels=as_batch([[1, 2]] * 3).gpu(),
+        **arguments,
+    )  # fmt: skip
+    for key, batch in known.items():
+        assert found[key].device == ("cpu" if key == "kept" else "gpu:0"), key
+        differences = [
+            np.abs(one.astype(float) - other.astype(float)).max(initial=0)
+            for one, other in zip(found[key].cpu().samples, batch.samples, strict=True)
+        ]
+        assert max(differences) <= (1 if key == "image" else 0), key

@@ -23,7 +23,7 @@ from dynamic.random._rng import Repeated, Source, Turn
 
 from .geometry import image_extents, result_extents
 
-__all__ = ["together"]
+__all__ = ["eager", "together"]
 
 _NAME = "together"
 _LAYOUTS = ("xyXY", "xyWH")
@@ -89,9 +89,7 @@ def together(
     >>> found["boxes"].tolist(), found["labels"].tolist(), found["kept"].tolist()
     ([[10.0, 10.0, 60.0, 50.0]], [3], [0])
     """
-    if not isinstance(operator, Operator):  # that of `fn` has the same name
-        operator = getattr(operator, "__wrapped__", operator)
-    operator = _checked(operator, arguments)
+    operator = _checked(eager(operator), arguments)
     _check_options(bbox_layout, min_visible, labels is not None and boxes is None)
     image = _laid_out(image, "image")
     for name, value in (("batch_size", None), ("device", None)):
@@ -115,6 +113,12 @@ def together(
             moving = _Moving(call, operator.map(call) if call.count else numpy.empty((0, 3, 3)), normalized)
             found |= moving.rows(boxes, points, labels, found.get("masks"), bbox_layout, min_visible)
     return found
+
+
+def eager(operator: Any) -> Any:
+    """The operator behind a function of `fn`, which pipelines may give."""
+    of_pipelines = (getattr(operator, "__module__", None) or "").startswith("dynamic.pipeline.")
+    return getattr(operator, "__wrapped__", operator) if of_pipelines else operator
 
 
 def _checked(operator: Any, arguments: dict[str, Any]) -> Any:

@@ -247,6 +247,17 @@ class Keyed:
         """Number of samples, or None for a single one that is no batch."""
         return None if self._single else len(self._ids)
 
+    @property
+    def epoch(self) -> int:
+        """The epoch that the draws are of."""
+        return self._epoch
+
+    def take(self, places: Any) -> Keyed:
+        """The next draws of some of the samples: those that they have among all."""
+        found = Keyed(self._seed, self._epoch, self._ids[places], self._path)
+        found._next = self._next
+        return found
+
     def __getitem__(self, name: str) -> Keyed:
         """The draws of a name, numbered from 0 again; the same name always means the same draws."""
         if not isinstance(name, str):

@@ -12,7 +12,7 @@ import numpy
 from dynamic._base.origin import Origin
 from dynamic._base.state import State
 from dynamic.data import Batch, Tensor
-from dynamic.errors import ArgumentError, DataError, Failure
+from dynamic.errors import ArgumentError, DataError, Failure, shown
 
 from ._checks import flag, natural, word
 from ._place import Place, Tally
@@ -351,8 +351,40 @@ class Reader(Placed, Generic[G]):
             return Progress(place, given.plus(more), before, {**skipped, **failed})
         return Progress(place, more, None, failed)
 
-    def _read_share(self, place: Place, share: _Share) -> tuple[tuple[Batch, ...], dict[int, Failure]]:
+    def partners(self, draws: Any, /) -> Any:
+        """Read a sample for each of some samples, drawn from all of the data set: for `mixup` and `cutmix`.
+
+        The place stays. A sample is drawn by its number in the order of the epoch, for the sample that it is a partner
+        of: neither batch sizes nor shards change it. Now and then a sample is its own partner.
+
+        Args:
+            draws: Those of `random.RNG.keyed`, such as ``rng.keyed(jpegs)["partners"]``. They say which samples, and in
+                which epoch.
+
+        Returns:
+            Outputs as of a batch, with the names and ids of the partners, so that draws that are keyed to them are
+            theirs. One that cannot be read is replaced by the next one, unless `on_error` is "raise".
+        """
+        operator = f"{self._operator}.partners"
+        if not hasattr(draws, "draw") or not hasattr(draws, "epoch"):
+            hint = 'Write reader.partners(rng.keyed(batch)["partners"]).'
+            raise ArgumentError(operator, "draws", "the draws of RNG.keyed", shown(draws), hint)
+        if not self._count:
+            raise ArgumentError(operator, "draws", "those of a reader that has samples", "one of none")
+        words = draws.draw(draws.batch_size).following(2).tolist()
+        places = numpy.array([(high << 32 | low) * self._count >> 64 for high, low in words], numpy.int64)
+        self._compare_order()
+        with self._lock:
+            place = self._place if draws.epoch == self._place.epoch else Place(draws.epoch, 0)
+            on_error: OnError = "raise" if self._on_error == "raise" else "replace"
+            outputs, _ = self._read_share(place, _Share(places, 0, place.position), on_error)
+        return self._given(outputs if draws.batch_size is not None else _single(outputs) or ())
+
+    def _read_share(
+        self, place: Place, share: _Share, on_error: OnError | None = None
+    ) -> tuple[tuple[Batch, ...], dict[int, Failure]]:
         """Read a share, as far as it can be read; the failures by sample id."""
+        on_error = self._on_error if on_error is None else on_error
         order = self._order(place)
         failed: dict[int, Failure] = {}
         places, tries = share.places, numpy.zeros_like(share.places)
@@ -362,14 +394,14 @@ class Reader(Placed, Generic[G]):
             try:
                 return self._read(numbers, Origin(place.epoch, self._ids_of(indices), self._names(numbers))), failed
             except DataError as error:
-                if self._on_error == "raise" or isinstance(error, Replaced):
+                if on_error == "raise" or isinstance(error, Replaced):
                     raise
                 bad = [failure.index for failure in error.failures]
                 for failure in error.failures:
                     if not tries[failure.index]:
                         number = numbers[failure.index]
                         failed[int(self._ids[number])] = dataclasses.replace(failure, index=number)
-                if self._on_error == "skip":
+                if on_error == "skip":
                     places, tries = numpy.delete(places, bad), numpy.delete(tries, bad)
                 else:
                     tries[bad] += 1
