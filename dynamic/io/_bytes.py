@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias
+from typing import BinaryIO, NamedTuple, Self, TypeAlias
 
 import numpy
 
@@ -20,14 +20,17 @@ from dynamic.errors import ArgumentError, shown
 
 __all__ = [
     "Changed",
+    "NotOfTheSample",
     "Opened",
     "Piece",
     "Span",
+    "Unavailable",
     "Version",
     "can_be",
     "contents",
     "is_of_the_system",
     "kind_of",
+    "opened",
     "refuse_address",
     "together",
 ]
@@ -82,6 +85,21 @@ def refuse_address(operator: str, argument: str, path: str) -> None:
         raise ArgumentError(operator, argument, "a path on this machine, not an address", shown(path), hint)
 
 
+def opened(path: str, buffered: int = 0) -> BinaryIO:
+    """A regular file, open for reading; an OSError says that it is none."""
+    file: BinaryIO = open(path, "rb", buffered, opener=_at_once)  # noqa: SIM115 - whoever asks for it closes it
+    mode = os.fstat(file.fileno()).st_mode
+    if not stat.S_ISREG(mode):
+        file.close()
+        raise OSError(errno.EINVAL, f"is a {kind_of(mode)}, not a regular file")
+    return file
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file that may be a fifo, which nobody writes to."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def is_of_the_system(error: BaseException) -> bool:
     """Whether a call of the system raised an error, rather than a signal's handler that ran in its midst.
 
@@ -90,8 +108,16 @@ def is_of_the_system(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno is not None
 
 
-class Changed(OSError):
+class NotOfTheSample(OSError):
+    """An error that says nothing of the sample: another attempt, or another listing, may give it."""
+
+
+class Changed(NotOfTheSample):
     """A file is of another version than the one that is meant."""
+
+
+class Unavailable(NotOfTheSample):
+    """A store does not give an object that it may well have."""
 
 
 class Version(NamedTuple):

@@ -17,7 +17,9 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic.errors import ArgumentError, DataError, displayed, shown
-from dynamic.io._bytes import can_be, contents
+from dynamic.io._bytes import can_be
+from dynamic.io._remote import is_address
+from dynamic.io._store import DISK, Store
 
 from ._listing import Listing, _Once, listed_paths, unlisted
 from ._names import starts_of
@@ -53,6 +55,12 @@ class Wanted(NamedTuple):
     masks: str  #: "", "polygons" or "pixels"
     ids: bool  #: are an output
     save: str | None  #: the folder to write binary files to
+    store: Store = DISK  #: of the source and the images
+
+    @property
+    def store_of_images(self) -> Store:
+        """Where the images lie."""
+        return self.store if is_address(self.root) else DISK
 
 
 class Runs(NamedTuple):
@@ -103,6 +111,10 @@ class Annotated(Listing):
     boxes: Array
     categories: Array
     masks: Masks | None
+
+    def paths(self, indices: Sequence[int]) -> list[str]:
+        """Where to open some images. Names in annotations lead to no other store."""
+        return [f"{self.root}/{name}" for name in self.take(indices)] if self.store.far else super().paths(indices)
 
     def labels_of(self, indices: Any) -> Array:
         """Digests of what belongs to some samples: int32 of shape (N, 4)."""
@@ -245,14 +257,14 @@ def _are_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(_is_number(value) and abs(value) <= _LARGEST for value in values)
 
 
-def _document(path: str, *, polygons: bool) -> dict[str, Any]:
+def _document(path: str, store: Store, *, polygons: bool) -> dict[str, Any]:
     """The document of a JSON file, perhaps without polygons, which are most of it and take most of the time."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no number")
 
     try:
-        text = contents(path).tobytes().decode("utf-8-sig", "surrogateescape")
+        text = store.contents(path).tobytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
         raise ArgumentError(
             _OPERATOR,
@@ -287,7 +299,7 @@ def _with_table(text: str, refuse: Callable[[str], NoReturn]) -> Any:
 
 def parsed(wanted: Wanted) -> Annotated:
     """The images of a JSON file with their objects."""
-    document = _document(wanted.source, polygons=bool(wanted.masks))
+    document = _document(wanted.source, wanted.store, polygons=bool(wanted.masks))
     images = _Rows(wanted.source, document, "images")
     ids, names, sizes = _images(images, sized=wanted.ratio or wanted.masks == "pixels")
     order = numpy.argsort(ids, kind="stable")
@@ -336,6 +348,7 @@ def parsed(wanted: Wanted) -> Annotated:
         _categories(objects, document, wanted),
         masks,
         classes=_classes(document, remapped=wanted.remapped),
+        store=wanted.store_of_images,
     )
 
 

@@ -1,6 +1,6 @@
 """Which files a reader has: a snapshot of their names and labels, in a fixed order."""
 
-# ruff: noqa: PTH100, PTH116, PTH117, PTH118, PTH120 - paths are strings here: a data set has millions
+# ruff: noqa: PTH100, PTH117, PTH118, PTH120 - paths are strings here: a data set has millions
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from dynamic._arrays.array import Array
 from dynamic._base.origin import sample_ids
 from dynamic._base.pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
-from dynamic.io._bytes import Version, can_be, contents, is_of_the_system, kind_of, refuse_address
+from dynamic.io._bytes import NotOfTheSample, Opened, Version, _at_once, can_be, is_of_the_system, kind_of
+from dynamic.io._remote import Edition, OpenedThere, Remote, Wanted, check_address, is_address, wholes
+from dynamic.io._store import DISK, Store
 
-from ._labels import ANY, Labels, labels_given, lines_of
+from ._labels import Labels, labels_given, lines_of
 from ._names import Names, normal
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Listing",
     "Packed",
     "as_it_is",
+    "folders_in",
     "is_folder",
     "is_sample",
     "listed_below",
@@ -93,6 +96,9 @@ class Listing:
         labels: int32 or float32 of shape (N,), or (N, k) where each sample has several.
         beside: Ids of the samples of another listing whose order this one takes, row by row; None for its own order.
         classes: Their names by label, where labels have names.
+        store: Where the files lie.
+        sizes: Of objects, as their store lists them: int64 of shape (N,); None where nothing was listed.
+        tags: Numbers that tell contents of objects apart, in the same way: uint64, 0 where there is none.
     """
 
     root: str
@@ -100,6 +106,9 @@ class Listing:
     labels: Any
     beside: Any = field(default=None, kw_only=True)
     classes: Any = field(default=None, kw_only=True)
+    store: Store = field(default=DISK, kw_only=True)
+    sizes: Any = field(default=None, kw_only=True)
+    tags: Any = field(default=None, kw_only=True)
 
     @_Once
     def ids(self) -> Any:
@@ -117,11 +126,13 @@ class Listing:
 
     def path(self, index: int) -> str:
         """Where to open a sample."""
-        return os.path.join(self.root, self.names[index])
+        return self.paths([index])[0] if self.store.far else os.path.join(self.root, self.names[index])
 
     def paths(self, indices: Sequence[int]) -> list[str]:
         """Where to open some samples."""
         names, root = self.take(indices), self.root
+        if self.store.far:
+            return [name if name[:1] == "/" or is_address(name) else f"{root}/{name}" for name in names]
         if os.sep != "/" or not root or root[-1] == "/":
             return [os.path.join(root, name) for name in names]
         return [f"{root}/{name}" if name[:1] != "/" else name for name in names]
@@ -141,7 +152,33 @@ class Listing:
 
     def sizes_of(self, indices: Any) -> Any:
         """The sizes of some files in bytes: int64 of shape (N,), -1 where there is no such file."""
-        return numpy.fromiter(map(_size, self.paths(indices)), numpy.int64, len(indices))
+        if self.sizes is not None:
+            return self.sizes[indices]
+        paths = self.paths(indices)
+        try:
+            return self.store.sizes(paths)
+        except NotOfTheSample as error:
+            raise unlisted("get_state", paths[0], str(error.strerror)) from None
+
+    def editions(self, indices: Sequence[int]) -> list[Version | None]:
+        """The versions of some objects, as they were listed."""
+        if self.sizes is None:
+            return [None] * len(indices)
+        rows = zip(self.sizes[indices].tolist(), self.tags[indices].tolist(), strict=True)
+        return [Edition(size, None, tag or None) for size, tag in rows]
+
+    def wanted(self, indices: list[int]) -> list[Wanted]:
+        """The objects, or parts of them, that some samples are."""
+        return wholes(self.paths(indices), self.editions(indices))
+
+    def read(self, index: int) -> Array:
+        """The bytes of a file."""
+        version = self.editions([index])[0] if self.store.far else None
+        return self.store.contents(self.path(index), version=version)
+
+    def read_all(self, indices: list[int]) -> tuple[list[Array], dict[int, OSError]]:
+        """The bytes of some files, and errors by their places."""
+        return self.store.together(self.paths(indices), self.editions(indices) if self.store.far else None)
 
     @_Once
     def contents(self) -> Any:
@@ -155,11 +192,16 @@ class Listing:
                 if not is_of_the_system(error):
                     raise
 
-        run(one, len(self.names), len(self.names) << 16)
+        if self.store.far:
+            self.store.each(one, len(self.names))
+        else:
+            run(one, len(self.names), len(self.names) << 16)
         return digests
 
     def digest(self, index: int) -> bytes:
         """A digest of the stored bytes of a sample, 16 bytes."""
+        if self.store.far:
+            return hashlib.blake2b(self.read(index).data, digest_size=16).digest()
         with open(self.path(index), "rb", opener=_at_once) as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
 
@@ -217,35 +259,21 @@ class Packed(Listing):
 
     versions: Mapping[str, Version]
 
+    def opened(self) -> Opened | OpenedThere:
+        """The files, to read parts of them."""
+        return self.store.opened(self.versions)
+
     def __getstate__(self) -> dict[str, Any]:
         """For a process that may be on a machine with its own copies of the files."""
         return self.__dict__ | {"versions": {path: version.elsewhere() for path, version in self.versions.items()}}
 
 
-def versions_of(paths: Iterable[str]) -> dict[str, Version]:
+def versions_of(operator: str, paths: Sequence[str], store: Store) -> dict[str, Version]:
     """The versions of files, before they are looked into. Those that cannot be had are left out, and named there."""
-    found = {}
-    for path in paths:
-        try:
-            found[path] = Version.of(os.stat(path))
-        except OSError as error:
-            if not is_of_the_system(error):
-                raise
-    return found
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file that may be a fifo, which nobody writes to."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
-    except OSError as error:
-        if not is_of_the_system(error):
-            raise
-        return -1  # a fingerprint is no place to fail: reading will say that the file is missing
+        return store.versions(paths)
+    except NotOfTheSample as error:
+        raise unlisted(operator, paths[0], str(error.strerror)) from None
 
 
 def unlisted(operator: str, path: str, reason: str) -> DataError:
@@ -254,7 +282,7 @@ def unlisted(operator: str, path: str, reason: str) -> DataError:
 
 
 def listed_folder(
-    root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, *, case_sensitive: bool
+    root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, store: Store, *, case_sensitive: bool
 ) -> Listing:
     """The files of the folders in a folder: each folder is a class, numbered in the order of the bytes of its name.
 
@@ -264,20 +292,14 @@ def listed_folder(
     operator = "readers.File"
     wanted_dir = matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
     wanted_file = matcher(file_filters, case_sensitive=case_sensitive)
-    try:
-        with os.scandir(root) as entries:
-            folders = sorted(
-                (e.name for e in entries if is_folder(e) and wanted_dir(os.fsencode(e.name))), key=os.fsencode
-            )
-    except OSError as error:
-        raise ArgumentError(
-            operator, "file_root", "a folder with a folder for each class", shown(root), f"{error.strerror}."
-        ) from error
+    root = store.plain(root)
+    folders = folders_in(operator, root, store, "a folder with a folder for each class")
+    folders = [name for name in folders if wanted_dir(os.fsencode(name))]
 
     def fault(path: str, error: OSError) -> DataError:
         return unlisted(operator, path, error.strerror or str(error))
 
-    names = listed_below(operator, root, folders, wanted_file, fault)
+    names, columns = listed_below(operator, root, folders, wanted_file, fault, store)
     if not len(names):
         raise ArgumentError(
             operator,
@@ -287,7 +309,20 @@ def listed_folder(
             "Name other files by file_filters=.",
         )
     labels = numpy.repeat(numpy.arange(len(folders), dtype=numpy.int32), names.counts)
-    return Listing(root, names, labels, classes=tuple(folders))
+    return Listing(root, names, labels, classes=tuple(folders), **columns)
+
+
+def folders_in(operator: str, root: str, store: Store, expected: str) -> list[str]:
+    """The folders in a folder, in the order of the bytes of their names."""
+    try:
+        if isinstance(store, Remote) and is_address(root):
+            found = [entry.name for entry in store.folder(root) if entry.is_folder]
+        else:
+            with os.scandir(root) as entries:
+                found = [entry.name for entry in entries if is_folder(entry)]
+    except OSError as error:
+        raise ArgumentError(operator, "file_root", expected, shown(root), f"{error.strerror}.") from error
+    return sorted(found, key=os.fsencode)
 
 
 def listed_below(
@@ -296,8 +331,9 @@ def listed_below(
     folders: Sequence[str],
     wanted: Callable[[bytes], bool],
     fault: Callable[[str, OSError], Exception],
+    store: Store,
     arrange: Callable[[str, list[bytes]], None] | None = None,
-) -> Names:
+) -> tuple[Names, dict[str, Any]]:
     """The files of some folders in a folder, or of itself (""), in the order of the bytes of their names.
 
     Args:
@@ -306,10 +342,39 @@ def listed_below(
         folders: Those in it.
         wanted: Whether a file of some name is listed.
         fault: The error to raise where a folder cannot be listed, by its path and the reason.
+        store: Where they lie.
         arrange: Puts the names of the files of a folder in order, by its path; by default they are sorted.
+
+    Returns:
+        The names, and columns of the listing where they are of objects.
     """
-    own, lengths, counts = list[bytes](), list[Array](), list[int]()
-    for folder in folders:
+    own, lengths, counts, columns = list[bytes](), list[Array](), list[int](), dict[str, Any]()
+
+    def put(path: str, files: list[bytes]) -> None:
+        if arrange is None:
+            files.sort()
+        else:
+            arrange(path, files)
+        own.append(b"".join(files))
+        lengths.append(numpy.fromiter(map(len, files), numpy.int64, len(files)))
+        counts.append(len(files))
+
+    if isinstance(store, Remote) and is_address(root):
+        versions = list[Version]()
+        paths = [f"{root}/{folder}" if folder else root for folder in folders]
+        for path, found in zip(paths, store.entries(paths), strict=True):
+            if isinstance(found, OSError):
+                raise fault(path, found)
+            there = {os.fsencode(entry.name): entry.version for entry in found if not entry.is_folder}
+            files = [name for name in there if wanted(name)]
+            put(path, files)
+            versions += [there[name] for name in files]
+        sizes = numpy.array([version.size for version in versions], numpy.int64)
+        tags = numpy.array([version.number or 0 for version in versions], numpy.uint64)
+        columns, folders_here = {"store": store, "sizes": sizes, "tags": tags}, list[str]()
+    else:
+        folders_here = list(folders)
+    for folder in folders_here:
         path = os.path.join(root, folder)
         try:
             with os.scandir(os.fsencode(path)) as entries:
@@ -321,15 +386,9 @@ def listed_below(
                 ]
         except OSError as error:
             raise fault(path, error) from error
-        if arrange is None:
-            files.sort()
-        else:
-            arrange(path, files)
-        own.append(b"".join(files))
-        lengths.append(numpy.fromiter(map(len, files), numpy.int64, len(files)))
-        counts.append(len(files))
+        put(path, files)
     groups = [os.fsencode(f"{folder}/" if folder else "") for folder in folders]
-    return Names(groups, counts, b"".join(own), numpy.concatenate([*lengths, ()]), distinct=True)
+    return Names(groups, counts, b"".join(own), numpy.concatenate([*lengths, ()]), distinct=True), columns
 
 
 def is_folder(entry: os.DirEntry[Any]) -> bool:
@@ -356,64 +415,63 @@ def is_sample(operator: str, entry: os.DirEntry[Any]) -> bool:
     raise unlisted(operator, os.fsdecode(entry.path), reason)
 
 
-def listed_files(operator: str, root: str, files: Any, labels: Any, wanted: Labels = ANY) -> Listing:
+def listed_files(operator: str, root: str, files: Any, labels: Any, wanted: Labels, store: Store) -> Listing:
     """The files of a list, or one; the labels are their places in it where none are given."""
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
     if not isinstance(files, Iterable) or getattr(files, "ndim", 1) == 0:
         raise ArgumentError(operator, "files", "a path or a list of paths", shown(files))
-    names = []
-    for i, file in enumerate(files):
+    names = list[str]()
+    named = _Namer(operator, "files", root, store)
+    for file in files:
         if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
-            raise ArgumentError(operator, f"files[{i}]", "a path", shown(file))
-        refuse_address(operator, f"files[{i}]", path)
-        names.append(_relative(path, root))
+            raise ArgumentError(operator, f"files[{len(names)}]", "a path", shown(file))
+        names.append(named(path))
     if not names:
         raise ArgumentError(operator, "files", "at least one path", "none")
     numbers, classes = labels_given(operator, range(len(names)) if labels is None else labels, len(names), wanted)
-    return Listing(root or str(Path.cwd()), names, numbers, classes=classes)
+    return Listing(named.root or str(Path.cwd()), names, numbers, classes=classes, store=named.store)
 
 
-def listed_lines(operator: str, file_list: str, root: str, wanted: Labels = ANY) -> Listing:
+def listed_lines(operator: str, file_list: str, root: str, wanted: Labels, store: Store) -> Listing:
     """The files of a text file: a line for each, with its path, white space, and its labels; empty lines are nothing.
 
     Paths are relative to the root, or else to the folder of the text file.
     """
+    file_list = store.plain(file_list)
     try:
-        lines = _lines(file_list)
+        lines = _lines(file_list, store)
     except OSError as error:
         raise ArgumentError(
             operator, "file_list", "a text file of lines 'path label'", shown(file_list), f"{error.strerror}."
         ) from error
-    root = root or os.path.dirname(file_list)
+    named = _Namer(operator, "file_list", root or os.path.dirname(file_list), store)
     paths, (numbers, classes) = lines_of(operator, file_list, lines, wanted)
-    for i, path in enumerate(paths):
-        refuse_address(operator, f"file_list[{i}]", path)
-    return Listing(root, [_relative(path, root) for path in paths], numbers, classes=classes)
+    return Listing(named.root, list(map(named, paths)), numbers, classes=classes, store=named.store)
 
 
-def listed_names(operator: str, file_list: str, root: str) -> Listing:
+def listed_names(operator: str, file_list: str, root: str, store: Store) -> Listing:
     """The files of a text file with a path on each line; empty lines are nothing.
 
     Paths are relative to the root, or else to the folder of the text file.
     """
+    file_list = store.plain(file_list)
     try:
-        lines = _lines(file_list)
+        lines = _lines(file_list, store)
     except OSError as error:
         raise ArgumentError(
             operator, "file_list", "a text file with a path on each line", shown(file_list), f"{error.strerror}."
         ) from error
-    root = root or os.path.dirname(file_list)
-    names = [_relative(os.fsdecode(path), root) for line in lines if (path := line.removesuffix(b"\r"))]
+    named = _Namer(operator, "file_list", root or os.path.dirname(file_list), store)
+    names = [named(os.fsdecode(path)) for line in lines if (path := line.removesuffix(b"\r"))]
     for number, name in enumerate(names):
-        refuse_address(operator, f"file_list[{number}]", name)
         if "\0" in name:
             raise ArgumentError(
                 operator, "file_list", "a text file with a path on each line", f"one with NUL in path {number}"
             )
     if not names:
         raise ArgumentError(operator, "file_list", "a text file with a path on each line", "an empty one")
-    return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
+    return Listing(named.root, names, numpy.zeros((len(names), 0), numpy.int32), store=named.store)
 
 
 def listed_paths(paths: list[str], root: str) -> Names:
@@ -425,6 +483,34 @@ def listed_paths(paths: list[str], root: str) -> Names:
         return Names([b""], [len(paths)], whole.encode(), list(map(len, paths)), distinct=distinct)
     encoded = [os.fsencode(path) for path in paths]
     return Names([b""], [len(paths)], b"".join(encoded), list(map(len, encoded)), distinct=distinct)
+
+
+class _Namer:
+    """Makes names of paths and addresses.
+
+    Attributes:
+        root: The folder that names are relative to.
+        store: Where the files lie, as far as is known by now.
+    """
+
+    def __init__(self, operator: str, argument: str, root: str, store: Store) -> None:
+        self._operator, self._argument, self._of_addresses, self._count = operator, argument, store, 0
+        self.root = store.plain(root)
+        self._far = is_address(root)
+        self.store = store if self._far else DISK
+        self._known = set[str]()  # schemes that can be read
+
+    def __call__(self, path: str) -> str:
+        """The name of the next path."""
+        self._count += 1
+        if "://" not in path or not is_address(path):
+            return path if self._far else _relative(path, self.root)
+        scheme = path.partition(":")[0]
+        if scheme not in self._known:
+            check_address(self._operator, f"{self._argument}[{self._count - 1}]", path)
+            self._known.add(scheme)
+        self.store = self._of_addresses
+        return self.store.plain(path).removeprefix(f"{self.root}/")
 
 
 def _relative(path: str, root: str) -> str:
@@ -442,9 +528,9 @@ def _in_full(path: str) -> str:
     return drive + (_NOTHING.sub("/", rest) if "//" in rest or "/./" in rest else rest)
 
 
-def _lines(path: str) -> list[bytes]:
+def _lines(path: str, store: Store) -> list[bytes]:
     """The lines of a text file."""
-    text: bytes = contents(path).tobytes()
+    text: bytes = store.contents(path).tobytes()
     return text.removeprefix(_MARK).split(b"\n")
 
 

@@ -138,6 +138,14 @@ class Reader(Placed, Generic[G]):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         """The samples of these numbers, which may be none; or a DataError that names all that cannot be read."""
 
+    @property
+    def _reach(self) -> int:
+        """How many samples are asked for before they are read; 0 where that is of no use."""
+        return 0
+
+    def _expect(self, indices: list[int]) -> None:
+        """Ask for samples that will be read next."""
+
     def _given(self, outputs: Outputs) -> Any:
         """Outputs as users get them: a tuple, unless they have names."""
         return outputs
@@ -388,6 +396,10 @@ class Reader(Placed, Generic[G]):
         order = self._order(place)
         failed: dict[int, Failure] = {}
         places, tries = share.places, numpy.zeros_like(share.places)
+        if reach := self._reach:
+            first = share.position + self._shard(place.epoch)
+            after = numpy.arange(first, min(first + reach * self._num_shards, len(order)), self._num_shards)
+            self._expect(order[numpy.append(places, after)].tolist())
         while True:
             indices = order[(places + tries) % len(order)]
             numbers = indices.tolist()
@@ -419,7 +431,7 @@ class Reader(Placed, Generic[G]):
 
 
 class Replaced(DataError):
-    """Files are others than those that were listed. Nobody knows which samples they hold, so `on_error` is no help."""
+    """Files are others than those that were listed, or their store is out of reach: `on_error` is no help."""
 
 
 class Epoch(Iterator[G]):

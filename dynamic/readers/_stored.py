@@ -6,6 +6,8 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,9 @@ from dynamic._base.docstrings import described_as
 from dynamic._base.pool import run
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
-from dynamic.io._bytes import Changed, can_be, contents, is_of_the_system, refuse_address, together
+from dynamic.io._bytes import NotOfTheSample, can_be, is_of_the_system, refuse_address
+from dynamic.io._remote import Remote, check_address, is_address, plain
+from dynamic.io._store import Store
 
 from ._checks import flag, natural
 from ._listing import Listing, Packed
@@ -89,6 +93,10 @@ class Common(TypedDict, total=False):
     on_error: OnError
     fingerprint: Fingerprint | None
     on_mismatch: OnMismatch
+    storage_options: Mapping[str, Any] | None
+    retries: int | None
+    timeout: float | None
+    reads_in_flight: int | None
     lazy_init: bool | None
     enable_checkpointing: bool | None
     initial_fill: int | None
@@ -164,7 +172,7 @@ class Stored(Reader[G], Generic[L, G]):
         name: str | None,
         device: Any,
         num_inputs: int | None,
-        list_samples: Callable[[], L],
+        list_samples: Callable[[Store], L],
         /,
         *,
         random_shuffle: bool | None = False,
@@ -181,6 +189,10 @@ class Stored(Reader[G], Generic[L, G]):
         on_error: OnError = "raise",
         fingerprint: Fingerprint | None = None,
         on_mismatch: OnMismatch = "raise",
+        storage_options: Mapping[str, Any] | None = None,
+        retries: int | None = 4,
+        timeout: float | None = 60.0,
+        reads_in_flight: int | None = 32,
         lazy_init: bool | None = False,
         enable_checkpointing: bool | None = False,
         initial_fill: int | None = None,
@@ -224,6 +236,11 @@ class Stored(Reader[G], Generic[L, G]):
                 system is asked for each file once; or their "contents" as well, for which all of them are read once.
             on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn" and go
                 on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
+            storage_options: Arguments of the file systems of fsspec that read addresses, such as ``{"anon": True}``.
+                They are in no state and no error.
+            retries: How often a read of an object is tried again where its fault may pass.
+            timeout: Seconds without a byte after which an attempt to read an object has failed.
+            reads_in_flight: How many objects are read at once.
             lazy_init: List the samples when they are first needed, instead of now.
             enable_checkpointing: Makes no difference: a state can always be taken.
             initial_fill: Makes no difference: a shuffle is always over all samples.
@@ -270,6 +287,7 @@ class Stored(Reader[G], Generic[L, G]):
             fingerprint=fingerprint,
             on_mismatch=on_mismatch,
         )
+        self._store = _store_of(operator, storage_options, retries, timeout, reads_in_flight)
         self._list_samples = list_samples
         self._listed: L | None = None
         if order_of is not None:
@@ -289,7 +307,7 @@ class Stored(Reader[G], Generic[L, G]):
         listed = self._listed
         if listed is None:
             with self._lock:
-                listed = self._listed = self._listed or self._beside_leader(self._list_samples())
+                listed = self._listed = self._listed or self._beside_leader(self._list_samples(self._store))
         return listed  # without the lock: threads that read a batch ask for it while another holds that
 
     @property
@@ -376,9 +394,15 @@ class Stored(Reader[G], Generic[L, G]):
     def _files(self, indices: list[int], files: Listing | None = None) -> list[Array]:
         """The bytes of the file of each sample, or of some of other files."""
         listing: Listing = self._listing if files is None else files
-        return self._each(
-            indices, lambda i: contents(listing.path(i)), lambda some: together(listing.paths(some)), listing
-        )
+        return self._each(indices, listing.read, listing.read_all, listing)
+
+    @property
+    def _reach(self) -> int:
+        return self._listing.store.reach
+
+    def _expect(self, indices: list[int]) -> None:
+        listing = self._listing
+        listing.store.expect(listing.wanted(indices))
 
     def _each(
         self,
@@ -408,7 +432,7 @@ class Stored(Reader[G], Generic[L, G]):
             if not isinstance(error, Unusable) and not is_of_the_system(error):
                 raise error
             reason = getattr(error, "strerror", None) or str(error)
-            kind = Replaced if isinstance(error, Changed) else kind
+            kind = Replaced if isinstance(error, NotOfTheSample) else kind
             failures.append(Failure(i, reason, source=(self._listing if files is None else files).source(indices[i])))
 
         def read_one(i: int) -> None:
@@ -419,13 +443,16 @@ class Stored(Reader[G], Generic[L, G]):
 
         if indices:
             keep_blocks()  # files of some ten kB would be read into memory that was just given back to the system
-            done, slow = 0, True
+            store = (self._listing if files is None else files).store
+            done, slow = 0, not store.far
             while slow and done < min(_TIMED, len(indices)):
                 start = time.perf_counter()
                 read_one(done)
                 slow = time.perf_counter() - start > _SLOW
                 done += 1
-            if slow or read_many is None:
+            if store.far and read_many is None:
+                store.each(read_one, len(indices))
+            elif slow or read_many is None:
                 run(lambda i: read_one(i + done), len(indices) - done, _MANY_BYTES if slow else 0)
             else:
                 found[done:], errors = read_many(indices[done:])
@@ -436,12 +463,24 @@ class Stored(Reader[G], Generic[L, G]):
         return found
 
 
-def a_path(operator: str, argument: str, value: Any) -> str:
-    """A path made absolute, as the working folder may change."""
-    if not isinstance(value, (str, bytes, os.PathLike)) or not can_be(path := absolute(value)):
-        raise ArgumentError(operator, argument, "a path", shown(value))
-    refuse_address(operator, argument, os.fsdecode(value))
-    return path
+def a_path(operator: str, argument: str, value: Any, *, here: bool = False) -> str:
+    """A path made absolute, as the working folder may change, or an address.
+
+    Args:
+        operator: Of the reader.
+        argument: Its argument.
+        value: Of that.
+        here: Whether it must be on this machine.
+    """
+    if not isinstance(value, (str, bytes, os.PathLike)) or not can_be(os.fsdecode(value)):
+        raise ArgumentError(operator, argument, "a path", shown(plain(value) if isinstance(value, str) else value))
+    path = os.fsdecode(value)
+    if not is_address(path):
+        return absolute(value)
+    if here:
+        refuse_address(operator, argument, path)
+    check_address(operator, argument, path)
+    return path.rstrip("/")
 
 
 def paths_of(operator: str, argument: str, value: PathLike | Sequence[PathLike]) -> list[str]:
@@ -455,6 +494,11 @@ def paths_of(operator: str, argument: str, value: PathLike | Sequence[PathLike])
 
 def names_of_files(paths: Sequence[str]) -> tuple[str, list[str]]:
     """The folder that files lie in, and their paths below it: they name samples wherever the folder is moved to."""
+    if any(map(is_address, paths)):
+        parts = [path.split("/") for path in paths]
+        folders = zip(*(part[:-1] for part in parts), strict=False)
+        common = [names[0] for names in itertools.takewhile(lambda names: len(set(names)) == 1, folders)]
+        return "/".join(common), ["/".join(part[len(common) :]) for part in parts]
     root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
     return root, [os.path.relpath(path, root).replace(os.sep, "/") for path in paths]
 
@@ -462,6 +506,23 @@ def names_of_files(paths: Sequence[str]) -> tuple[str, list[str]]:
 def absolute(path: PathLike) -> str:
     """An absolute path. Links are not followed."""
     return os.path.abspath(os.fsdecode(path))  # noqa: PTH100
+
+
+def _store_of(operator: str, options: Any, retries: Any, timeout: Any, in_flight: Any) -> Store:
+    """Where addresses are read, and files beside them."""
+    if options is not None and not isinstance(options, Mapping):
+        raise ArgumentError(
+            operator, "storage_options", "a dict of arguments of the file system", type(options).__name__
+        )
+    seconds = 60.0 if timeout is None else timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise ArgumentError(operator, "timeout", "a number of seconds above 0", shown(timeout))
+    return Remote(
+        options,
+        retries=natural(operator, "retries", 4 if retries is None else retries),
+        timeout=float(seconds),
+        in_flight=natural(operator, "reads_in_flight", 32 if in_flight is None else in_flight, 1, 1024),
+    )
 
 
 def _last_batch(operator: str, last_batch: LastBatch | None, *, pad: bool) -> LastBatch:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -12,25 +10,24 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic.errors import displayed, shown
-from dynamic.io._bytes import kind_of
-
-from ._listing import _at_once
+from dynamic.io._remote import Ranged
 
 __all__ = [
+    "AHEAD",
     "BLOCK",
     "DIGITS",
     "begins",
     "header_fits",
     "headers_tell",
     "members",
-    "opened",
     "plain_members",
+    "size_of",
     "text",
 ]
 
 BLOCK = 512  # bytes, of which an archive is made
 _ZEROS = bytes(BLOCK)
-_AHEAD = 1 << 12  # bytes that are read with a header: small files, and the headers after them
+AHEAD = 1 << 12  # bytes that are read with a header: small files, and the headers after them
 _FILES = b"0\0007"  # types of files
 _LINKS = b"123456"  # types of links, devices and folders: of them there are no bytes, whatever size they have
 _AHEAD_OF_FILES = b"LKxXg"  # types of headers that tell more of the file after them
@@ -47,14 +44,9 @@ _OCTAL = 1 << 33  # bytes: sizes from here on do not fit where a header has them
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
 
 
-def opened(path: str) -> BinaryIO:
-    """A regular file, open for reading; an OSError says that it is none."""
-    file = open(path, "rb", _AHEAD, opener=_at_once)  # noqa: SIM115 - whoever asks for it closes it
-    mode = os.fstat(file.fileno()).st_mode
-    if not stat.S_ISREG(mode):
-        file.close()
-        raise OSError(errno.EINVAL, f"is a {kind_of(mode)}, not a regular file")
-    return file
+def size_of(file: BinaryIO) -> int:
+    """How many bytes a file has that is open, here or in a store."""
+    return file.size if isinstance(file, Ranged) else os.fstat(file.fileno()).st_size
 
 
 def plain_members(file: BinaryIO) -> tuple[Array, Array, Array, Array, int]:
@@ -64,7 +56,7 @@ def plain_members(file: BinaryIO) -> tuple[Array, Array, Array, Array, int]:
         Their names one after the other (uint8), and how many bytes each has; where their bytes begin, and how many
         there are; and where the first other header is.
     """
-    whole, at = os.fstat(file.fileno()).st_size, 0
+    whole, at = size_of(file), 0
     names, lengths, starts, sizes = list[Array](), list[Array](), list[Array](), list[Array]()
     near = False
     while True:
@@ -132,6 +124,8 @@ def _near_headers(file: BinaryIO, at: int, whole: int) -> _Some:
 
 
 def _read_at(file: BinaryIO, size: int, at: int) -> bytes:
+    if isinstance(file, Ranged):
+        return file.read_at(size, at)
     if hasattr(os, "pread"):
         return os.pread(file.fileno(), size, at)
     file.seek(at)  # pragma: no cover - Windows
@@ -164,7 +158,7 @@ def members(file: BinaryIO, at: int = 0) -> Iterator[tuple[str, int, int, int]]:
     Raises:
         ValueError: The archive is damaged; the message says where.
     """
-    whole, part = os.fstat(file.fileno()).st_size, 0
+    whole, part = size_of(file), 0
     records: dict[bytes, bytes] = {}  # fields for the next file in headers of their own
     told = 0  # bytes in these headers
     while True:

@@ -20,7 +20,8 @@ from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
-from dynamic.io._bytes import contents
+from dynamic.io._remote import is_address
+from dynamic.io._store import Store
 
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed
 from ._checks import flag, unless_empty
@@ -166,7 +167,7 @@ class COCO(Stored[Annotated, Batches]):
             ratio=flag(operator, "ratio", ratio),
             masks="polygons" if polygons else "pixels" if pixels else "",
             ids=flag(operator, "image_ids", _renamed("image_ids", image_ids, "save_img_ids", save_img_ids)),
-            save=None if folder is None else a_path(operator, "save_preprocessed_annotations_dir", folder),
+            save=None if folder is None else a_path(operator, "save_preprocessed_annotations_dir", folder, here=True),
         )
         if preprocessed:
             _only_stored(wanted)
@@ -184,7 +185,7 @@ class COCO(Stored[Annotated, Batches]):
         starts, masks = listing.starts, listing.masks
         drawings: list[Array] = []
         if self._masks == "pixels":
-            read = self._each(indices, lambda i: (contents(listing.path(i)), drawn(listing, i)))
+            read = self._each(indices, lambda i: (listing.read(i), drawn(listing, i)))
             files, drawings = [file for file, _ in read], [mask for _, mask in read]
         else:
             files = self._files(indices)
@@ -305,8 +306,9 @@ _SOMETIMES = (
 )
 
 
-def _listed(wanted: Wanted) -> Annotated:
+def _listed(wanted: Wanted, store: Store) -> Annotated:
     """The images of an annotations file with their objects; written to binary files as well, where that is wanted."""
+    wanted = wanted._replace(source=store.plain(wanted.source), root=store.plain(wanted.root), store=store)
     found = _loaded(wanted) if wanted.preprocessed else parsed(wanted)
     if wanted.save is not None:
         _save(found, wanted, wanted.save)
@@ -317,7 +319,7 @@ def _stored(wanted: Wanted, name: str) -> tuple[str, Array]:
     """The path of a binary file, and its bytes."""
     path = os.path.join(wanted.source, name)
     try:
-        return path, contents(path)
+        return path, wanted.store.contents(path)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and name in _NONE_IF_EMPTY:
             return path, numpy.zeros(4, numpy.uint8)
@@ -386,6 +388,7 @@ def _loaded(wanted: Wanted) -> Annotated:
         boxes,
         categories,
         masks,
+        store=wanted.store_of_images,
     )
 
 
@@ -423,7 +426,8 @@ def _loaded_masks(wanted: Wanted, starts: Array) -> Masks:
 
 def _exact(wanted: Wanted, vertices: Array) -> Array:
     """Vertices with all their digits, where these have been saved too."""
-    if os.path.lexists(os.path.join(wanted.source, _EXACT)):
+    path = os.path.join(wanted.source, _EXACT)
+    if wanted.store.versions([path]) if is_address(path) else os.path.lexists(path):
         found = _numbers(wanted, _EXACT, "<f8", len(vertices), width=2)
         if numpy.array_equal(found.astype(numpy.float32), vertices):
             return found

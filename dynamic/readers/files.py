@@ -11,6 +11,7 @@ import numpy
 from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
+from dynamic.io._store import Store
 
 from ._checks import flag
 from ._labels import Labels, LabelType
@@ -128,7 +129,7 @@ def _source(
     dir_filters: tuple[str, ...] | None,
     *,
     case_sensitive: bool,
-) -> Callable[[], Listing]:
+) -> Callable[[Store], Listing]:
     """A function that lists the samples, wherever the working folder is then."""
     operator = File._operator
     root, listed = (

@@ -16,6 +16,7 @@ from dynamic._base.origin import Origin, sample_ids
 from dynamic.data import Batch, as_batch, as_tensor
 from dynamic.data._transfer import copies
 from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
+from dynamic.io._store import Store
 
 from ._listing import Listing, _Once, unlisted
 from ._reader import Batches
@@ -424,8 +425,9 @@ class _Rows(Listing):
         return numpy.full(len(indices), number, numpy.int64)
 
 
-def _listed(dataset: _Source, key: Output | None, outputs: Sequence[Output] | None) -> _Rows:
+def _listed(dataset: _Source, key: Output | None, outputs: Sequence[Output] | None, store: Store) -> _Rows:
     """The rows of a data set as they are now."""
+    del store  # they lie where the data set has them
     count = len(dataset)
     names: Any = _Numbers(count) if key is None else _keys(dataset, key, count)
     return _Rows("", names, numpy.zeros((count, 0), numpy.int32), dataset, outputs)

@@ -230,6 +230,14 @@ class Mix(Reader[Any]):
                 dealt.append((name, child, places, (numbers[places] - self._firsts[i]).tolist()))
         return dealt
 
+    @property
+    def _reach(self) -> int:
+        return max(child._reach for child in self._children.values())
+
+    def _expect(self, indices: list[int]) -> None:
+        for _, child, _, own in self._dealt(indices):
+            child._expect(own)
+
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         if not indices:
             child = next(iter(self._children.values()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
@@ -17,11 +18,13 @@ from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 from dynamic.io import _npy
-from dynamic.io._bytes import Changed, Version, contents, is_of_the_system, together
+from dynamic.io._bytes import Changed, Version, is_of_the_system
+from dynamic.io._store import Store
 from dynamic.kernels.cpu import places, windows
 
 from ._checks import flag, unless_empty, word
-from ._listing import Listing, _Once, as_it_is, is_folder, listed_below, listed_files, listed_names, matcher
+from ._labels import ANY
+from ._listing import Listing, _Once, as_it_is, folders_in, listed_below, listed_files, listed_names, matcher
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 
@@ -135,8 +138,8 @@ class Numpy(Stored[Listing, Batches]):
             return (Batch([], origin=origin, dtype=dtype, ndim=ndim),)
         arrays = self._each(
             indices,
-            lambda i: _array(listing.path(i), self._region),
-            (lambda some: _arrays(listing.paths(some))) if self._region is None else None,
+            lambda i: _array(listing, i, self._region),
+            (lambda some: _arrays(*listing.read_all(some))) if self._region is None else None,
         )
         kind = kind or _Kind.of(arrays[0], listing.source(indices[0]))
         failures = [
@@ -150,13 +153,17 @@ class Numpy(Stored[Listing, Batches]):
             raise DataError(self._operator, failures, len(arrays))
         return (Batch(arrays, origin=origin),)
 
+    def _expect(self, indices: list[int]) -> None:
+        if self._region is None:  # else a header tells what is wanted
+            super()._expect(indices)
+
     @_Once
     def _kind(self) -> _Kind | None:
         """The type of all samples where others are left out, whatever the batches: that of the first readable one."""
         listing = self._listing
         for i in range(len(listing.names)):
             try:
-                return _Kind.of(_array(listing.path(i), self._region), listing.source(i))
+                return _Kind.of(_array(listing, i, self._region), listing.source(i))
             except Unusable:
                 continue  # it is named when its turn comes
             except OSError as error:
@@ -210,21 +217,22 @@ class _Region(NamedTuple):
             raise Unusable(f"its shape is {shape}, and {name} must be {error.expected}; got {error.got}") from None
 
 
-def _array(path: str, region: _Region | None) -> Array:
+def _array(listing: Listing, index: int, region: _Region | None) -> Array:
     """The array of a file, or a region of it."""
     try:
-        return _taken(path, region)
+        return _taken(listing, index, region)
     except _npy.NoArray as error:
         raise Unusable(str(error)) from None
     except MemoryError as error:
         raise Unusable(f"is too large: {error}") from None
     except Changed:
+        if listing.store.far:
+            raise
         raise Unusable("changed while it was read") from None
 
 
-def _arrays(paths: Sequence[str]) -> tuple[list[Array], dict[int, Exception]]:
-    """The arrays of files, and errors by their places."""
-    files, failed = together(paths)
+def _arrays(files: list[Array], failed: Mapping[int, OSError]) -> tuple[list[Array], dict[int, Exception]]:
+    """The arrays in the bytes of files, and errors by their places."""
     arrays, errors = list[Array](files), dict[int, Exception](failed)
     for i, data in enumerate(files):
         if i in errors:
@@ -243,9 +251,11 @@ def _arrays(paths: Sequence[str]) -> tuple[list[Array], dict[int, Exception]]:
     return arrays, errors
 
 
-def _taken(path: str, region: _Region | None) -> Array:
+def _taken(listing: Listing, index: int, region: _Region | None) -> Array:
     """As `_array`, where there is enough memory."""
-    version = Version.of(os.stat(path))  # noqa: PTH116
+    path = listing.path(index)
+    version = _version(listing, index, path) if listing.store.far else Version.of(os.stat(path))  # noqa: PTH116
+    contents = listing.store.contents
     there = version.size
     at_once = region is None and there <= _AT_ONCE
     data = contents(path, 0, there if at_once else min(there, _BEGINNING), version=version)
@@ -275,6 +285,14 @@ def _taken(path: str, region: _Region | None) -> Array:
     out = empty(tuple(extents), array.dtype)
     windows.copied(array, [starts[0] - first, *starts[1:]], region.fill, out)
     return out
+
+
+def _version(listing: Listing, index: int, path: str) -> Version:
+    """The version of an object: as it was listed, or else as it is now."""
+    version = listing.editions([index])[0] or listing.store.versions([path]).get(path)
+    if version is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return version
 
 
 def _enough(there: int, size: int) -> None:
@@ -328,7 +346,7 @@ def _source(
     files: PathLike | Sequence[PathLike] | None,
     file_list: PathLike | None,
     file_filter: str,
-) -> Callable[[], Listing]:
+) -> Callable[[Store], Listing]:
     """A function that lists the samples, wherever the working folder is then."""
     operator = Numpy._operator
     root, listed = (
@@ -348,13 +366,13 @@ def _source(
     return functools.partial(_folder, root, file_filter.replace("[^", "[!"))
 
 
-def _files(root: str, files: PathLike | Sequence[PathLike]) -> Listing:
+def _files(root: str, files: PathLike | Sequence[PathLike], store: Store) -> Listing:
     """The files of a list, which have no labels."""
-    listing = listed_files(Numpy._operator, root, files, None)
+    listing = listed_files(Numpy._operator, root, files, None, ANY, store)
     return dataclasses.replace(listing, labels=listing.labels[:, None][:, :0])
 
 
-def _folder(root: str, file_filter: str) -> Listing:
+def _folder(root: str, file_filter: str, store: Store) -> Listing:
     """The files of a folder, then those of each folder in it, in the order of the bytes of their names."""
     operator = Numpy._operator
 
@@ -362,14 +380,11 @@ def _folder(root: str, file_filter: str) -> Listing:
         hint = f"{error.strerror}."
         return ArgumentError(operator, "file_root", "a folder with arrays", shown(root), hint)
 
-    try:
-        with os.scandir(root) as entries:
-            folders = sorted((entry.name for entry in entries if is_folder(entry)), key=os.fsencode)
-    except OSError as error:
-        raise fault(root, error) from error
+    root = store.plain(root)
+    folders = folders_in(operator, root, store, "a folder with arrays")
     wanted = matcher([file_filter], case_sensitive=True)
-    names = listed_below(operator, root, ["", *folders], wanted, fault)
+    names, columns = listed_below(operator, root, ["", *folders], wanted, fault, store)
     if not len(names):
         got = f"{shown(root)}, where no file matches {file_filter!r}"
         raise ArgumentError(operator, "file_root", "a folder with arrays, or with folders of them", got)
-    return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32))
+    return Listing(root, names, numpy.zeros((len(names), 0), numpy.int32), **columns)

@@ -29,10 +29,12 @@ from dynamic.errors import (
     shown,
     warn_caller,
 )
+from dynamic.io._remote import Wanted
+from dynamic.io._store import Store
 from dynamic.kernels.cpu import images
 
 from ._checks import flag, natural
-from ._listing import Listing, _Once, as_it_is, is_folder, listed_below, matcher, unlisted
+from ._listing import Listing, _Once, as_it_is, folders_in, listed_below, matcher, unlisted
 from ._order import mix
 from ._stored import Common, PathLike, Stored, a_path, called_with
 
@@ -272,6 +274,10 @@ class _Sequences(Listing):
         found: Array = self.firsts[indices][:, None] + behind
         return found
 
+    def wanted(self, indices: list[int]) -> list[Wanted]:
+        """The frames of some sequences."""
+        return self.frames.wanted(list(dict.fromkeys(self.frames_of(indices).ravel().tolist())))
+
     def sizes_of(self, indices: Any) -> Any:
         """The bytes of the frames of some sequences; -1 where one is missing."""
         numbers, where = numpy.unique(self.frames_of(indices), return_inverse=True)
@@ -312,22 +318,19 @@ def _memory(shapes: list[tuple[int, ...]]) -> Any:
     return [empty(shape, _BYTE) for shape in shapes]
 
 
-def _listed(root: str, form: _Form, patterns: tuple[str, ...], *, numbered: bool) -> _Sequences:
+def _listed(root: str, form: _Form, patterns: tuple[str, ...], store: Store, *, numbered: bool) -> _Sequences:
     """The sequences of the folders in a folder."""
-    try:
-        with os.scandir(root) as entries:
-            names = [entry.name for entry in entries if is_folder(entry) and not entry.name.startswith(".")]
-    except OSError as error:
-        expected = "a folder with a folder of frames for each video"
-        raise ArgumentError(_OPERATOR, "file_root", expected, shown(root), f"{error.strerror}.") from error
-    folders = sorted(names, key=os.fsencode)
+    root = store.plain(root)
+    folders = folders_in(_OPERATOR, root, store, "a folder with a folder of frames for each video")
+    folders = [name for name in folders if not name.startswith(".")]
     matches = matcher(patterns, case_sensitive=False)
-    found = listed_below(
+    found, columns = listed_below(
         _OPERATOR,
         root,
         folders,
         lambda name: name[:1] != b"." and matches(name),
         lambda path, error: unlisted(_OPERATOR, path, error.strerror or str(error)),
+        store,
         functools.partial(_arrange, numbered=numbered),
     )
     counts = numpy.maximum((found.counts - form.span) // form.step + 1, 0)
@@ -341,7 +344,8 @@ def _listed(root: str, form: _Form, patterns: tuple[str, ...], *, numbered: bool
     groups = [os.fsencode(f"{folder}#") for folder in folders]
     sequences = found.regrouped(groups, counts, firsts, distinct=not any("#" in folder for folder in folders))
     none = numpy.zeros((0, 0), numpy.int32)
-    return _Sequences(root, sequences, none, Listing(root, found, none), firsts, form)
+    frames = Listing(root, found, none, **columns)
+    return _Sequences(root, sequences, none, frames, firsts, form, store=frames.store)
 
 
 def _arrange(folder: str, names: list[bytes], *, numbered: bool) -> None:

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Unpack
@@ -18,7 +17,9 @@ from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
-from dynamic.io._bytes import Opened, Piece, Span, contents, kind_of
+from dynamic.io._bytes import Piece, Span, Version
+from dynamic.io._remote import Wanted, is_address, parts
+from dynamic.io._store import DISK, Store
 
 from ._checks import flag
 from ._example import (
@@ -33,16 +34,18 @@ from ._example import (
     string,
     values,
 )
-from ._listing import Packed, _at_once, unlisted, versions_of
+from ._listing import Packed, unlisted, versions_of
 from ._names import Names
 from ._reader import Outputs
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
+from ._tar import size_of
 from ._words import blocks, decimals, words
 
 __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
 
 _BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
 _BLANK = bytes(_BEFORE)  # no record begins so: one without data has a checksum of that
+_EMPTY = numpy.empty(0, numpy.int64)
 _UNWRITTEN = "is of zeros: nothing was written there"
 _SMALL, _WALKED = 1 << 11, 1 << 18  # bytes of records of which many are read to see where they are, and how many
 _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
@@ -120,7 +123,7 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
-        with Opened(listing.versions) as files:
+        with listing.opened() as files:
 
             def read(number: int) -> list[Array | int]:
                 return self._sample(_record(files.part(*listing.span(number))))
@@ -197,8 +200,12 @@ class Records(Packed):
     def digest(self, index: int) -> bytes:
         """A digest of the data of a record."""
         path, start, size = self.path(index), int(self.offsets[index]) + _BEFORE, int(self.counts[index])
-        data = contents(path, start, size, version=self.versions.get(path))
+        data = self.store.contents(path, start, size, version=self.versions.get(path))
         return hashlib.blake2b(data.data, digest_size=16).digest()
+
+    def wanted(self, indices: list[int]) -> list[Wanted]:
+        """The parts of objects that some records are."""
+        return parts(self.spans(indices), self.versions)
 
     def span(self, index: int) -> Span:
         """The place of a record with its frame."""
@@ -244,11 +251,18 @@ def _batch(samples: list[Array | int], column: Column, origin: Origin) -> Batch:
 _damaged = functools.partial(unlisted, TFRecord._operator)
 
 
-def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
+def _listed(files: Sequence[str], indices: Sequence[str], store: Store) -> Records:
     """The records of files."""
+    files, indices = [store.plain(path) for path in files], [store.plain(path) for path in indices]
+    store = store if any(map(is_address, [*files, *indices])) else DISK
     root, titles = names_of_files(files)
-    versions = versions_of(files)
-    found = [_in_index(indices[i], path) if indices else _in_file(path) for i, path in enumerate(files)]
+    versions = versions_of(TFRecord._operator, files, store)
+    found: list[tuple[Array, Array]] = [(_EMPTY, _EMPTY)] * len(files)
+
+    def find(i: int) -> None:
+        found[i] = _in_index(indices[i], files[i], store, versions) if indices else _in_file(files[i], store, versions)
+
+    store.each(find, len(files))
     counts = [len(places) for places, _ in found]
     if not sum(counts):
         told = ", ".join(map(displayed, files[:3]))
@@ -263,23 +277,18 @@ def _listed(files: Sequence[str], indices: Sequence[str]) -> Records:
         numpy.repeat(numpy.arange(len(files), dtype=numpy.int32), counts),
         numpy.concatenate([places for places, _ in found]),
         numpy.concatenate([sizes for _, sizes in found]),
+        store=store,
     )
 
 
-def _in_file(path: str) -> tuple[Array, Array]:
+def _in_file(path: str, store: Store, versions: Mapping[str, Version]) -> tuple[Array, Array]:
     """Where the records of a file begin, and how many bytes of data they have."""
     try:
-        with open(path, "rb", 0, opener=_at_once) as file:
-            places, sizes = _walked(file, path, _bytes_of(os.fstat(file.fileno()), path))
+        with store.file(path, version=versions.get(path)) as file:
+            places, sizes = _walked(file, path, size_of(file))
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     return numpy.array(places, numpy.int64), numpy.array(sizes, numpy.int64)
-
-
-def _bytes_of(status: os.stat_result, path: str) -> int:
-    if not stat.S_ISREG(status.st_mode):
-        raise _damaged(path, f"is a {kind_of(status.st_mode)}, not a regular file")
-    return status.st_size
 
 
 def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]]:
@@ -313,14 +322,15 @@ def _some_of(file: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _in_index(index: str, path: str) -> tuple[Array, Array]:
+def _in_index(index: str, path: str, store: Store, versions: Mapping[str, Version]) -> tuple[Array, Array]:
     """The same, as an index says; it lists the bytes of whole records."""
     try:
-        whole = _bytes_of(os.stat(path), path)  # noqa: PTH116
+        with store.file(path, version=versions.get(path)) as file:
+            whole = size_of(file)
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     try:
-        data = contents(index)
+        data = store.contents(index)
     except OSError as error:
         raise _damaged(index, error.strerror or str(error)) from None
     plain = _plain_numbers(data)

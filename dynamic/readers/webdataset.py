@@ -16,7 +16,9 @@ from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
-from dynamic.io._bytes import Opened, Span, contents, is_of_the_system
+from dynamic.io._bytes import Opened, Span, Version, is_of_the_system
+from dynamic.io._remote import OpenedThere, Wanted, is_address, parts
+from dynamic.io._store import DISK, Store
 
 from ._archived import File, Found, Rule, all_differ, grouped, indexed, one_by_one
 from ._checks import flag, word
@@ -24,7 +26,7 @@ from ._listing import Packed, unlisted, versions_of
 from ._names import Names
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
-from ._tar import BLOCK, DIGITS, begins, header_fits, headers_tell, members, opened, plain_members, text
+from ._tar import AHEAD, BLOCK, DIGITS, begins, header_fits, headers_tell, members, plain_members, size_of, text
 from ._words import Text, blocks
 
 __all__ = ["Webdataset"]
@@ -121,7 +123,7 @@ class Webdataset(Stored["Components", Batches]):
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing
-        with Opened(listing.versions) as files:
+        with listing.opened() as files:
             samples = self._each(
                 indices,
                 lambda number: self._typed(listing.components(number, files)),
@@ -132,7 +134,9 @@ class Webdataset(Stored["Components", Batches]):
             for k, kind in enumerate(self._dtypes)
         )
 
-    def _read_many(self, numbers: list[int], files: Opened) -> tuple[list[list[Array]], dict[int, Exception]]:
+    def _read_many(
+        self, numbers: list[int], files: Opened | OpenedThere
+    ) -> tuple[list[list[Array]], dict[int, Exception]]:
         """The components of many samples, and errors by their places."""
         listing = self._listing
         near, spans = listing.spans(numbers)
@@ -200,7 +204,8 @@ class Components(Packed):
     def source(self, index: int) -> str:
         """The name of a sample in errors."""
         path = self.path(index)
-        return f"{displayed(path)}: {displayed(self.names[index][len(os.path.relpath(path, self.root)) + 1 :])}"
+        below = path.removeprefix(self.root + "/") if self.store.far else os.path.relpath(path, self.root)
+        return f"{displayed(path)}: {displayed(self.names[index][len(below) + 1 :])}"
 
     def sizes_of(self, indices: Any) -> Any:
         """How many bytes the components of some samples have: int64 of shape (N,)."""
@@ -209,13 +214,13 @@ class Components(Packed):
     def digest(self, index: int) -> bytes:
         """A digest of the components of a sample."""
         hashed = hashlib.blake2b(digest_size=16)
-        with Opened(self.versions) as files:
+        with self.opened() as files:
             for component in self.components(index, files):
                 hashed.update(len(component).to_bytes(8, "little"))
                 hashed.update(component.data)
         return hashed.digest()
 
-    def components(self, index: int, files: Opened) -> list[Array]:
+    def components(self, index: int, files: Opened | OpenedThere) -> list[Array]:
         """The bytes of each component of a sample: in one call where they are near each other, as they mostly are."""
         path, offsets, sizes = self.path(index), self.offsets[index].tolist(), self.counts[index].tolist()
         spans = list(zip(offsets, sizes, strict=True))
@@ -230,6 +235,10 @@ class Components(Packed):
             return [files.part(path, max(offset, 0), size) for offset, size in spans]
         data = files.part(path, start, end - start)
         return [data[offset - start : offset - start + size] if size else data[:0] for offset, size in spans]
+
+    def wanted(self, indices: list[int]) -> list[Wanted]:
+        """The parts of objects that some samples are."""
+        return parts(self.spans(indices)[1], self.versions)
 
     def spans(self, indices: list[int]) -> tuple[Array, list[Span]]:
         """Which samples have components that are near each other, and where these are, with the headers before them.
@@ -299,14 +308,27 @@ def _dtypes(dtypes: Any, outputs: int) -> list[numpy.dtype[Any]]:
     return found
 
 
-def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule) -> Components:
+def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule, store: Store) -> Components:
     """The samples of archives."""
     parts, counts = list[Found](), list[int]()
+    archives, indices = [store.plain(path) for path in archives], [store.plain(path) for path in indices]
+    store = store if any(map(is_address, [*archives, *indices])) else DISK
     root, titles = names_of_files(archives)
-    versions = versions_of(archives)
+    versions = versions_of(Webdataset._operator, archives, store)
     fewest = max(_COMPARED // len(archives), _LEAST_COMPARED)
-    for i, path in enumerate(archives):
-        found = _in_index(indices[i], path, rule, fewest) if indices else [_in_archive(path, rule)]
+    looked = list[list[Found]]([[]]) * len(archives)
+
+    def look(i: int) -> None:
+        path = archives[i]
+        version = versions.get(path)
+        looked[i] = (
+            _in_index(indices[i], path, rule, fewest, store, version)
+            if indices
+            else [_in_archive(path, rule, store, version)]
+        )
+
+    store.each(look, len(archives))
+    for path, found in zip(archives, looked, strict=True):
         if rule.missing == "error":
             for part in found:
                 _check_whole(part, path, rule)
@@ -334,6 +356,7 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule) -> Comp
         numpy.concatenate([part.offsets for part in parts]),
         numpy.concatenate([part.sizes for part in parts]),
         indexed=bool(indices),
+        store=store,
     )
 
 
@@ -349,10 +372,10 @@ def _check_whole(found: Found, path: str, rule: Rule) -> None:
 _damaged = functools.partial(unlisted, Webdataset._operator)
 
 
-def _in_archive(path: str, rule: Rule) -> Found:
+def _in_archive(path: str, rule: Rule, store: Store, version: Version | None) -> Found:
     """The samples of an archive: the path of each up to the first dot of its name, and its files."""
     try:
-        with opened(path) as file:
+        with store.file(path, AHEAD, version) as file:
             names, lengths, starts, sizes, at = plain_members(file)
             others = list(members(file, at))
     except OSError as error:
@@ -377,11 +400,11 @@ def _parted(name: str) -> tuple[str, str]:
     return folder + slash + stem, extension
 
 
-def _in_index(index: str, path: str, rule: Rule, fewest: int) -> list[Found]:
+def _in_index(index: str, path: str, rule: Rule, fewest: int, store: Store, version: Version | None) -> list[Found]:
     """The samples of an archive as an index lists them, of which so many are looked for in the archive."""
     fault = functools.partial(unlisted, Webdataset._operator, index)
     try:
-        data = contents(index).tobytes().rstrip()
+        data = store.contents(index).tobytes().rstrip()
     except OSError as error:
         raise fault(error.strerror or str(error)) from None
     first, _, rest = data.partition(b"\n")
@@ -391,11 +414,11 @@ def _in_index(index: str, path: str, rule: Rule, fewest: int) -> list[Found]:
     if head[1].lstrip(b"0") != (b"%d" % count).lstrip(b"0"):
         raise fault(f"says that there are {text(head[1][:20])} samples, and lists {count}")
     try:
-        archive = opened(path)
+        archive = store.file(path, AHEAD, version)
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from None
     with archive:
-        whole, named = os.fstat(archive.fileno()).st_size, head[0] == _VERSIONS[-1]
+        whole, named = size_of(archive), head[0] == _VERSIONS[-1]
         lines, step = rest.split(b"\n") if count else [], -(-count // fewest)
         parts = [indexed(block, whole, rule) for block in blocks(rest)] if named else [None]
         plain = [part for part in parts if part is not None]
