@@ -158,11 +158,11 @@ def test_a_region_that_lies_beside_an_array_is_filled(tmp_path, start, fortran):
 
 
 def test_of_a_region_only_its_rows_are_read(tmp_path, monkeypatch):
-    from dynamic.readers import npy
+    from dynamic.io._store import DISK
 
     asked = []
-    original = npy.contents
-    monkeypatch.setattr(npy, "contents", lambda *at, **more: asked.append(at[1:]) or original(*at, **more))
+    original = DISK.contents
+    monkeypatch.setattr(DISK, "contents", lambda *at, **more: asked.append(at[1:]) or original(*at, **more))
     array = np.arange(3000, dtype=np.int32).reshape(1000, 3)
     np.save(tmp_path / "a.npy", array)
     np.testing.assert_array_equal(read(tmp_path / "a.npy", roi_start=[990, 1]), array[990:, 1:])

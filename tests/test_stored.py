@@ -586,21 +586,19 @@ def test_a_pipeline_reads_from_it(kind, roots):
     ("Numpy", "files", {}), ("Webdataset", "paths", {"ext": "jpg"}), ("TFRecord", "path", {"features": {}}),
     ("COCO", "file_root", {"annotations_file": "a.json"}), ("COCO", "annotations_file", {"file_root": "."}),
 ])  # fmt: skip
-@given(scheme=st.sampled_from(["s3", "gs", "HTTPS", "hdfs", "az+blob", "abfs.x"]), rest=st.text("ab/.", max_size=9))
+@given(scheme=st.sampled_from(["s4", "bucket", "HTTPZ", "az+blob", "abfs.x"]), rest=st.text("ab/.", max_size=9))
 def test_an_address_is_refused_by_name(kind, argument, others, scheme, rest):
     address = f"{scheme}://{rest}"
     for value in [address, address.encode()] if argument != "files" else [[address], [address.encode()]]:
-        with pytest.raises(ArgumentError, match=rf"'{argument}(\[0\])?' must be a path on this machine, not an addr"):
+        with pytest.raises(ArgumentError, match=rf"'{argument}(\[0\])?' must be a path.*an addr"):
             getattr(readers, kind)(**{argument: value, **others})
 
 
 @pytest.mark.parametrize(("kind", "line"), [("File", "{} 0"), ("Numpy", "{}")])
 def test_an_address_in_a_list_of_files_is_refused_by_name(tmp_path, kind, line):
     path = tmp_path / "list.txt"
-    path.write_text(f"{line.format('here.npy')}\n\n{line.format('s3://bucket/a.npy')}\n")
-    with pytest.raises(
-        ArgumentError, match=r"'file_list\[1\]' must be a path on this machine, not an addr.*'s3://bucket/a"
-    ):
+    path.write_text(f"{line.format('here.npy')}\n\n{line.format('s4://bucket/a.npy')}\n")
+    with pytest.raises(ArgumentError, match=r"'file_list\[1\]' must be a path, or an addr.*'s4://bucket/a"):
         getattr(readers, kind)(file_list=path)
 
 

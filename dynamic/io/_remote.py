@@ -101,8 +101,8 @@ def check_address(operator: str, argument: str, address: str) -> None:
         hint = f"Write {address[found.end() :]!r}."
         raise ArgumentError(operator, argument, "a path on this machine, not an address", told, hint)
     if importlib.util.find_spec("fsspec") is None:
-        hint = "fsspec is missing: pip install 'dynamic-batch[remote]'."
-        raise ArgumentError(operator, argument, "a path on this machine", told, hint)
+        hint = "Or pip install 'dynamic-batch[remote]', which has fsspec."
+        raise ArgumentError(operator, argument, "a path on this machine, not an address", told, hint)
     from fsspec.registry import get_filesystem_class, known_implementations, registry
 
     if scheme not in known_implementations and scheme not in registry:
@@ -120,8 +120,8 @@ def check_address(operator: str, argument: str, address: str) -> None:
             "gs": "pip install gcsfs", "gcs": "pip install gcsfs", "hf": "pip install huggingface_hub",
             "az": "pip install adlfs", "abfs": "pip install adlfs",
         }.get(scheme) or str(known_implementations.get(scheme, {}).get("err", "a package is missing"))  # fmt: skip
-        raise ArgumentError(operator, argument, f"of a store whose package is there, unlike that of {scheme}://", told,
-                            f"{hint}.")  # fmt: skip
+        expected = f"a path, or an address of a store that can be read: a package is missing for {scheme}://"
+        raise ArgumentError(operator, argument, expected, told, f"{hint}.")
 
 
 class Wanted(NamedTuple):

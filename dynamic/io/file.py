@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy
 
@@ -16,7 +16,9 @@ from dynamic.devices import DeviceLike, device_of_call
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 
-from ._bytes import can_be, contents, is_of_the_system, refuse_address
+from ._bytes import can_be, is_of_the_system
+from ._remote import Remote, check_address, is_address
+from ._store import DISK, Store
 
 __all__ = ["read"]
 
@@ -40,7 +42,8 @@ def read(
     """Read whole files.
 
     Args:
-        filepaths: A path, or a sequence of paths. A Tensor or Batch of bytes holds a path or one in each sample.
+        filepaths: A path or an address of an object store, or a sequence of them. A Tensor or Batch of bytes holds one
+            in all, or in each sample.
         dont_use_mmap: Without effect: files are always read, for one that is cut off while mapped ends the process.
         use_o_direct: Without effect.
         batch_size: Number of samples of a Batch of one file, read once.
@@ -96,15 +99,17 @@ def opened(
     one = isinstance(paths, (str, bytes, os.PathLike))
     if not one and not isinstance(paths, Iterable):
         raise ArgumentError(operator, argument, "a path or a sequence of paths", shown(paths))
-    each = [paths] if one else list(paths)
+    each, store = [paths] if one else list(paths), cast("Store", DISK)
     for i, item in enumerate(each):
         path = isinstance(item, (str, bytes, os.PathLike))
         if not path or not can_be(os.fsdecode(item).replace("\0", "")):  # one with NUL is a file that is not there
             raise ArgumentError(operator, argument if one else f"{argument}[{i}]", "a path", shown(item))
-        refuse_address(operator, argument if one else f"{argument}[{i}]", os.fsdecode(item))
-    names = [os.fsdecode(item) for item in each]
+        if is_address(os.fsdecode(item)):
+            check_address(operator, argument if one else f"{argument}[{i}]", os.fsdecode(item))
+            store = store if store.far else Remote()
+    names = [store.plain(os.fsdecode(item)) for item in each]
     origin = Origin(0, sample_ids([os.fsencode(name) for name in names]), names)
-    files, failures = _read(names, limit, wanted)
+    files, failures = _read(names, limit, wanted, store)
     if one:
         return Bytes(Tensor(files[0], None, origin), failures)
     return Bytes(Batch(files, None, origin, numpy.dtype("uint8"), 1), failures)
@@ -121,7 +126,7 @@ def _told(operator: str, argument: str, paths: Tensor | Batch) -> bytes | list[b
 
 
 def _read(
-    names: list[str], limit: int | None, wanted: Callable[[bytes], bool] | None
+    names: list[str], limit: int | None, wanted: Callable[[bytes], bool] | None, store: Store
 ) -> tuple[list[Array], dict[int, Failure]]:
     """The bytes of files, one more than the limit at most; none of those that cannot be read, and why."""
     files: list[Any] = [numpy.empty(0, numpy.uint8)] * len(names)
@@ -129,11 +134,14 @@ def _read(
 
     def one(i: int) -> None:
         try:
-            files[i] = contents(names[i], most=None if limit is None else limit + 1, wanted=wanted)
+            files[i] = store.contents(names[i], most=None if limit is None else limit + 1, wanted=wanted)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and not is_of_the_system(error):
                 raise
             failures[i] = Failure(i, getattr(error, "strerror", None) or str(error), source=names[i])
 
-    pool.run(one, len(names), len(names) << 22)
+    if store.far:
+        store.each(one, len(names))
+    else:
+        pool.run(one, len(names), len(names) << 22)
     return files, failures
