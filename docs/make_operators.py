@@ -64,9 +64,30 @@ def augmented(image: Any) -> Any:
     return dynamic.as_tensor(numpy.vstack([numpy.hstack(small[i : i + 4]) for i in range(0, 16, 4)]), layout="HWC")
 
 
+def together(image: Any) -> Any:
+    """The photo with boxes, and after the operators of `docs/boxes_and_masks.md`."""
+    boxes = numpy.array([[67, 42, 105, 74], [147, 54, 171, 82], [115, 113, 146, 134]], "float32")
+    tiles = []
+    for call, arguments in (
+        (dynamic.flip, {"horizontal": 0}),
+        (dynamic.flip, {}),
+        (dynamic.rotate, {"angle": 20, "fill_value": 0, "keep_size": True}),
+        (dynamic.random_resized_crop, {"size": (HEIGHT, WIDTH), "rng": dynamic.random.RNG(4)}),
+        (dynamic.warp_affine, SHOWN["warp_affine"]),
+        (dynamic.experimental.warp_perspective, SHOWN["experimental.warp_perspective"]),
+    ):
+        found = dynamic.together(call, image=image, boxes=boxes, **arguments)
+        tile = found["image"].numpy().copy()
+        for left, top, right, bottom in numpy.rint(found["boxes"].numpy()).astype(int).tolist():
+            cv2.rectangle(tile, (left, top), (right - 1, bottom - 1), (40, 220, 255), 2)
+        tiles.append(tile)
+    return dynamic.as_tensor(numpy.vstack([numpy.hstack(tiles[i : i + 3]) for i in (0, 3)]), layout="HWC")
+
+
 #: What the picture of an operator shows: its arguments for the photo, or a function of the photo.
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "auto_aug": augmented,
+    "together": together,
     "rotate": {"angle": 20, "fill_value": 0},
     "flip": {},
     "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},

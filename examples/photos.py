@@ -1,8 +1,9 @@
-"""Real photos to run the examples on, and a contact sheet to look at the results."""
+"""Real photos to run the examples on, some with boxes and masks, and a contact sheet to look at the results."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy
@@ -45,6 +46,40 @@ def make(folder: Path) -> Path:
         for orientation in (3, 6, 8):
             _save(folder / kind / f"{path.stem}_exif{orientation}.jpg", upright, orientation)
     (folder / "complete").touch()
+    return folder
+
+
+def coins(folder: Path) -> Path:
+    """Write windows of a photo of coins: ``images``, ``masks`` of their pixels, and their boxes in ``coins.json``."""
+    if (folder / "coins.json").exists():
+        return folder
+    from skimage import data, filters, measure, segmentation
+
+    photo = data.coins()
+    sure = numpy.where(photo < 30, 1, numpy.where(photo > 150, 2, 0))
+    found = measure.label(segmentation.watershed(filters.sobel(photo), sure) == 2)
+    objects = numpy.zeros_like(found)
+    regions = [region for region in measure.regionprops(found) if region.area > 300]
+    for number, region in enumerate(regions, 1):
+        top, left, bottom, right = region.bbox
+        objects[top:bottom, left:right][region.image_filled] = number
+    for name in ("images", "masks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    images, annotations = [], []
+    corners = [(top, left) for top in range(0, 303 - 128, 30) for left in range(0, 384 - 128, 40)]
+    for number, (top, left) in enumerate(corners):
+        window, own = (array[top : top + 128, left : left + 128] for array in (photo, objects))
+        Image.fromarray(window).convert("RGB").save(folder / "images" / f"{number:02}.jpg", quality=95)
+        Image.fromarray((own > 0).astype(numpy.uint8)).save(folder / "masks" / f"{number:02}.png")
+        images.append({"id": number, "file_name": f"{number:02}.jpg", "width": 128, "height": 128})
+        for region in measure.regionprops(own):
+            if region.area > 100:
+                y, x, bottom, right = region.bbox
+                box, area = [x, y, right - x, bottom - y], int(region.area)
+                annotation = {"id": len(annotations), "image_id": number, "category_id": 1, "bbox": box, "area": area}
+                annotations.append({**annotation, "iscrowd": 0})
+    text = json.dumps({"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "coin"}]})
+    (folder / "coins.json").write_text(text)
     return folder
 
 

@@ -77,6 +77,30 @@ def test_training_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("name", ["detection", "segmentation"])
+def test_training_with_boxes_or_masks_that_is_killed_goes_on_to_the_same_weights(name, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("skimage")
+
+    def run(output: str, *arguments: str) -> tuple[int, list[str]]:
+        command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--output", output, "--steps", "16"]
+        done = subprocess.run([*command, "--every", "3", *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stderr == ""
+        return done.returncode, done.stdout.splitlines()
+
+    whole = run("whole")[1]
+    kill = random.randrange(4, 16)  # an epoch has 6 or 7 steps
+    assert run("killed", "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
+    code, rest = run("killed")
+    assert (code, rest[0]) == (0, f"42 photos; {kill // 3 * 3} steps have been made")
+    assert rest[-1] == whole[-1], kill
+    assert rest[-1].startswith("weights: ")
+    losses = [float(line.split()[-1]) for line in whole[1:-1]]
+    assert len(losses) == 16
+    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_training_with_jax_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
     pytest.importorskip("jax", reason="jax is not installed")
     pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")

@@ -1,0 +1,87 @@
+"""Train a small segmenter of coins on the CPU, be killed, and go on: the weights are those of a run without a stop.
+
+    python examples/segmentation.py [--output FOLDER] [--steps 40] [--every 7] [--kill-at STEP]
+
+Two readers give photos and their masks in one order. Both are turned and cropped by one draw, masks by the nearest
+pixel, with 255 outside of the photo, which the loss ignores. With --kill-at the process ends itself by SIGKILL after
+that step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import dynamic as ndd
+
+sys.path.insert(0, str(Path(__file__).parent))
+import photos
+
+SIDE, NOTHING = 64, 255
+
+
+def augmented(jpegs, pngs, rng):
+    """Photos as a network takes them, and the class of each pixel."""
+    draws = rng.keyed(jpegs)
+    masks = ndd.decoders.image(pngs, output_type=ndd.ImageType.GRAY)
+    turn = ndd.random.uniform(range=(-30.0, 30.0), rng=draws["turn"])
+    outside = {"fill_value": 0.0, "mask_fill": NOTHING}
+    found = ndd.together(ndd.rotate, image=ndd.decoders.image(jpegs), masks=masks, angle=turn, **outside)
+    found = ndd.together(ndd.random_resized_crop, **found, size=SIDE, random_area=(0.3, 1.0), rng=draws["crop"])
+    images = ndd.sometimes(0.3, ndd.gaussian_blur, found["image"], sigma=1.0, rng=draws["blur"])
+    images = ndd.crop_mirror_normalize(images, mean=[100.0] * 3, std=[50.0] * 3)
+    return images.torch(), ndd.as_tensor(found["masks"]).torch(copy=True)[..., 0].long()
+
+
+def main() -> None:
+    """Train, from the start or from a checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
+    parser.add_argument("--steps", type=int, default=40, help="how many steps to make in all")
+    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
+    parser.add_argument("--kill-at", type=int, help="end the process after this step")
+    arguments = parser.parse_args()
+    folder, path = photos.coins(arguments.output / "coins"), arguments.output / "segmentation.pt"
+    torch.manual_seed(1234)
+    torch.use_deterministic_algorithms(mode=True)
+    layers = [nn.Conv2d(3, 16, 5, 1, 2), nn.ReLU(), nn.Conv2d(16, 16, 5, 1, 2), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.Conv2d(16, 2, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    reader = ndd.readers.File(file_root=folder, dir_filters=["images"], random_shuffle=True, seed=7)
+    masks = ndd.readers.File(file_root=folder, dir_filters=["masks"], order_of=reader)
+    parts, step, rng = {"model": model, "optimizer": optimizer, "reader": reader, "masks": masks}, 0, ndd.random.RNG(7)
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        step = saved.pop("step")
+        for name, part in parts.items():
+            part.load_state_dict(saved[name])
+    print(f"{len(reader)} photos; {step} steps have been made")
+    while step < arguments.steps:
+        for (jpegs, _), (pngs, _) in zip(reader.next_epoch(batch_size=6), masks.next_epoch(batch_size=6), strict=True):
+            images, classes = augmented(jpegs, pngs, rng)
+            loss = nn.functional.cross_entropy(model(images), classes, ignore_index=NOTHING)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            print(f"step {step} loss {loss.item():.3f}", flush=True)
+            if step % arguments.every == 0 or step == arguments.steps:
+                torch.save({"step": step} | {name: part.state_dict() for name, part in parts.items()}, f"{path}.part")
+                Path(f"{path}.part").replace(path)
+            if step == arguments.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if step == arguments.steps:
+                break
+    weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+    print(f"weights: {hashlib.sha256(weights).hexdigest()}")
+
+
+if __name__ == "__main__":
+    main()
